@@ -1,4 +1,4 @@
-"""Metadata of accounts without secrets (server, scopes, expiry), and the index file that lists them.
+"""Metadata of accounts (server, scopes, expiry; no secrets), and the index file that lists them.
 
 Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine is
 suspended.
@@ -23,12 +23,12 @@ from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct, decode, encode, field
 
 CLOCK_SLACK = 300.0
-"""Seconds by which correctly set clocks may differ."""
+"""Maximum difference between correctly set clocks, in seconds."""
 _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return monotonic time in seconds; on Linux and macOS, it includes the time spent in suspend."""
+    """Return monotonic time in seconds, which on Linux and macOS includes time spent in suspend."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -37,10 +37,9 @@ def suspend_aware_time() -> float:
 
 
 class TokenAges:
-    """Ages of access tokens, which changes to the wall clock do not affect.
+    """Ages of access tokens, unaffected by later changes to the wall clock.
 
-    The age of a token is taken from the wall clock when this process first sees the token, and from a monotonic clock
-    after that.
+    When this process first sees a token, its age is taken from the wall clock; from then on, from a monotonic clock.
     """
 
     def __init__(
@@ -77,19 +76,19 @@ class TokenAges:
 
 
 token_ages = TokenAges()
-"""The instance of this process."""
+"""The instance that this process uses."""
 
 
 FETCHED_ON_DEMAND = "earned"
-"""The place of a token that is fetched without the user whenever it is needed, and therefore not stored."""
+"""The `place` of a token that is not stored, because it can be fetched without the user when needed."""
 DEFAULT_ACCOUNT_NAME = "default"
-"""The name that is shown for the account without a name."""
+"""The name shown for the unnamed account."""
 
 
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
     """The OAuth endpoints and metadata URLs found at sign-in, kept for display only.
 
-    All values were declared by the servers themselves. `resource_metadata` and `issuer_metadata` are the URLs of the
+    All values come from the servers themselves. `resource_metadata` and `issuer_metadata` are the URLs of the
     two metadata documents, "" if there are none.
     """
 
@@ -148,11 +147,11 @@ class Account(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The account name to show; "default" for the account without a name."""
+        """The account name to show; "default" for the unnamed account."""
         return self.account or DEFAULT_ACCOUNT_NAME
 
     def has_name(self, name: str) -> bool:
-        """Return whether *name* refers to this account; "default" refers to the account without a name."""
+        """Return whether *name* refers to this account; "default" refers to the unnamed account."""
         return self.account == account_key(name)
 
 
@@ -163,9 +162,9 @@ class StoredAccount(Struct, frozen=True, kw_only=True):
     servers: tuple[str, ...] = ()
     """The configured servers that can use the account; empty if its server is no longer configured."""
     used_by: tuple[str, ...] = ()
-    """Those of `servers` that use the account, or would use it when they connect."""
+    """The servers among `servers` that use the account, or will use it when they connect."""
     configured_by: tuple[str, ...] = ()
-    """Those of `used_by` whose entry in `mcp.json` names the account, so that no other can be selected."""
+    """The servers in `used_by` whose `mcp.json` entry names the account, so that no other can be selected."""
 
     def has_name(self, name: str) -> bool:
         """Return whether *name* refers to this account; see `Account.has_name`."""
@@ -173,7 +172,7 @@ class StoredAccount(Struct, frozen=True, kw_only=True):
 
 
 def account_key(name: str) -> str:
-    """Return an account name in its stored form: "" for "default", the account without a name."""
+    """Return an account name in its stored form: "" for "default", the unnamed account."""
     return "" if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -182,7 +181,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class ChosenAccount(Struct, frozen=True):
-    """The user's selected account for the server at `url`; `account` is "" for the unnamed account."""
+    """The account that the user selected for the server at `url`; `account` is "" for the unnamed one."""
 
     url: str
     account: str

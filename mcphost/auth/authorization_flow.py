@@ -1,4 +1,4 @@
-"""Interactive sign-in: discovery, client registration, user authorization, token request, storage.
+"""Interactive sign-in: discovery, client registration, authorization by the user, token request, storage.
 
 Specification: basic/authorization. The user authorizes in the browser (code flow) or by entering a code on any device
 (device flow).
@@ -139,8 +139,8 @@ async def poll_token(
 ) -> TokenSet:
     """Poll the token endpoint until the user has authorized the sign-in; return the tokens. Cancellable.
 
-    *on_poll* receives the number of requests so far, the seconds until the next one, and whether that interval is
-    longer than the one the server first asked for. Raises TokenError if the server refuses or the code expires.
+    *on_poll* receives the number of requests so far, the seconds until the next one, and whether this interval is
+    longer than the server first requested. Raises TokenError if the server refuses or the code expires.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
@@ -224,7 +224,7 @@ async def run_device_flow(
 
 
 class AuthorizationAttempt:
-    """Secrets of one authorization request, never stored: the PKCE pair (RFC 7636, S256 only) and `state`."""
+    """Secrets of one authorization request: the PKCE pair (RFC 7636, S256 only) and `state`; never stored."""
 
     __slots__ = ("challenge", "state", "verifier")
     METHOD = "S256"
@@ -271,7 +271,7 @@ _RESERVED_PARAMETERS = frozenset(
     {"response_type", "response_mode", "client_id", "redirect_uri", "state", "scope", "resource", "prompt",
      "code_challenge", "code_challenge_method", "request", "request_uri"}
 )  # fmt: skip
-"""Parameters that mcphost sends, and those that could override them."""
+"""Parameters that mcphost sends itself, and parameters that could override them."""
 
 
 async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
@@ -317,8 +317,8 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 def _check_endpoint_query(endpoint: str) -> None:
     """Raise UntrustedMetadata if the endpoint's query has a reserved parameter, such as `redirect_uri`.
 
-    A parameter may occur only once (RFC 6749, section 3.1). If it occurs twice, the server may use either value; a
-    second `redirect_uri` could send the code to another address.
+    A parameter must not occur more than once (RFC 6749, section 3.1). If it does, the server may use either value, and
+    a second `redirect_uri` could send the code to another address.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -351,7 +351,8 @@ def _authorization_url(
     if request.scopes:
         parameters["scope"] = " ".join(request.scopes)
     if interactive.target.account and SELECT_ACCOUNT in request.metadata.prompt_values_supported:
-        # Otherwise a browser that remembers an account uses it for every account name (OpenID Connect Core, 3.1.2.1).
+        # Otherwise, a browser that is already signed in would use that account for every account name
+        # (OpenID Connect Core, section 3.1.2.1).
         parameters["prompt"] = SELECT_ACCOUNT
     endpoint = request.metadata.authorization_endpoint
     separator = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
@@ -365,10 +366,10 @@ async def _wait_for_response(
     attempt: AuthorizationAttempt,
     url: str,
 ) -> AuthorizationResponse:
-    """Wait for the first response with the expected `state`, sent by the browser or pasted by the user.
+    """Wait for the first response with the expected `state`, from the browser or pasted by the user.
 
-    Raises SignInMethodSwitched if the user switches to a device code, which is offered if the server supports it;
-    SignInFailed if the user declines or time runs out.
+    Raises SignInMethodSwitched if the user switches to a device code, which is offered if the server supports it.
+    Raises SignInFailed if the user declines or time runs out.
     """
     accepted: list[AuthorizationResponse] = []
     is_refused = is_switched = False
@@ -423,7 +424,7 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignInNotRequired(SignInFailed):
-    """Raised when signing in to a server that does not require an account."""
+    """Raised when the server to sign in to does not require an account."""
 
 
 class AuthorizationFlow:
@@ -462,8 +463,8 @@ class AuthorizationFlow:
 
         With *is_step_up*, the scopes of *previous* are requested again, in addition to those of *challenge* and
         *scopes*. Unless *is_required*, SignInNotRequired is raised for a server without OAuth metadata. With
-        *use_device_code*, the user enters a code in a browser on any machine. If the issuer is not *previous_issuer*,
-        the last one in use, the user is warned.
+        *use_device_code*, the user enters a code in a browser on any machine. The user is warned if the issuer is not
+        *previous_issuer*, the last one in use.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.
@@ -484,7 +485,7 @@ class AuthorizationFlow:
             and not target.issuer
             and (previous is None or previous.issuer != issuer)
         ):
-            # With a device code the secret is sent before the user has seen where it goes.
+            # With a device code, the client secret is sent before the user has seen the issuer it goes to.
             raise UntrustedMetadata(
                 f"The server {target.server!r} requires a sign-in at {issuer[:200]!r}, but mcp.json names no issuer "
                 "for its client secret; nothing was sent.",
@@ -512,7 +513,7 @@ class AuthorizationFlow:
     ) -> tuple[TokenSet, OAuthClient]:
         """Authorize in the browser or with a device code, and return the tokens and the OAuth client.
 
-        The user can switch between the two methods. A client that the server no longer knows is registered again, once.
+        The user can switch between the two methods. A client that the server has deleted is registered again, once.
         """
         with_code, has_registered_again = use_device_code, False
         while True:
@@ -529,7 +530,7 @@ class AuthorizationFlow:
                     has_registered_again = True
                     await self._token_store.delete_client(client)
                 elif with_code != use_device_code and self.step is SignInStep.CLIENT:
-                    # The other method could not start: return to the first method and show the reason.
+                    # The other method could not be started: return to the first one and show the reason.
                     with_code, self._interactive.previous_error = use_device_code, error.message
                 else:
                     raise
@@ -539,8 +540,8 @@ class AuthorizationFlow:
     ) -> StoredSignIn:
         """Store everything that a later token refresh needs, and return it.
 
-        The caller must not await anything between receiving the tokens and this call, so that cancellation cannot lose
-        them.
+        The caller must not await anything between receiving the tokens and calling this method; otherwise,
+        cancellation could lose them.
         """
         self._interactive.report_step(SignInStep.DONE)
         document, signer = request.metadata, self._interactive.signer
@@ -564,7 +565,7 @@ class AuthorizationFlow:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the issuer to use: the configured one, else a previous one, else the first in *resource*.
+        """Return the issuer to use: the configured one, or else the previous one, or else the first in *resource*.
 
         Raises UntrustedMetadata if *resource* does not name the configured issuer.
         """

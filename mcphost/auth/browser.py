@@ -1,7 +1,7 @@
 """Opening of http(s) URLs in the user's browser without a shell, and detection of a missing browser.
 
-URLs come from servers, and in other programs such URLs have reached a shell (CVE-2025-6514 and similar). Therefore the
-scheme is checked, and the URL is passed as one program argument that never begins with a dash.
+The URLs come from servers; in other programs, such URLs have reached a shell (CVE-2025-6514 and others). Therefore, the
+scheme is checked, and the URL is passed as a single argument that never begins with a dash.
 """
 
 import atexit
@@ -43,8 +43,8 @@ def browser_commands(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the commands that may open a browser on this machine, in order of preference.
 
-    Each command is a program and its arguments. $BROWSER takes precedence: it lists commands, separated by the path
-    separator, in which `%s` stands for the URL. Without $BROWSER, the result is empty over SSH, in a container
+    Each command is a program followed by its arguments. $BROWSER takes precedence: it lists commands, separated by
+    `os.pathsep`, in which `%s` stands for the URL. Without $BROWSER, the result is empty over SSH, in a container
     (detected by $container or *marker_files*) and, except on macOS, without a display.
     """
     configured = tuple(
@@ -64,7 +64,7 @@ def browser_commands(
 
 
 def _split_command(entry: str) -> tuple[str, ...]:
-    """Split a command like a shell; return an empty tuple if its quoting is invalid."""
+    """Split a command into words like a shell; return an empty tuple if its quoting is invalid."""
     try:
         return tuple(shlex.split(entry))
     except ValueError:
@@ -72,14 +72,14 @@ def _split_command(entry: str) -> tuple[str, ...]:
 
 
 def can_open_browser() -> bool:
-    """Return whether an installed command can probably open a browser on this machine."""
+    """Return whether an installed command will probably open a browser on this machine."""
     return any(shutil.which(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
 
 
 async def open_url(url: str) -> bool:
     """Open *url* in a browser; return whether this probably worked.
 
-    True means that a browser command exits with status 0 or is still running after three seconds.
+    It counts as having worked if a browser command exits with status 0 or is still running after three seconds.
     """
     if not _is_safe_url(url):
         return False
@@ -127,7 +127,7 @@ async def _start(command: list[str]) -> bool:
         )
     except OSError:
         return False
-    # Recorded before the first await: the response may arrive and cancel this while the browser starts.
+    # Recorded before the first await, because the response may arrive and cancel this task while the browser starts.
     _running_browsers[:] = [*(browser for browser in _running_browsers if browser.poll() is None), process]
     deadline = anyio.current_time() + _START_TIMEOUT
     while process.poll() is None:

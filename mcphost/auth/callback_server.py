@@ -15,7 +15,7 @@ LOOPBACK_HOST = "127.0.0.1"
 MAX_REQUEST_BYTES = 16 * 1024
 MAX_CONCURRENT_REQUESTS = 8
 MAX_CONNECTIONS = 64
-"""Connections that may be open, served or waiting; additional ones are closed immediately."""
+"""Maximum number of open connections; additional ones are closed immediately."""
 CONNECTION_TIMEOUT = 5.0
 
 
@@ -54,9 +54,9 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """HTTP server to which the browser is redirected; it accepts one response and refuses all others.
+    """HTTP server that the browser is redirected to; it accepts one response and refuses all others.
 
-    `expect` sets the condition for accepting a response; `wait` returns the accepted one.
+    `expect` sets the condition for accepting a response; `wait` returns the accepted response.
     """
 
     def __init__(self, port: int, path: str) -> None:
@@ -108,7 +108,7 @@ class CallbackServer:
         hosts = [
             value.strip() for name, _, value in (line.partition(":") for line in lines[1:]) if name.lower() == "host"
         ]
-        # Another Host header means that DNS rebinding redirected a web page's request to this server.
+        # Any other Host header is a sign of DNS rebinding: a web page sent the request.
         if hosts != [f"{LOOPBACK_HOST}:{self.port}"]:
             await stream.send(_make_page(421, "Wrong host", "This address only receives the response of a sign-in."))
         elif split_url(target).path != self.path or self._done.is_set():
@@ -145,7 +145,7 @@ async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGe
         tasks.start_soon(listener.serve, callback.serve)
         try:
             yield callback
-        except Exception as error:  # noqa: BLE001 - the group would wrap what the block raises
+        except Exception as error:  # noqa: BLE001 - the group would wrap it
             failed = error
         tasks.cancel_scope.cancel()
     if failed is not None:

@@ -1,7 +1,7 @@
 """Sign-in without a user: client credentials, enterprise (ID-JAG) and workload identity.
 
-MCP extensions oauth-client-credentials and enterprise-managed-authorization, and SEP-1933. If the configured grant is
-refused, no other grant is tried.
+Implements the MCP extensions oauth-client-credentials and enterprise-managed-authorization, and SEP-1933. If the
+configured grant is refused, no other grant is tried.
 """
 
 from typing import Literal
@@ -34,7 +34,7 @@ ID_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
 
 class ClientGrant(Struct, frozen=True, kw_only=True):
-    """The configuration of an OAuth grant that needs no user; the repr contains no secrets."""
+    """Configuration of an OAuth grant that needs no user. The repr contains no secrets."""
 
     grant: GrantType
     target: SignInTarget
@@ -53,9 +53,10 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
     """Fetch a token with *grant* and return it as a sign-in, without storing it.
 
-    The issuer must be configured: no user confirms where the credentials are sent, so a server could otherwise name its
-    own authorization server and receive credentials meant for another. Raises UntrustedMetadata, UnsafeUrl,
-    EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
+    The issuer must be configured. Since no user confirms where the credentials are sent, a server could otherwise name
+    its own authorization server and receive credentials that are meant for another.
+
+    Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """
     target = grant.target
     resource = await discover_resource(http, target.url, challenge.get("resource_metadata"))
@@ -105,7 +106,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes*. Raises InvalidScopes if the configuration lists scopes, but not all of these."""
+    """Return *scopes*. Raises InvalidScopes if the configuration restricts scopes and does not list all of them."""
     missing = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
     if missing:
         raise InvalidScopes(
@@ -138,7 +139,7 @@ async def _fetch_id_jag(
     resource: ProtectedResource,
     scopes: tuple[str, ...],
 ) -> str:
-    """Exchange the user's ID token for an ID-JAG, an assertion of access to the server (RFC 8693)."""
+    """Exchange the user's ID token for an ID-JAG, an assertion that grants access to the server (RFC 8693)."""
     form = {
         "grant_type": TOKEN_EXCHANGE,
         "requested_token_type": ID_JAG_TOKEN_TYPE,

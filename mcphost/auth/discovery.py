@@ -1,6 +1,6 @@
 """OAuth discovery: challenges, protected resource metadata, and authorization server metadata.
 
-RFC 9110, section 11.6.1 (challenges); RFC 9728 (protected resources); RFC 8414 and OpenID Connect Discovery
+Implements RFC 9110, section 11.6.1 (challenges); RFC 9728 (protected resources); RFC 8414 and OpenID Connect Discovery
 (authorization servers); protocol revision 2025-03-26 for servers that publish no metadata. Specification:
 basic/authorization, authorization server discovery.
 """
@@ -84,16 +84,16 @@ class ProtectedResource(Struct, frozen=True):
     metadata_url: str = ""
 
     def with_issuer(self, issuer: str) -> "ProtectedResource":
-        """Return a copy with the configured *issuer* if the server has no metadata; otherwise return `self`.
+        """Return a copy with the configured *issuer* if the server has no metadata; otherwise, return `self`.
 
-        An *issuer* of "" stands for none.
+        An *issuer* of "" means that none is configured.
         """
         applies = self.is_legacy and issuer and issuer not in self.issuers
         return replace(self, issuers=(issuer,), is_legacy=False) if applies else self
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
-    """Return the well-known metadata URLs of the MCP server at *url*, in the order to try (RFC 9728).
+    """Return the well-known metadata URLs of the MCP server at *url*, in the order to try them (RFC 9728).
 
     They are used if no challenge names a metadata URL.
     """
@@ -105,7 +105,7 @@ def resource_metadata_urls(url: str) -> tuple[str, ...]:
 
 
 def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return the well-known metadata URLs of an issuer, in the order to try.
+    """Return the well-known metadata URLs of an issuer, in the order to try them.
 
     If the issuer has a path, every URL includes it.
     """
@@ -122,7 +122,7 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
     """Return what the MCP server at *url* declares about itself and its authorization servers.
 
     *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "". A server without metadata
-    follows the rules of protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl,
+    is treated as in protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl,
     EndpointUnreachable, and UntrustedMetadata, including when the metadata describes another resource.
     """
     if metadata_url and not url_origin(metadata_url)[1]:
@@ -156,7 +156,7 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
                 f"The server at {url[:200]} declares another resource: {document.resource[:200]!r}.",
                 "Nothing was sent. Check the address in mcp.json.",
             )
-        # An authorization server may read `https://other@host/` as an address of the other host.
+        # An authorization server may mistake `https://other@host/` for a URL of the other host.
         check_url(document.resource, "resource in the protected resource metadata")
         if not document.authorization_servers:
             raise UntrustedMetadata(
@@ -217,7 +217,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
 
 
 def summarize_discovery(resource: ProtectedResource, issuer: DiscoveredIssuer) -> DiscoverySummary:
-    """Return the endpoints and metadata URLs for display, shortened and without secrets."""
+    """Return the endpoints and metadata URLs for display, truncated and without secrets."""
     document = issuer.metadata
     return DiscoverySummary(
         resource_metadata=resource.metadata_url[:_MAX_SHOWN_LENGTH],
@@ -325,7 +325,7 @@ def parse_challenges(header: str) -> tuple[Challenge, ...]:
 
 
 def select_challenge(header: str) -> Challenge:
-    """Return the first DPoP challenge, else the first Bearer challenge, else an empty one."""
+    """Return the first DPoP challenge, or else the first Bearer challenge, or else an empty challenge."""
     challenges = parse_challenges(header)
     for scheme in ("dpop", "bearer"):
         for challenge in challenges:

@@ -20,11 +20,11 @@ USE_DPOP_NONCE = "use_dpop_nonce"
 _ASSERTION_LIFETIME = 120
 _ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519")
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed25519"}
-"""The curve that an algorithm needs (RFC 7518, section 3.4; RFC 9864)."""
+"""Curve of each signature algorithm (RFC 7518, section 3.4; RFC 9864)."""
 
 
 class JwtSigner:
-    """A signer of JWTs: a private key and its signature algorithm."""
+    """Signer of JWTs: a private key and the signature algorithm to use with it."""
 
     def __init__(self, key: Any, algorithm: str) -> None:
         self._key = key
@@ -48,7 +48,7 @@ class JwtSigner:
     def from_pem(cls, pem: str, algorithm: str) -> "JwtSigner":
         """Return a signer with a private key in PEM form.
 
-        Raises ConfigError if the key is invalid or not of the type that *algorithm* needs.
+        Raises ConfigError if the key is invalid or has the wrong type for *algorithm*.
         """
         kind = {"ES": "EC", "RS": "RSA", "PS": "RSA", "Ed": "OKP"}.get(algorithm[:2], "")
         if algorithm not in _ALGORITHMS:

@@ -1,7 +1,7 @@
 """Storage of secrets in a file of mode 0600, plain or encrypted, for machines without a keyring.
 
-It is used only if the user chose it. Each change reads the file again and replaces it, under a lock that all processes
-share. Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
+It is used only if the user chose it. To make a change, the file is read again and replaced, under a lock that all
+processes share. Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
 """
 
 import base64
@@ -24,7 +24,7 @@ PLAIN_FILE = "secrets.json"
 ENCRYPTED_FILE = "secrets.sealed.json"
 MAX_FILE_BYTES = 4 * 1024 * 1024
 SCRYPT_LOG_N = 17
-"""N = 2**17 with r = 8 takes 128 MB and about half a second per guess (OWASP's recommendation)."""
+"""N = 2**17 with r = 8, which OWASP recommends, takes 128 MB and about half a second per guess."""
 _SCRYPT_LOG_N_RANGE = range(14, 21)
 _SCRYPT_R, _SCRYPT_P = 8, 1
 _FILE_VERSION = 1
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class SecretsLocked(ConsentDenied):
-    """Raised if the encrypted file is locked: this process has not been given the correct passphrase."""
+    """Raised if the encrypted file is locked because the correct passphrase has not been entered."""
 
 
 class _DamagedFile(McpHostError):
-    """Raised if the content of the file is invalid."""
+    """Raised if the content of the secrets file is invalid."""
 
 
 class _PlainContent(Struct, frozen=True):
@@ -57,9 +57,9 @@ class _EncryptedContent(Struct, frozen=True):
 
 
 class PassphraseKey(Struct, frozen=True):
-    """An encryption key derived from a passphrase, and the check value by which a passphrase is verified.
+    """An encryption key derived from a passphrase, and the check value to verify a passphrase with.
 
-    The repr shows neither.
+    The repr contains neither.
     """
 
     log_n: int
@@ -72,7 +72,7 @@ class PassphraseKey(Struct, frozen=True):
 
     @classmethod
     def derive(cls, passphrase: str, salt: bytes, log_n: int = SCRYPT_LOG_N) -> "PassphraseKey":
-        """Derive the key from a passphrase. This takes about half a second, so call it in a thread."""
+        """Derive the key from a passphrase. Takes about half a second, so call it in a thread."""
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
         raw = Scrypt(salt=salt, length=48, n=2**log_n, r=_SCRYPT_R, p=_SCRYPT_P).derive(
@@ -137,7 +137,7 @@ class FileBackend:
         await self._update(lambda known: {other: secret for other, secret in known.items() if other != name})
 
     async def describe(self) -> str:
-        """Return the file's path and its protection, after a test read. Raises McpHostError, SecretsLocked."""
+        """Describe the file's path and protection, after reading it. Raises McpHostError, SecretsLocked."""
         await self._read()
         return f"{self.path} (mode 0600, not encrypted)"
 
@@ -192,7 +192,7 @@ class FileBackend:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
     def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        """Return the file and its secrets; rename a damaged file and return no secrets.
+        """Return the file and its secrets; rename a damaged file and return None and no secrets.
 
         The caller must hold the file lock.
         """
@@ -266,7 +266,7 @@ class EncryptedFileBackend(FileBackend):
         return self._key is not None
 
     async def describe(self) -> str:
-        """Return the path and whether the file is unlocked. Raises McpHostError if the file cannot be used."""
+        """Describe the path, and whether the file is unlocked. Raises McpHostError if it cannot be used."""
         await self._run_in_thread(self._read_file)
         return f"{self.path} (encrypted, {'open' if self.is_unlocked else 'locked'})"
 
@@ -285,7 +285,7 @@ class EncryptedFileBackend(FileBackend):
     def _decode(self, raw: bytes) -> dict[str, str]:
         content = _parse_encrypted(raw)
         key = self._key
-        # Another process may have replaced the file, with another passphrase.
+        # Another process may have replaced the file and changed the passphrase.
         if key is None or _decode_base64(content.salt) != key.salt or _decode_base64(content.check) != key.check:
             raise SecretsLocked(f"{self.path} is locked.", "mcphost asks for its passphrase where it can.")
         return decode(key.decrypt(content), dict[str, str], "sealed content")

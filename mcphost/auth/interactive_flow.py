@@ -34,8 +34,8 @@ def sign_in_warnings(
 ) -> tuple[str, ...]:
     """Return warnings if *url* is not the issuer's, or *resource* covers more than the MCP server.
 
-    Also warns if the user signed in at another issuer before, *previous_issuer*, "" for none: a server that was taken
-    over can name one that imitates it.
+    Also warn if *previous_issuer*, where the user signed in before ("" for nowhere), is another issuer: a server that
+    was taken over can name one that imitates the previous issuer.
 
     A malicious issuer can name an endpoint of another issuer to obtain the codes issued there (a mix-up attack, RFC
     9700, section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code*
@@ -68,15 +68,15 @@ def sign_in_warnings(
 CALLBACK_PATH = "/callback"
 """The path of the redirect URI, for clients registered manually or by mcphost's client metadata document."""
 MANUAL_REGISTRATION_FACTOR = 6
-"""How many times longer than a sign-in a manual registration of mcphost may take."""
+"""Factor by which the time limit is longer if the user registers mcphost manually during the sign-in."""
 _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
     """Resolver that chooses the OAuth client for one sign-in.
 
-    The order is that of the specification (basic/authorization, client registration approaches): a configured client,
-    one that was stored earlier, the client metadata document, dynamic registration, a client that the user enters.
+    Clients are tried in the specification's order (basic/authorization, client registration approaches): a configured
+    client, a stored client, the client metadata document, dynamic registration, a client that the user enters.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ClientResolver:
     async def resolve(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, scopes: tuple[str, ...]
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Choose the client; return a running listener for its redirect URI, and the client.
+        """Choose the client; return it together with a running listener for its redirect URI.
 
         The listener closes with *stack*. Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
         """
@@ -105,7 +105,7 @@ class ClientResolver:
             try:
                 return await stack.enter_async_context(run_callback_server(uri.port or 0, uri.path)), known
             except OSError:
-                # Another program uses that port. A new dynamic registration gets a new redirect URI; for a manual
+                # Another program uses the port. A new dynamic registration gets a new redirect URI; for a manual
                 # one, the authorization server should accept any loopback port (RFC 8252, section 7.3).
                 if known.kind == ENTERED_KIND:
                     return await self._start_callback_server(stack, 0, uri.path), known
@@ -164,7 +164,7 @@ class ClientResolver:
 
 
 class SignInStep(StrEnum):
-    """A step of an interactive sign-in; the value is the text shown to the user."""
+    """A step of an interactive sign-in; its value is the text that the user sees."""
 
     RESOURCE = "reading the server's metadata"
     ISSUER = "reading the authorization server's metadata"
@@ -182,9 +182,9 @@ class SignInMethodSwitched(Exception):
 
 
 class AuthorizationRequest(Struct, frozen=True):
-    """The scopes and the resource to request from an issuer, with the issuer's metadata.
+    """The scopes and the resource to request from an issuer, and the issuer's metadata.
 
-    `previous_issuer` is where the user signed in to the server before, "" for nowhere.
+    `previous_issuer` is the issuer that the user signed in with before, or "" if there is none.
     """
 
     resource: ProtectedResource
@@ -198,7 +198,7 @@ class AuthorizationRequest(Struct, frozen=True):
 
 
 class InteractiveSignIn:
-    """The state of one interactive sign-in, shared by the code flow and the device flow."""
+    """State of one interactive sign-in, shared by the code flow and the device flow."""
 
     def __init__(
         self,
@@ -214,9 +214,9 @@ class InteractiveSignIn:
         self.client_resolver = ClientResolver(target, http, token_store, interaction)
         self.signer: JwtSigner | None = None
         self.previous_error = ""
-        """Why the previously tried sign-in method (browser or device code) failed."""
+        """Error of the sign-in method (browser or device code) that was tried before, or ""."""
         self.is_client_registered = False
-        """Whether the authorization server registered the client earlier, and may have deleted it."""
+        """Whether the client was registered earlier, so that the server may have deleted it since."""
         self._has_foreign_response = False
         self._token_store = token_store
         self._interaction = interaction
@@ -254,7 +254,7 @@ class InteractiveSignIn:
         )
 
     async def other_accounts(self) -> tuple[str, ...]:
-        """Return the accounts that the user could select instead; none if the configuration sets the account."""
+        """Return the accounts that the user can select instead; none if the configuration names the account."""
         target = self.target
         return (
             ()
@@ -263,7 +263,7 @@ class InteractiveSignIn:
         )
 
     def refusal_error(self) -> SignInFailed:
-        """Return the error for a sign-in that the user declined."""
+        """Return the error to raise if the user declines the sign-in."""
         name = self.target.server
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
@@ -277,7 +277,7 @@ class InteractiveSignIn:
             self.report_step(SignInStep.PERSON, seconds=seconds, text=f"waiting for you; {FOREIGN_RESPONSE}")
 
     def timeout_error(self) -> SignInFailed:
-        """Return the error for a sign-in that took too long."""
+        """Return the error to raise if the sign-in takes too long."""
         name = self.target.server
         # If the authorization server deleted the client, it says so in the browser and does not redirect.
         forget_hint = f"\nIf the page did not recognize mcphost, run: mcphost logout {quote(name)} --forget-client"

@@ -1,7 +1,7 @@
 """Storage of secrets in the system keyring, or in memory for this run.
 
 For storage in files, see `auth.file_backend`. The keyring library accepts any installed backend, even one that writes
-plain text files (such as keyrings.alt). This module therefore selects the backend itself, from those that encrypt
+plain text files (such as keyrings.alt). Therefore, this module selects the backend itself, from those that encrypt
 secrets for the logged-in user.
 """
 
@@ -26,7 +26,7 @@ SERVICE_NAME = "mcphost"
 CALL_TIMEOUT = 5.0
 """Seconds that one keyring operation may take; a locked keyring may be waiting for the user."""
 MAX_SECRET_LENGTH = 262_144
-"""Maximum characters of one secret: far more than any token has, far fewer than would fill a keyring."""
+"""Maximum characters of a secret: far more than any token has, and far fewer than would fill a keyring."""
 
 ALLOWED_BACKENDS = {
     "keyring.backends.macOS": "macOS Keychain",
@@ -41,9 +41,9 @@ NO_KEYRING = "There is no keyring that encrypts on this machine."
 INSTALL_HINT = "Install one (GNOME Keyring, KWallet), or keep the key in an environment variable."
 UNLOCK_HINT = "Unlock it, or use an environment variable."
 RETRY_DELAYS = (0.05, 0.2, 0.5)
-"""Seconds before each retry of an operation that failed immediately: the keyring's service may be starting."""
+"""Delays in seconds before each retry after an immediate failure: the keyring service may be starting."""
 IMMEDIATE_FAILURE = 0.5
-"""Seconds within which a failure is immediate: no user declines to unlock a keyring that quickly."""
+"""A failure within this many seconds is immediate: no user declines to unlock a keyring that quickly."""
 _PARTS_PREFIX = "mcphost-parts"
 _PROBE_NAME = "probe"
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 class SecretBackend(Protocol):
     """Interface of a store for named secrets.
 
-    Every method raises McpHostError if the store cannot be used; every method may be cancelled.
+    Every method raises McpHostError if the store cannot be used, and can be cancelled.
     """
 
     async def get(self, name: str) -> str | None:
@@ -95,12 +95,12 @@ class MemoryBackend:
         self._secrets.pop(name, None)
 
     async def describe(self) -> str:
-        """Return a description, which says that secrets are lost when mcphost exits."""
+        """Return a description that says that secrets are lost when mcphost exits."""
         return "memory only: secrets are forgotten when mcphost quits"
 
 
 class _KeyringCall:
-    """A keyring operation in its own thread, which may continue after the waiting task has ended."""
+    """A keyring operation in its own thread, which can outlive the task that waits for it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()
@@ -112,7 +112,7 @@ class _KeyringCall:
         self._work = work
         self._token = current_token()
         try:
-            # A daemon thread, because a keyring that never returns must not delay the exit (anyio's threads would).
+            # A daemon thread, because a keyring that never responds must not delay the exit, as anyio's threads would.
             threading.Thread(target=self._run, daemon=True, name="keyring").start()
         except RuntimeError as error:  # no more threads can be started
             self.error = error
@@ -128,14 +128,14 @@ class _KeyringCall:
 
 
 class KeyringBackend:
-    """SecretBackend for the system keyring, which a thread looks up on first use (this takes 0.3 s).
+    """SecretBackend for the system keyring, which is looked up in a thread on first use (this takes 0.3 s).
 
-    Only one operation runs at a time among all mcphost processes of a login session: concurrent operations make
-    gnome-keyring 42 lose its collection for a moment, or abort and restart locked (measured: within a minute with six
-    processes that read and write constantly; never with the lock). An operation that fails immediately is retried,
+    All mcphost processes of a login session together run only one operation at a time, because concurrent operations
+    make gnome-keyring 42 lose its collection for a moment, or abort and restart locked (measured: within a minute with
+    six processes that read and write constantly; never with the lock). An operation that fails immediately is retried,
     unless the previous operation failed on every attempt. While an operation has been running for more than *timeout*
-    seconds, others fail immediately. A keyring that the user has not unlocked yet therefore causes no more delays, and
-    it can be used once it is unlocked.
+    seconds, others fail immediately, so a keyring that is still locked causes no further delays. It can be used as soon
+    as the user unlocks it.
     """
 
     def __init__(
@@ -169,12 +169,12 @@ class KeyringBackend:
         await self._run_in_thread(lambda: self._delete(name))
 
     async def describe(self) -> str:
-        """Return the name of the keyring, after a test read. Raises McpHostError if it cannot be used."""
+        """Return the name of the keyring, after reading from it. Raises McpHostError if it cannot be used."""
         return await self._run_in_thread(self._describe)
 
     # -- run in a thread
     def _call_with_retries(self, work: Callable[[], T]) -> T:
-        """Call *work* and return its result; retry immediate failures, then raise the last error."""
+        """Call *work* and return its result; retry after immediate failures, then raise the last error."""
         start = time.monotonic()
         delays = iter(() if self._is_failing else RETRY_DELAYS)
         while True:
@@ -276,7 +276,7 @@ class KeyringBackend:
                     await call.done.wait()
         except TimeoutError as error:
             if call is not None:
-                call.is_overdue = True  # it began after the timeout, so its age is below the limit
+                call.is_overdue = True  # it started after the timeout began, so its age is still below the limit
             raise McpHostError(f"The keyring did not respond within {self._timeout:g} s.", UNLOCK_HINT) from error
         if isinstance(call.error, McpHostError):
             raise call.error
@@ -318,7 +318,7 @@ def find_secure_backend() -> Any:
     Respects the user's configuration of the `keyring` library.
     """
     if sys.platform != "darwin":
-        # This module looks for the Keychain library, which on Linux runs ldconfig, gcc and ld and wastes 0.1 s.
+        # The macOS module searches for the Keychain library; on Linux, that runs ldconfig, gcc and ld for 0.1 s.
         sys.modules.setdefault("keyring.backends.macOS.api", cast("Any", None))
     import keyring
     import keyring.backend
@@ -335,7 +335,7 @@ def find_secure_backend() -> Any:
 
 
 def describe_missing_backend() -> str:
-    """Return the reason for not using the backend that the keyring library would choose."""
+    """Return the reason why the backend that the keyring library would choose is not used."""
     import keyring
 
     chosen = type(keyring.get_keyring())

@@ -1,4 +1,4 @@
-"""HTTP client for sign-in, with checked addresses, and limits on response time, size and redirects.
+"""HTTP client for sign-in that checks addresses and limits response time, size and redirects.
 
 httpx is imported in a thread when the first request is made. For each request, the host name is resolved once, the
 addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A proxy resolves the
@@ -27,7 +27,7 @@ from mcphost.unicode_forms import join_url, split_url
 MAX_HEAD_BYTES = 64 * 1024
 MAX_INTERIM_RESPONSES = 100
 _READ_SIZE = 4 * 1024
-"""Bytes per read while the head is read: few, because an interim response of 18 bytes takes 50 microseconds."""
+"""Bytes per read of a response head: few, because parsing an interim response of 18 bytes takes 50 µs."""
 
 ReadFunction = Callable[..., Awaitable[bytes]]
 
@@ -44,7 +44,7 @@ class ResponseHeadLimit:
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an httpcore trace event: wrap each new stream and count its bytes up to the end of the head."""
+        """Handle a trace event of httpcore: wrap each new stream, to count its bytes up to the end of the head."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -71,7 +71,7 @@ REQUEST_TIMEOUT = 10.0
 MAX_BODY_BYTES = 1024 * 1024
 EXTRA_CHUNKS = 1_000
 BYTES_PER_CHUNK = 16
-"""A body may have one chunk per 16 bytes, plus a thousand."""
+"""A body may consist of one chunk per 16 bytes, plus a thousand chunks."""
 MAX_REDIRECTS = 3
 _MAX_CAUSES = 10
 RETRY_HINT = "Check that it is running and reachable from this machine, then try again."
@@ -83,7 +83,7 @@ class EndpointUnreachable(SignInRequired):
 
 
 class OAuthResponse(Struct, frozen=True):
-    """A complete HTTP response. Its repr leaves out the content, which may be secret."""
+    """A complete HTTP response. Its repr omits the content, which may be secret."""
 
     url: str
     status: int
@@ -111,7 +111,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def status_text(self) -> str:
-        """The HTTP status for error messages; a successful response that is not JSON adds its content type."""
+        """The HTTP status for error messages, with the content type if a successful response is not JSON."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
@@ -148,8 +148,8 @@ class OAuthHttpClient:
     ) -> None:
         """Create a client that connects only to hosts that *url_policy* allows.
 
-        *proxy_for* returns the proxy for a URL, or "" for none. *ca_file* is a file of additional certificate
-        authorities, or "".
+        *proxy_for* returns the proxy for a URL, or "" for none. *ca_file* is the path of a file with additional
+        certificate authorities, or "".
         """
         self._url_policy = url_policy
         self._ca_file = ca_file
@@ -158,13 +158,13 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """Require the SHA-256 digest (hex) of the certificate authority file to be *digest* from now on."""
+        """From now on, require that the certificate authority file has the SHA-256 digest *digest* (hex)."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
 
     async def check_url(self, url: str, what: str) -> list[str]:
-        """Check a URL and return the addresses of its host; return no addresses behind a proxy.
+        """Check a URL and return the addresses of its host, or no addresses if a proxy is used.
 
         Raises UnsafeUrl or EndpointUnreachable.
         """
@@ -301,12 +301,12 @@ class OAuthHttpClient:
 
 def load_httpx() -> None:
     """Import httpx without its command-line module, whose imports (click, rich, …) take most of the time."""
-    sys.modules.setdefault("httpx._main", cast("Any", None))  # an import then raises ImportError, which httpx handles
+    sys.modules.setdefault("httpx._main", cast("Any", None))  # its import then raises ImportError, which httpx handles
     import_module("httpx")
 
 
 def _url_at_address(parts: SplitResult, address: str) -> str:
-    """Replace the host name in a URL with a checked address; the Host header and TLS keep using the name."""
+    """Replace the host name in a URL with a checked address; the Host header and TLS still use the name."""
     host = f"[{address.partition('%')[0]}]" if ":" in address else address
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
@@ -352,7 +352,7 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Create an error that states the innermost cause; httpx only says "All connection attempts failed"."""
+    """Create an error that states the innermost cause; httpx's own says "All connection attempts failed"."""
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,7 +1,7 @@
 """OAuth authorization for one server: request headers, token refresh, sign-in and sign-out.
 
 `headers` and `recover` never ask the user. If the user must act, the task that sent the request calls `sign_in`,
-without a timeout. A server has at most one sign-in at a time, and no lock is held while requests run. To find out
+without a timeout. At most one sign-in runs for a server at a time, and no lock is held while requests run. To find out
 whether another task has signed in since a request was sent, the Authorization header of the refused request is compared
 with the current one.
 """
@@ -44,14 +44,14 @@ async def refresh_sign_in(
 ) -> StoredSignIn | None:
     """Refresh the tokens of *old* and return the new sign-in, or None if the user must sign in again.
 
-    If another process has already refreshed them, its result is returned. Never deletes what another process has
-    stored in the meantime. Raises McpHostError if the authorization server cannot be reached or another process holds
-    the lock for too long.
+    If another process has already refreshed them, its result is returned. A sign-in that another process has stored in
+    the meantime is never deleted. Raises McpHostError if the authorization server cannot be reached, or another process
+    holds the lock for too long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)
         if stored is None or not stored.tokens.refresh:
-            return stored  # another process signed out, or signed in again without getting a refresh token
+            return stored  # another process signed out, or signed in again without receiving a refresh token
         if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
             return stored
         document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
@@ -122,7 +122,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _SharedSignIn:
-    """A running sign-in whose outcome other tasks can wait for."""
+    """A running sign-in that several tasks can wait for."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
@@ -133,8 +133,8 @@ class _SharedSignIn:
 class OAuthProvider:
     """Provider of authorization headers for one server, with tokens obtained by OAuth sign-in.
 
-    Without *interaction*, the user is never asked. With *client_grant*, no user is needed: the tokens are kept in
-    memory only, because new ones can be fetched at any time, and stored sign-ins of users are ignored.
+    Without *interaction*, the user is never asked. With *client_grant*, no user is needed: tokens are kept in memory
+    only, because new ones can be fetched at any time, and stored sign-ins of users are ignored.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class OAuthProvider:
         self._on_account_changed(self.account)
 
     def detach(self) -> None:
-        """Stop calling the account listener, because another provider replaces this one.
+        """Stop calling the account listener, because another provider has replaced this one.
 
         Requests that are already running may still use this provider.
         """
@@ -179,7 +179,7 @@ class OAuthProvider:
 
     @property
     def account_name(self) -> str | None:
-        """Name of the account, "" for the unnamed account; None until it is known, and constant from then on."""
+        """Name of the account ("" if unnamed), or None until it is known; once known, it never changes."""
         return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
@@ -189,7 +189,7 @@ class OAuthProvider:
 
     @property
     def credential_digest(self) -> str:
-        """SHA-256 digest of the current Authorization header, "" without one; each new token changes it."""
+        """SHA-256 digest of the current Authorization header, or "" without one; it changes with each token."""
         sign_in = self._active_sign_in
         return hashlib.sha256(sign_in.tokens.authorization.encode()).hexdigest() if sign_in is not None else ""
 
@@ -239,7 +239,7 @@ class OAuthProvider:
         return headers
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Try to get a working token without asking the user; return whether to repeat the refused request."""
+        """Try to get a valid token without asking the user; return whether to repeat the refused request."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -264,8 +264,8 @@ class OAuthProvider:
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in, so that the refused request can be sent again.
 
-        *attempt* counts the sign-ins for one user action, from one. Raises SignInRequired. If the task that runs the
-        sign-in is cancelled, another task that is waiting for it starts over.
+        *attempt* is the number of the sign-in for one user action, starting at 1. If the task that runs the sign-in is
+        cancelled, another task that is waiting for it starts a new one. Raises SignInRequired.
         """
         challenge = select_challenge(refusal.www_authenticate)
         is_step_up = refusal.status == 403
@@ -302,7 +302,7 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Ask for the passphrase of the file with the sign-in, if needed; return whether there is a sign-in."""
+        """Ask for the passphrase, if the sign-in is in a locked file; return whether there is a sign-in."""
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
@@ -364,7 +364,7 @@ class OAuthProvider:
             shared.done.set()
 
     async def _sign_in_required_error(self, missing_scopes: tuple[str, ...]) -> SignInFailed:
-        """Create the error for a sign-in that is needed when the user cannot be asked.
+        """Create the error to raise if a sign-in is needed but the user cannot be asked.
 
         *missing_scopes* are scopes that the current token lacks.
         """
@@ -381,7 +381,7 @@ class OAuthProvider:
             return SignInFailed(
                 f"The server {name!r} requires a sign-in.", f"Sign in: mcphost login {quote(name)}{hint}"
             )
-        # The server's text becomes part of a command for the user only if no shell can misinterpret it.
+        # The server's text becomes part of a command for the user, so it must not contain shell syntax.
         is_plain = len(missing_scopes) <= _MAX_SCOPES_SHOWN and all(
             _SHELL_SAFE_SCOPE.fullmatch(scope) for scope in missing_scopes
         )
@@ -419,7 +419,7 @@ class OAuthProvider:
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
         """Return the place where a sign-in is stored.
 
-        If it could not be stored, the user is first asked for another place, where possible.
+        If it could not be stored, the user is first asked for another place, if that is possible.
         """
         if self._client_grant is None:
             await self._token_store.store_pending()
@@ -445,7 +445,7 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Select this account for its server, in this and later runs. A configured account takes precedence."""
+        """Select this account for its server, in this run and later ones; a configured account has precedence."""
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
@@ -465,7 +465,7 @@ class OAuthProvider:
             )
         self._is_account_resolved = True
 
-    # -- inside
+    # -- internal
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
         """Refresh a sign-in, one task at a time across all processes; return None if the user must sign in again."""
         async with self._refresh_lock:
@@ -484,9 +484,9 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token with *client_grant*.
+        """Fetch a token with *client_grant*; return whether there is now a token other than the refused one.
 
-        Returns False, without a request, if the refused token had only just been issued.
+        If the refused token has only just been issued, no request is sent.
         """
         async with self._refresh_lock:
             sign_in = self.current_sign_in

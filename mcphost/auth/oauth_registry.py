@@ -26,7 +26,7 @@ AccountCallback = Callable[[Account | None], None]
 
 
 class OAuthRegistry:
-    """The OAuth providers of all servers, created when first needed.
+    """The OAuth providers of all servers, each created on first use.
 
     *client_metadata_url* is where mcphost's client metadata document is published, or "". *max_timeout* limits the time
     for a sign-in, in seconds, even if the configuration allows more; None means no limit.
@@ -86,7 +86,7 @@ class OAuthRegistry:
             provider.set_account_listener(on_account_changed)
         return provider
 
-    # -- several accounts
+    # -- accounts
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
         """Return all stored accounts, each with the names of the *servers* that can use it."""
         using = [server for server in servers if uses_oauth(server) and server.oauth.grant == "person"]
@@ -105,7 +105,7 @@ class OAuthRegistry:
         return tuple(stored_accounts)
 
     async def choose_account(self, server: ServerConfig, account: str) -> None:
-        """Select a stored account for new connections to the server, in this and later runs.
+        """Select a stored account for new connections to the server, in this run and later ones.
 
         Open connections keep their account. Raises UsageError if there is no such account, or if the configuration
         names the account.
@@ -165,7 +165,7 @@ class OAuthRegistry:
     async def sign_out_stored(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> tuple[bool, bool]:
-        """Sign out of a stored account; *server* is None if it is no longer configured.
+        """Sign out of a stored account; *server* is None if the server is no longer configured.
 
         Returns whether the account existed, and whether the server revoked its tokens.
         """
@@ -216,7 +216,7 @@ class OAuthRegistry:
     ) -> OAuthProvider:
         """Create a provider that can sign out of a stored account.
 
-        *server* is None if it is no longer configured.
+        *server* is None if the server is no longer configured.
         """
         target = SignInTarget(
             server=account.server, url=account.url, account=account.account, is_account_configured=True
@@ -227,7 +227,7 @@ class OAuthRegistry:
 
 
 def uses_oauth(server: ServerConfig) -> bool:
-    """Return whether the server may need a sign-in: it uses HTTP without an Authorization header."""
+    """Return whether the server may need a sign-in, as it uses HTTP without an Authorization header."""
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 
 

@@ -18,9 +18,9 @@ from mcphost.serialization import Struct
 
 CLIENT_NAME = "mcphost"
 AUTHENTICATION_METHODS = ("none", "client_secret_basic", "client_secret_post")
-"""Ways to authenticate a client at a token endpoint, the best for a program on a user's machine first."""
+"""Authentication methods at a token endpoint; the most suitable for a program on a user's machine first."""
 ENTERED_KIND = "entered"
-"""The kind of a client that the user registered manually and entered when asked."""
+"""The `kind` of a client that the user registered manually and entered when asked."""
 _MAX_ERROR_LENGTH = 4_000
 _MAX_CLIENT_ID_LENGTH = 4096
 _EXPIRY_MARGIN = 60.0
@@ -55,7 +55,7 @@ class OAuthClient(Struct, frozen=True):
             register_secret(self.secret)
 
     def is_usable(self, now: float | None = None) -> bool:
-        """Return whether the client can still be used, that is, whether its secret, if any, has not expired."""
+        """Return whether the client can still be used: it has no secret, or its secret has not expired."""
         return not self.expires or self.expires - _EXPIRY_MARGIN > (time.time() if now is None else now)
 
     def can_request(self, scopes: tuple[str, ...]) -> bool:
@@ -75,8 +75,8 @@ def choose_authentication_method(
 ) -> str:
     """Choose how the client authenticates at the token endpoint.
 
-    This is the registered method, else the first one that both sides support. If the metadata does not list methods,
-    the default is client_secret_basic (RFC 8414, section 2).
+    This is the registered method, or else the first method that both sides support. If the metadata does not list
+    methods, the default is client_secret_basic (RFC 8414, section 2).
     """
     supported = document.token_endpoint_auth_methods_supported
     if (
@@ -189,9 +189,9 @@ async def register_client(
 
 
 def quote_server_text(text: str) -> str:
-    """Return the beginning of a server's message, sanitized, to be quoted in an error.
+    """Return the beginning of a server's message, sanitized for quoting in an error.
 
-    Secrets are redacted before the text is cut, so that no part of one remains.
+    Secrets are redacted before the text is truncated, so that no part of one remains.
     """
     return sanitize(redact_registered(text[:_MAX_ERROR_LENGTH])[:300], keep_newlines=False)
 

@@ -21,12 +21,12 @@ WRONG_PASSPHRASE = "That is not the passphrase of this file."  # noqa: S105 - a 
 
 
 class SecretStorageInteraction(Protocol):
-    """Interface for questions to the user about storing secrets. Both methods may be cancelled."""
+    """Interface for asking the user about the storage of secrets. Both methods can be cancelled."""
 
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> tuple[str, str]:
-        """Ask where to store sign-ins if the keyring cannot be used; return the place and the passphrase.
+        """Ask where to store sign-ins because the keyring cannot be used; return the place and the passphrase.
 
         The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has signed
         in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the
@@ -44,7 +44,7 @@ class SecretStorageInteraction(Protocol):
 
 
 class SecretStorage:
-    """The places where secrets can be stored, and the one in use.
+    """The places where secrets can be stored, and the place in use.
 
     *directory* holds the files; None disables storage in files. Without *interaction*, the user is never asked.
     *configured_place* is the place that the user configured. If it is "", the keyring is used, and the user is asked
@@ -110,8 +110,8 @@ class SecretStorage:
     async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
         """Ask the user, once per run, where to store sign-ins; afterwards, `place` is the chosen place.
 
-        Never raises McpHostError. If cancelled before the user has answered, it can be called again; an answer takes
-        effect even after cancellation.
+        Never raises McpHostError. If cancelled before the user has answered, this method can be called again. An answer
+        takes effect even after cancellation.
         """
         async with self._question_lock:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
@@ -131,7 +131,7 @@ class SecretStorage:
                         return
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Try to unlock the file; return the error in *passphrase*, or "" if the file is now unlocked."""
+        """Try to unlock the file; return what is wrong with *passphrase*, or "" if the file is now unlocked."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""
@@ -149,7 +149,7 @@ class SecretStorage:
     async def unlock(self) -> bool:
         """Unlock the encrypted file, asking for its passphrase once per run; return whether it is unlocked.
 
-        Never raises McpHostError: a file that cannot be used stays locked, and the user is warned.
+        Never raises McpHostError: if the file cannot be used, it stays locked and the user is warned.
         """
         async with self._question_lock:
             encrypted = self._encrypted
@@ -180,9 +180,9 @@ RESERVED_PREFIX = "sign-in-"
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """Return the secret for `${keyring:NAME}`, from the plain file or else from the keyring.
+    """Return the secret for `${keyring:NAME}` from the plain file or else from the keyring.
 
-    Sign-ins are never returned: each belongs to one server, and a configuration file may come from anyone. Raises
+    Sign-ins are never returned, because each belongs to one server and anyone can write a configuration file. Raises
     McpHostError.
     """
     if name.startswith(RESERVED_PREFIX):

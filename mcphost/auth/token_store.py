@@ -1,7 +1,7 @@
-"""Storage of sign-ins by server, issuer and account, and of OAuth clients by issuer, with an index.
+"""Storage of sign-ins by server and account, and of OAuth clients by issuer, with an index.
 
-Everything is kept in memory first, so that a failure of secret storage affects only later runs. Processes share the
-storage: each change is made under a file lock, after reading the stored data again.
+All data is also kept in memory, so that a failure of the secret storage affects only later runs. Processes share the
+storage: each change is made under a file lock, after the stored data has been read again.
 """
 
 import hashlib
@@ -94,9 +94,9 @@ T = TypeVar("T")
 class TokenStore:
     """Storage of the user's sign-ins and OAuth clients.
 
-    *directory* holds the index and the lock files; if it is None, everything stays in this process. *storage* selects
-    where secrets are kept; a SecretBackend is used for all of them. *warn* is called with warnings for the
-    user.
+    *directory* holds the index and the lock files; if it is None, nothing is shared with other processes. *storage* is
+    where secrets are kept, either a SecretStorage or a single backend for all of them. *warn* is called with warnings
+    for the user.
     """
 
     def __init__(
@@ -137,9 +137,9 @@ class TokenStore:
         """Return the sign-in for a server URL and account name, or None.
 
         With *reload*, the storage is read again. If the storage cannot be read, the sign-in in memory is returned and
-        the user is warned once. McpHostError is raised instead with *is_strict*, or with *reload* if another process
-        has stored a newer sign-in: refreshing with the older token in memory would then revoke the tokens of both (RFC
-        9700, section 4.14.2).
+        the user is warned once. Instead, McpHostError is raised with *is_strict*, and with *reload* if another process
+        has stored a newer sign-in, because refreshing with the older token in memory could then revoke the tokens of
+        both (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == (url, account):
@@ -159,7 +159,7 @@ class TokenStore:
                 if not isinstance(error, SecretsLocked):
                     self._report(f"Earlier sign-ins cannot be used. {error.message} {error.hint}")
                 return known
-            # Other programs can write to the storage: the entry must be what mcphost stored.
+            # Other programs can write to the storage, so check that mcphost stored the entry.
             if sign_in is not None and (sign_in.identity, sign_in.issuer) == (entry.identity, entry.issuer):
                 sign_in.register_secrets()
                 self._sign_ins[name] = sign_in
@@ -170,8 +170,8 @@ class TokenStore:
     async def save(self, sign_in: StoredSignIn) -> None:
         """Store a sign-in, replacing the previous one of its server and account.
 
-        Cannot be cancelled; never raises. The sign-in takes effect in memory immediately. If it cannot be stored, it is
-        kept until mcphost quits.
+        Cannot be cancelled and never raises. The sign-in takes effect in memory immediately. If it cannot be stored, it
+        is kept in memory until mcphost quits.
         """
         with anyio.CancelScope(shield=True):
             name = sign_in.entry_name
@@ -200,8 +200,8 @@ class TokenStore:
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
         """Delete a sign-in and return it, or None if there is none.
 
-        If *only* is given, the stored sign-in is deleted only if it has the same tokens. Without *only*, raises
-        McpHostError if the sign-in cannot be read; it then remains stored.
+        If *only* is given, the stored sign-in is deleted only if it has the same tokens. Otherwise, McpHostError is
+        raised if the sign-in cannot be read; it then remains stored.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -228,7 +228,7 @@ class TokenStore:
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return an index entry with the expiry of the token in memory, if this process has loaded it."""
+        """Return an index entry, with the expiry of the token in memory if this process has loaded it."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry
@@ -257,17 +257,17 @@ class TokenStore:
         return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select the account for a server URL, in this and later runs; None clears it. Never raises."""
+        """Select the account for a server URL, in this run and later ones; None clears it. Never raises."""
         with anyio.CancelScope(shield=True):
             self._chosen_accounts[url] = account or ""
             try:
                 if self._index is not None:
                     await self._index.choose_account(url, account)
-                    del self._chosen_accounts[url]  # other processes may choose later
+                    del self._chosen_accounts[url]  # other processes may select an account later
             except (OSError, McpHostError) as error:
                 self._report(f"The selected account cannot be stored: {error}")
 
-    # -- questions to the user, never during a sign-in
+    # -- questions to the user, which are never asked during a sign-in
     async def prepare_storage(self) -> None:
         """Unlock or test the storage before the user signs in, so that no question interrupts the sign-in.
 
@@ -283,7 +283,7 @@ class TokenStore:
                 self._failure_reason = error.message
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the encrypted file has the sign-in; return whether it is unlocked now."""
+        """Ask for the passphrase if the encrypted file holds the sign-in; return whether it is now unlocked."""
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()
@@ -307,7 +307,7 @@ class TokenStore:
             if not has_changed:
                 return
             with anyio.CancelScope(shield=True):
-                # A token may have been refreshed meanwhile, so store the tokens in memory, not *pending*.
+                # A token may have been refreshed in the meantime, so store the one in memory, not the one in *pending*.
                 for name in tuple(self._unsaved):
                     if name in self._sign_ins:
                         await self.save(self._sign_ins[name])
@@ -317,7 +317,7 @@ class TokenStore:
                 listener()
 
     async def watch_pending(self) -> None:
-        """Call `store_pending` each time a sign-in could not be stored, until cancelled."""
+        """Call `store_pending` whenever a sign-in could not be stored. Runs until cancelled."""
         while True:
             await self._is_storage_needed.wait()
             self._is_storage_needed = anyio.Event()
@@ -356,7 +356,7 @@ class TokenStore:
         return client is not None
 
     async def delete_client(self, client: OAuthClient) -> None:
-        """Delete a client that the authorization server no longer knows, unless another one has replaced it."""
+        """Delete a client that the authorization server has deleted, unless another client has replaced it."""
         name = make_entry_name("client", client.issuer)
         if (await self.load_client(client.issuer)) not in (None, client):
             return
@@ -366,7 +366,7 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """Hold a sign-in's lock, which all processes share. Raises McpHostError after a timeout."""
+        """Hold the lock of a sign-in, which all processes share. Raises McpHostError after a timeout."""
         if self._directory is None:
             yield
             return

@@ -1,6 +1,6 @@
 """Token endpoint of an authorization server: requests, client authentication, tokens and scopes.
 
-`resource` is sent unchanged in every request (RFC 8707). All secrets are registered for redaction.
+The `resource` parameter is sent unchanged in every request (RFC 8707). All secrets are registered for redaction.
 """
 
 import base64
@@ -21,7 +21,7 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
 EXPIRY_MARGIN = 30.0
-"""Seconds before its expiry at which a token is refreshed; fewer for a short-lived token."""
+"""Seconds before its expiry that a token is refreshed; fewer for a short-lived token."""
 _NEW_SECONDS = 30.0
 _MAX_TOKEN_LENGTH = 64 * 1024
 MAX_SCOPES = 100
@@ -43,7 +43,7 @@ class TokenError(SignInRequired):
     ) -> "TokenError":
         """Create the error for a failed request from its response.
 
-        *what* says what failed; *fallback* is the reason to give if the response contains no error.
+        *what* says what failed; *fallback* is the reason to state if the response contains no error.
         """
         members = response.json_members()
         code = members.get("error")
@@ -58,7 +58,7 @@ class TokenSet(Struct, frozen=True):
     kind: str = "Bearer"
     refresh: str = ""
     expires: float = 0
-    """Seconds since 1970; 0 if the server did not say."""
+    """When the access token expires, in seconds since 1970; 0 if the server did not say."""
     scopes: tuple[str, ...] = ()
     issued: float = 0
 
@@ -72,7 +72,7 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def age(self) -> float:
-        """Seconds since the token was issued; changes of the system clock do not affect it."""
+        """Seconds since the token was issued, unaffected by changes to the system clock."""
         return token_ages.age(self.access, self.issued)
 
     @property
@@ -90,13 +90,13 @@ class TokenSet(Struct, frozen=True):
     def is_new(self) -> bool:
         """Whether the token is so new that a refusal cannot be due to its age.
 
-        Many servers count whole seconds, so a token with a lifetime of one second may expire immediately and is never
+        Many servers count whole seconds, so a token with a lifetime of one second can expire immediately; it is never
         new.
         """
         return self.age < min(_NEW_SECONDS, (self.lifetime - 1) / 2)
 
     def needs_refresh(self) -> bool:
-        """Return whether the token has expired or will expire soon.
+        """Return whether the token should be refreshed, because it has expired or will expire soon.
 
         If its age is unknown, return whether it can be refreshed.
         """
@@ -110,7 +110,7 @@ class TokenSet(Struct, frozen=True):
 
 
 class InvalidScopes(SignInRequired):
-    """Raised if the scopes to request are invalid, or too many to be shown to the user."""
+    """Raised if the scopes to request are invalid, or too many to show to the user."""
 
 
 def split_scopes(scope: str) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def is_scope(text: str) -> bool:
 
 
 def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes* unchanged if all are valid and not too many to be shown to the user.
+    """Return *scopes* unchanged if all are valid and they are not too many to show to the user.
 
     Raises InvalidScopes.
     """
@@ -162,7 +162,7 @@ def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the scopes to request: *previous*, and *challenged* (or *supported* if that is empty).
+    """Return the scopes to request: *previous* and *challenged*, or *supported* if *challenged* is empty.
 
     *challenged* is the `scope` parameter of the server's challenge. Raises InvalidScopes.
     """
@@ -170,7 +170,7 @@ def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[s
 
 
 def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, str]:
-    """Add the client's credentials to *form*, or return headers with them (RFC 6749, section 2.3.1)."""
+    """Add the client's credentials to *form*, or return them as headers (RFC 6749, section 2.3.1)."""
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
@@ -231,7 +231,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
     if kind not in _TOKEN_TYPES:
         raise TokenError(f"The authorization server {issuer[:200]} issued a token of the unknown type {kind[:40]!r}.")
     now = time.time()
-    token_ages.age(access, now)  # from now on, the age is measured with the monotonic clock
+    token_ages.age(access, now)  # from now on, a monotonic clock measures the age
     return TokenSet(
         access,
         _TOKEN_TYPES[kind],
@@ -243,7 +243,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
 
 
 def parse_lifetime(value: object) -> float:
-    """Parse a lifetime in seconds from a number or a string of digits; any other value means one hour."""
+    """Parse a lifetime in seconds from a number or a string of digits; return one hour for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:

@@ -1,7 +1,7 @@
 """Rules for URLs in a sign-in: https (http on loopback), and private hosts only for a private server.
 
-A host is judged by the addresses that its name resolves to, because a public name may point to 127.0.0.1 or to the
-metadata service of a cloud provider.
+The addresses that a host name resolves to decide, because a public name may point to 127.0.0.1 or to the metadata
+service of a cloud provider.
 """
 
 import ipaddress
@@ -27,7 +27,7 @@ CORRECTION_HINT = (
     "Nothing was sent. If the server names it, its operator must correct it there; if you set it, correct "
     '"mcphost.oauth".'
 )
-"""Hint in the errors about a URL that cannot be used."""
+"""Hint in errors about a URL that cannot be used."""
 _URL_CREDENTIALS = re.compile(r"//[^/@]{1,200}@")
 _SCOPES_BY_CAUTION: tuple[AddressScope, ...] = ("link-local", "reserved", "loopback", "private", "public")
 _USER_ALLOWED_SCOPES: frozenset[AddressScope] = frozenset({"private", "loopback"})
@@ -104,7 +104,7 @@ def is_loopback_name(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    # Packets to other addresses with 127.0.0.1 inside leave this machine.
+    # Packets to other addresses that embed 127.0.0.1 leave this machine.
     return address.is_loopback or bool(address.version == 6 and (address.ipv4_mapped or address).is_loopback)
 
 
@@ -118,7 +118,7 @@ def address_scope(address: Address) -> AddressScope:
         inner = [] if address.is_loopback or address.is_unspecified else _embedded_ipv4(address)
         scopes: list[AddressScope] = [address_scope(ipv4) for ipv4 in inner]
         if address in _LOCAL_NAT64:
-            scopes.append("private")  # each network decides how IPv4 addresses are embedded
+            scopes.append("private")  # each network decides for itself how to embed IPv4 addresses
         if address in _TEREDO:
             scopes.append("reserved")
         if scopes:
@@ -160,7 +160,8 @@ def url_origin(url: str) -> tuple[str, str, int]:
 def canonical_url(url: str) -> str:
     """Return the canonical URI of an MCP server (basic/authorization, canonical server URI).
 
-    Scheme and host are in lower case; fragment, default port and a path of just "/" are removed; the query is kept.
+    Scheme and host are in lower case. The fragment, the default port and a path of just "/" are removed; the query is
+    kept.
     """
     parts = split_url(url)
     host = (parts.hostname or "").lower()
@@ -183,7 +184,7 @@ def resource_covers(resource: str, url: str) -> bool:
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host, from the system's resolver. Raises OSError."""
+    """Resolve a host with the system's resolver and return its addresses. Raises OSError."""
     entries = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
@@ -255,7 +256,7 @@ class UrlPolicy:
         if self._allowed_scopes is None:
             _, host, port = self._server_origin
             addresses: Sequence[str] = ()
-            with suppress(UnsafeUrl):  # maybe only the proxy knows the name
+            with suppress(UnsafeUrl):  # perhaps only the proxy can resolve the name
                 addresses = await self._resolve(host, port, "MCP server's address")
             scopes: set[AddressScope] = {
                 address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses

@@ -1,4 +1,4 @@
-"""The user's settings for a sign-in, and the interface for asking the user to sign in."""
+"""Settings of the user for a sign-in, and the interface for asking the user to sign in."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -9,7 +9,7 @@ from mcphost.serialization import Struct
 from mcphost.sign_in import SignInProgress, SignInTerms
 
 DEFAULT_TIMEOUT = 300.0
-"""Seconds that the user has for a sign-in, unless configured otherwise."""
+"""Default time limit for a sign-in, in seconds."""
 
 
 class SignInTarget(Struct, frozen=True, kw_only=True):
@@ -19,17 +19,17 @@ class SignInTarget(Struct, frozen=True, kw_only=True):
     url: str
     account: str = ""
     is_account_configured: bool = False
-    """Whether the user configured the account; otherwise it is the one last selected for this server."""
+    """Whether the configuration names the account; otherwise, it is the one last selected for this server."""
 
     client_id: str = ""
     client_secret: str = ""
     issuer: str = ""
     port: int = 0
     client_metadata_url: str = ""
-    """Where mcphost's client metadata document is published; "" if it is not."""
+    """URL of mcphost's client metadata document, or "" if it is not published."""
 
     timeout: float = DEFAULT_TIMEOUT
-    """Seconds that the user has for the sign-in."""
+    """Time limit for the sign-in, in seconds."""
 
     def __repr__(self) -> str:
         return f"SignInTarget({self.server!r})"
@@ -68,19 +68,19 @@ class SignInInteraction(Protocol):
 
         Return None if the user declines, "" if the browser will deliver the response, or the redirect URL that the user
         pasted. If there is a *code*, the user enters it at the URL on any device. *note* says what was wrong with the
-        previous answer. Cancelled when the browser delivers the response first.
+        previous answer. The call is cancelled if the browser delivers the response first.
         """
         ...
 
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for the id and secret of an OAuth client registered for *redirect_uri*; return None if there is none.
+        """Ask for the id and secret of an OAuth client registered for *redirect_uri*; return None if refused.
 
-        The secret is "" if the client has none. *note* is the reason for the question. May be cancelled.
+        The secret is "" if the client has none. *note* says why the user is asked. Can be cancelled.
         """
         ...
 
 
 class SignInFailed(SignInRequired):
-    """Raised if the user or the authorization server refused the sign-in, or time ran out."""
+    """Raised if the user or the authorization server refuses the sign-in, or time runs out."""

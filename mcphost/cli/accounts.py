@@ -207,8 +207,8 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
     """Return the account that `mcphost accounts use` selected for a server, or "" if none is selected.
 
-    Selections are stored by server URL. The URLs are those of *accounts*, the server's stored accounts; if there are
-    none, the URL of *server* is used.
+    Selections are stored by server URL. The URLs are taken from *accounts*, the server's stored accounts, or from
+    *server* if there are none.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.references import resolve_target
@@ -241,7 +241,7 @@ async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | Non
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete mcphost's registration at the server's authorization server; return whether there was one.
+    """Delete mcphost's registration with the server's authorization server; return whether one existed.
 
     Raises ConsentDenied if the server is not approved.
     """
@@ -264,7 +264,7 @@ def _not_approved_error(server: "ServerConfig") -> ConsentDenied:
 async def _create_oauth_provider(
     options: "Options", args: argparse.Namespace, frontend: "Frontend"
 ) -> "tuple[OAuthProvider, ServerConfig]":
-    """Return the OAuth provider and the expanded configuration of the server on the command line.
+    """Return the OAuth provider and the expanded configuration of the server that the user named.
 
     Raises UsageError, ConfigError, ConsentDenied, or SignInRequired if the entry has its own Authorization header.
     """
@@ -381,7 +381,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
 
 
 def _describe_state(account: "Account") -> str:
-    """Return whether a sign-in is valid, and for how long."""
+    """Describe whether a sign-in is still valid, and for how long, such as "signed in, 50 min left"."""
     from mcphost.host.servers.accounts import describe_validity, validity
 
     if validity(account) == "ended":
@@ -391,7 +391,7 @@ def _describe_state(account: "Account") -> str:
 
 
 class StoredSignIns:
-    """The stored sign-ins that only one server can use."""
+    """Stored sign-ins that only one server can use, so that they can be deleted with it."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"
@@ -402,7 +402,7 @@ class StoredSignIns:
 
     @classmethod
     async def load(cls, options: "Options", config: "HostConfig", server: "ServerConfig") -> "StoredSignIns":
-        """Return the stored sign-ins that no other server of *config* can use."""
+        """Find the stored sign-ins for *server* that no other server in *config* can use."""
         if server.is_stdio:
             return cls((), None, None)
         from mcphost.cli.bootstrap import create_oauth_registry
@@ -417,11 +417,11 @@ class StoredSignIns:
         return cls(own, registry, await approved_or_none(server))
 
     def describe(self) -> tuple[str, ...]:
-        """Return a phrase for each sign-in, such as "sign-in: work at https://login.example"."""
+        """Return a line for each sign-in, such as "sign-in: work at https://login.example"."""
         return tuple(f"sign-in: {account.name} at {account.issuer}" for account in self._accounts)
 
     async def sign_out(self) -> tuple[str, ...]:
-        """Delete the sign-ins and revoke their tokens; return what was deleted."""
+        """Delete the sign-ins and revoke their tokens; return the lines of `describe` for the deleted ones."""
         from mcphost.transport.http_client import proxy_for
 
         if self._registry is None:

@@ -69,7 +69,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 def parse_since(text: str, now: dt.datetime | None = None) -> int:
     """Convert the value of `--since` to microseconds since 1970; empty text becomes 0.
 
-    The value is a date, a date with a time, or an age such as `2h`. Raises UsageError.
+    *text* is a date, a date and time, or an age such as `2h`. Raises UsageError if it is none of these.
     """
     if not text:
         return 0
@@ -167,9 +167,10 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
 
 
 def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
-    """Export the matching rows to a new file, or to stdout if *target* is `-`; return 0.
+    """Export the rows that match *query* to a new file, or to stdout if *target* is `-`; return 0.
 
-    The number of rows is printed on stderr. The format is `csv` or `jsonl`. Raises UsageError.
+    *file_format* is `csv` or `jsonl`. The number of rows is printed on stderr. Raises UsageError if the file exists or
+    cannot be written.
     """
     from mcphost.cli.output import print_note
 
@@ -177,7 +178,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
         count = write_rows(reader, query, sys.stdout, file_format)
     else:
         try:
-            # Never overwrites a file, and is readable by its owner only.
+            # O_EXCL never overwrites a file; only the owner can read the new one.
             file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
             why = f"{target} cannot be written: {error.strerror}."
@@ -197,7 +198,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
 
 
 def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
-    """Write the matching rows to *out* as CSV or JSON Lines; return how many were written."""
+    """Write the rows that match *query* to *out* as CSV or JSON Lines; return the number of rows."""
     from mcphost.sanitize import escape_unsafe_json
     from mcphost.serialization import dumps
     from mcphost.store.audit_reader import to_export
@@ -207,16 +208,16 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
         lines = csv.writer(out, quoting=csv.QUOTE_ALL)
         lines.writerow(("v", *FIELDS))
         return reader.export(query, lambda row: lines.writerow([_csv_cell(value) for value in to_export(row).values()]))
-    # Equivalent JSON, with escapes so that the file can be shown on a terminal.
+    # Still valid JSON, but with control characters escaped, so that it is safe to show on a terminal.
     return reader.export(query, lambda row: out.write(escape_unsafe_json(dumps(to_export(row))) + "\n"))
 
 
 def _csv_cell(value: object) -> object:
-    """Make a value safe as a CSV cell: it is never run as a formula, and invisible characters are shown.
+    """Make a value safe for a CSV cell: no spreadsheet runs it as a formula, and nothing in it is invisible.
 
-    A leading apostrophe turns a formula into text, including one after blanks or in full-width characters. A semicolon
-    becomes a full-width one, because some spreadsheets use semicolons to separate cells, even inside quotes. An export
-    as JSON Lines preserves all characters.
+    Formulas get a leading apostrophe, even if they follow blanks or use full-width characters. Semicolons become
+    full-width, because some spreadsheets treat them as separators even inside quotes. An export as JSON Lines keeps all
+    characters.
     """
     from mcphost.sanitize import sanitize
 

@@ -1,4 +1,4 @@
-"""Composition root: configuration, database, session opener, models and Host for a command line."""
+"""Composition root: builds the Host, and everything it needs, from the options of the command line."""
 
 import logging
 import os
@@ -72,9 +72,9 @@ async def open_host(
 ) -> AsyncGenerator[Host]:
     """Build a Host and enter its context, without starting its servers.
 
-    On exit, everything is stopped and the database is closed. Use *adjust_config* to narrow the configuration, for
-    example to one server or to no model. *open_url* opens a URL in a browser; if it is None, users have to open URLs
-    themselves. Raises ConfigError.
+    On exit, everything is stopped and the database is closed. *adjust_config* can narrow the configuration, for example
+    to one server or to no model. *open_url* opens a URL in a browser; if it is None, users must open URLs themselves.
+    Raises ConfigError.
     """
     events = EventBus()
     database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[1])
@@ -122,9 +122,9 @@ async def open_host(
 
 
 def _project_places(options: Options) -> ProjectPlaces:
-    """Return where to find instructions, commands and hooks, and how a project's files are approved.
+    """Return the places of instructions, prompt commands and hooks, and the way to approve a project's files.
 
-    A command without a screen uses only files that are already approved.
+    Without the TUI, only files that have already been approved are used.
     """
     approval = "flag" if options.trust_project else "stored" if options.one_shot else "ask"
     return ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
@@ -148,7 +148,7 @@ def _setup_parts(
 
 
 class LazyHookRunner:
-    """Hook runner whose modules are imported when the first hook runs."""
+    """Hook runner that imports its modules when the first hook runs."""
 
     def __init__(self) -> None:
         self._runner: HookRunner | None = None
@@ -162,18 +162,18 @@ class LazyHookRunner:
         return await self._runner.run(command, folder, document, seconds)
 
     async def close(self) -> None:
-        """Close the hook runner, if a hook was run."""
+        """Close the hook runner, if any hook has run."""
         if self._runner is not None:
             await self._runner.close()
 
 
 def create_secrets(store: SecretStore) -> SessionSecrets:
-    """Create access to the secrets of servers and model providers, in the storage that the user chose."""
+    """Return the secrets of servers and model providers, which are kept in the storage that the user chose."""
     return SessionSecrets(partial(open_secret_backend, store))
 
 
 def open_secret_backend(store: str) -> "SecretBackend":
-    """Open the plain-text file if *store* is `file`, else the keyring."""
+    """Return the backend for secrets: the plain-text file if *store* is `file`, otherwise the keyring."""
     from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
     from mcphost.auth.keyring_backend import KeyringBackend
 
@@ -181,10 +181,10 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """Open the audit store; a new one starts with records of the permissions granted before it existed."""
+    """Open the audit store; a new one begins with records of the permissions that were granted earlier."""
 
     async def load_initial() -> tuple[AuditRecord, ...]:
-        from mcphost.store.audit_store import load_legacy_records  # needed for the first audit log of an installation
+        from mcphost.store.audit_store import load_legacy_records  # needed only once per installation
 
         return await load_legacy_records(database)
 
@@ -201,7 +201,7 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await load_approved_project(grants)
-    # On a thread, because a slow file system must not block the event loop.
+    # In a thread, because a slow file system must not block the event loop.
     read = partial(
         load_config,
         paths.config_dir(options.config_dir),
@@ -220,7 +220,7 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
 
 
 class ModelFactory:
-    """Factory of models; the models that need litellm share a worker process, started on first use."""
+    """Factory of models; those that need litellm share one worker process, which is started on first use."""
 
     def __init__(self, timeout: float | None = None) -> None:
         """Create a factory whose models answer within `timeout` seconds; None keeps the default limits."""
@@ -230,7 +230,7 @@ class ModelFactory:
         """Storage of providers' keys: the keyring, unless the configuration names another place."""
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """Return the configured model; an unknown name raises an error only when it is prepared or used."""
+        """Return the configured model; an unknown name is reported only when the model is prepared or used."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 
@@ -262,8 +262,8 @@ def create_oauth_registry(
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
-    An index of the tokens is kept in the data directory. If the front end cannot ask the user, interactive sign-in is
-    disabled, and a passphrase is asked for at the terminal. *open_url* opens a URL in a browser; *on_progress* receives
+    The data directory holds an index of the tokens. If the front end cannot ask the user, interactive sign-in is
+    disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser; *on_progress* receives
     each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
@@ -301,7 +301,7 @@ def create_oauth_registry(
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
     """Return prompts for the passphrase of the secret storage, or None if the user cannot be asked.
 
-    The front end asks if it can; otherwise, the terminal is used if there is one.
+    The front end asks if it can; otherwise, the user is asked at the terminal, if there is one.
     """
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
 
@@ -312,14 +312,14 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the user's approvals of servers and grants; errors of the store are printed on stderr."""
+    """Open the store of server approvals and grants; its errors are printed on stderr."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 
 
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
-    """Open the user's approvals and grants with the audit log, for commands that change something."""
+    """Open the store of approvals and grants, and the audit log, for commands that change something."""
     database = Database(paths.database_file(), _print_store_error, companion=audit_files()[1])
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:

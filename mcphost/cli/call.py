@@ -81,7 +81,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """Print the server's requests that were refused, because this command cannot ask the user."""
+    """Print which of the server's requests were refused because this command cannot ask the user."""
     from mcphost.cli.output import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 
@@ -269,7 +269,7 @@ def parse_pairs(texts: list[str]) -> dict[str, str]:
 def parse_arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
     """Return the arguments of a tool call: the JSON object of `--args`, overridden by KEY=VALUE arguments.
 
-    KEY=VALUE arguments come in *texts*, the value of `--args` in *source*. The tool's input *schema* determines how
+    *texts* are the KEY=VALUE arguments, and *source* is the value of `--args`. The tool's input *schema* determines how
     each value is converted. Raises UsageError.
     """
     arguments = _read_json_object(source) if source is not None else {}
@@ -306,7 +306,7 @@ def _read_json_object(source: str) -> dict[str, Any]:
 def _property_types(schema: Raw) -> dict[str, set[str]]:
     """Return the JSON types that a schema allows for each property, keyed by property name.
 
-    Properties without a type are left out.
+    Properties for which the schema gives no type are left out.
     """
     try:
         whole = loads(schema)
@@ -346,8 +346,8 @@ def _schema_types(rule: Any) -> set[str]:
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     """Parse the value of a KEY=VALUE argument as JSON, or keep the text if the schema requires a string.
 
-    The schema allows the JSON *types*; None means any. Text that is not JSON of an allowed type is kept if strings are
-    allowed; otherwise UsageError is raised.
+    *types* are the JSON types that the schema allows; None allows any. Text that is not JSON of an allowed type is kept
+    if strings are allowed; otherwise, UsageError is raised.
     """
     if types == {"string"}:
         return text

@@ -67,8 +67,8 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():
-        raise conversation_not_found(options.resume)  # the host looks up other ids once it is open
-    # Imports create only long-lived objects; collecting garbage then takes a tenth of the time to the first frame.
+        raise conversation_not_found(options.resume)  # with a database, the host looks up the id once it is open
+    # Importing creates only long-lived objects; collecting garbage meanwhile would take 10% of the start-up time.
     gc.disable()
     ended: list[str] = []
     try:
@@ -86,14 +86,14 @@ def _print_note(text: str) -> None:
 
 
 async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
-    """Show an empty conversation at once, and import and open the host in the background.
+    """Show an empty conversation immediately, then import and open the host in the background.
 
     The id of the conversation that is open at the end is appended to *conversation_ids*.
     """
     from mcphost.tui.app import McpHostApp
     from mcphost.tui.key_table import build_key_table, read_wanted
 
-    # Until logging is set up, no warning may be written over the screen.
+    # Until logging is set up, warnings would be written over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
     settings = _read_screen_settings(options)
     set_language(choose_language(_get_screen_setting(settings, "language"), os.environ))
@@ -110,7 +110,7 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     waiting = Timer(1.0, _print_note, [_("waiting up to five seconds for servers to stop")])
     _install_signal_handlers(app)
     try:
-        # asyncio's own group: importing anyio would cost a tenth of the time to the first frame.
+        # Not an anyio task group: importing anyio would take 10% of the time to the first frame.
         async with asyncio.TaskGroup() as tasks:
             opening = tasks.create_task(_run_host(options, app, user_left, failures, conversation_ids), name="host")
             await app.run_async()
@@ -140,7 +140,7 @@ async def _run_host(
     """
     try:
         await app.first_frame_drawn.wait()
-        # On a thread: the import takes as long as the first frame, and the user may be typing.
+        # In a thread: the import takes as long as the first frame, and the user may already be typing.
         await asyncio.to_thread(_import_host, options)
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import resume_conversation
@@ -179,7 +179,7 @@ def _import_host(options: "Options") -> None:
 
 
 def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOptions":
-    """Return the settings with the theme that the first frame uses."""
+    """Return the theme settings for the first frame."""
     from mcphost import paths
     from mcphost.tui.themes import RememberedTheme, ThemeOptions
 
@@ -216,7 +216,7 @@ def _read_screen_settings(options: "Options") -> dict[str, Any]:
 
 
 def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return the configuration with problems of its theme and keys added."""
+    """Return the configuration, with any faults in its theme and key bindings added to its problems."""
     from pathlib import Path
 
     from mcphost.config.toml_files import find_entry_line
@@ -236,7 +236,7 @@ def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConf
 
 
 def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return the configuration, with a problem added if the configured theme does not exist."""
+    """Return the configuration, with an added problem if the configured theme does not exist."""
     from mcphost import paths
     from mcphost.serialization import replace
     from mcphost.tui import themes
@@ -260,7 +260,7 @@ def _install_signal_handlers(app: "McpHostApp") -> None:
     """Quit on SIGTERM, SIGHUP or SIGINT, so that the conversation is saved and the servers stop."""
 
     def request_quit(number: int) -> None:
-        # While an external editor runs, ctrl+c belongs to it.
+        # While an external editor runs, Ctrl+C is meant for the editor.
         if number != signal.SIGINT or not app.is_suspended:
             app.request_quit()
 
@@ -276,9 +276,9 @@ def _collect_garbage() -> None:
 
 @contextmanager
 def temporary_directories() -> Generator[None]:
-    """Make mcphost write only to temporary folders, which are deleted on exit.
+    """Make mcphost write to temporary folders only, and delete them on exit.
 
-    After a crash, the log is kept.
+    After a crash, the folder with the log is kept.
     """
     import shutil
     import tempfile

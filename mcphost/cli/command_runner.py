@@ -1,4 +1,4 @@
-"""Building blocks of commands: logging and signals, a Host for one server, and connections to servers."""
+"""Functions that several commands share: signal handling, a Host for one server, connecting to servers."""
 
 import logging
 import signal
@@ -41,7 +41,7 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
                         scope.cancel()
 
             tasks.start_soon(cancel_on_signal)
-            # Outside this scope, so that a second signal cannot interrupt the closing of servers.
+            # Outside the cancelled scope, so that a second signal cannot interrupt the shutdown of the servers.
             with scope:
                 code = await work()
             tasks.cancel_scope.cancel()
@@ -112,7 +112,7 @@ ROUND_TRIP_TIMEOUT = 10
 
 
 class ServerConnectResult:
-    """Result of connecting to a server: the server's state, the error, if any, and the time it took."""
+    """Result of connecting to a server: its state, the error, if any, and the duration in seconds."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds

@@ -1,6 +1,6 @@
 """Command `completion`: completion scripts for bash, zsh and fish, and the words they offer.
 
-The scripts run `mcphost completion words` each time Tab is pressed, so they never become stale. That command reads
+The scripts run `mcphost completion words` whenever Tab is pressed, so they never become stale. That command reads
 names from the configuration, the remembered models and the stored conversations. It starts no server, imports neither
 the UI nor a model library, and never prompts. Names may come from a repository, so only those without characters
 special to a shell are offered.
@@ -20,7 +20,7 @@ from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS
 
 MAX_WORDS = 500
 MAX_TYPED = 65_536
-"""Maximum number of characters read of the typed command line."""
+"""Maximum number of characters of the typed command line that are read."""
 
 MAX_FILE_BYTES = 2_000_000
 MAX_CONVERSATIONS = 50
@@ -214,7 +214,7 @@ def _positional_values(line: _Line, config_dir: str) -> list[str]:
 
 
 def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[str]:
-    """Return the possible values of an option or a positional argument."""
+    """Return possible values for an option or a positional argument."""
     if action.choices is not None:
         return [str(choice) for choice in action.choices]
     metavar = action.metavar if isinstance(action.metavar, str) else ""
@@ -232,7 +232,7 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
 
 
 def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iterator[str]:
-    """Yield the names that *read* finds; stop silently at an error, which completion cannot show."""
+    """Yield the names that *read* finds; stop silently at an error, because completion cannot show it."""
     from mcphost.errors import McpHostError
 
     try:

@@ -1,4 +1,4 @@
-"""Command `costs`: shows the cost of model requests, by day and model, and by part of the requests."""
+"""Command `costs`: shows what model requests cost, by day and model, and by part of each request."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the costs of recent days, by day and model, and by part of the requests."""
+    """Print the costs of recent days, by day and model, and by part of each request."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.parser import build_options
 
@@ -88,7 +88,7 @@ def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None
 
 
 def _format_total(days: int, total: "SpendingSum", today: "SpendingSum") -> str:
-    """Return a sentence with the cost of the last *days* days and of today."""
+    """Return a sentence that states the cost of the last *days* days and of today."""
     from mcphost.pluralize import format_dollars, translate_count
 
     text = (

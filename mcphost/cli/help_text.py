@@ -1,4 +1,4 @@
-"""Layout of `--help` in the user's language, in which characters may take two cells of the terminal."""
+"""Layout of `--help` in the user's language, whose characters may be two terminal cells wide."""
 
 import argparse
 import re
@@ -15,14 +15,14 @@ ARGPARSE_TEXTS = (
     N_("show this help message and exit"),
     N_("show program's version number and exit"),
 )
-"""Texts of argparse that a help page contains."""
+"""Texts of argparse that appear on help pages."""
 
-# No line begins with closing punctuation, and a word in other letters stays in one piece.
+# Closing punctuation stays with the character before it, and ASCII words stay whole.
 _PIECES = re.compile(r"\s+|[!-~]+|.[，。、；：？！）》”…]*")
 
 
 def describe_command(prog: str, summary: str, title: str, names: Mapping[str, str]) -> str:
-    """Return the description of a command: its summary, and below *title* the summaries of *names*, if any."""
+    """Return a command's summary, followed by the summaries in *names*, if any, under the heading *title*."""
     lines = [_("{command}: {summary}.").format(command=prog, summary=_(summary)) if " " in prog else _(summary)]
     if names:
         width = max(map(len, names)) + 2
@@ -31,7 +31,7 @@ def describe_command(prog: str, summary: str, title: str, names: Mapping[str, st
 
 
 class TranslatedHelp(argparse.HelpFormatter):
-    """Formatter of help whose texts are translated, and whose lines are measured in cells."""
+    """Help formatter that translates texts and measures lines in terminal cells."""
 
     def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
         """Add the usage line in the user's language."""
@@ -60,7 +60,7 @@ def _is_english(text: str) -> bool:
 
 
 def wrap_cells(text: str, width: int) -> list[str]:
-    """Break a text into lines of at most *width* cells; a longer word has a line of its own."""
+    """Break text into lines of at most *width* cells; a longer word gets its own line."""
     lines = [""]
     used = 0
     for piece in _PIECES.findall(" ".join(text.split())):

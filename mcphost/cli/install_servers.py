@@ -1,4 +1,4 @@
-"""Command `servers install`: shows the installation plan, asks, writes the entry, tries the server."""
+"""Command `servers install`: shows the plan, asks for confirmation, writes the entry, tries the server."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcphost.registry.plan_inputs import PlanInput
 
 _MAX_DESCRIPTION = 300
-"""Characters of a description that are shown; a longer one could imitate a question of mcphost."""
+"""Maximum characters of a description that are shown; more could imitate a prompt of mcphost."""
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
@@ -63,7 +63,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 class _Installation:
-    """One run of `servers install`, from finding the server in the registry to trying it out."""
+    """Installation of one server, from finding it in the registry to trying it out."""
 
     def __init__(self, options: "Options", args: argparse.Namespace) -> None:
         from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
@@ -73,7 +73,7 @@ class _Installation:
         self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
 
     async def run(self) -> int:
-        """Show the plan, ask, write the entry and try the server; return the exit code."""
+        """Show the plan, ask for confirmation, write the entry and try the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.output import print_json
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
@@ -196,7 +196,7 @@ async def offer_undo(
 ) -> tuple[int, bool]:
     """Print the *error* of a server that was just installed or updated, and offer to undo the change.
 
-    Does nothing if *error* is None; does not offer if *terminal* is None or the server requires a sign-in. Returns the
+    Does nothing if *error* is None. Offers nothing if *terminal* is None or the server requires a sign-in. Returns the
     exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
@@ -244,7 +244,7 @@ def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
 
 
 def _describe_input(one: "PlanInput") -> str:
-    """Return the name of an input, whether it is required or secret, and its choices."""
+    """Describe an input: its name, whether it is required or secret, and its choices."""
     about = [_("needed")] * one.is_required + [_("secret")] * one.is_secret
     about += [_(" or ").join(one.choices)[:200]] if one.choices else []
     return f"{one.name} ({', '.join(about)})" if about else one.name
@@ -253,9 +253,9 @@ def _describe_input(one: "PlanInput") -> str:
 def show_server(
     review: "Confirmation", server: "RegistryEntry", option: "InstallOption", name: str, others: list[str]
 ) -> tuple[str, ...]:
-    """Show who publishes a server before the user types any value; return warnings about the server.
+    """Show who publishes a server, before the user types any values; return warnings about the server.
 
-    In mcp.json the server will be called *name*; *others* are the names of the configured servers.
+    *name* is the name that the server will have in mcp.json; *others* are the names of the configured servers.
     """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.lookalikes import find_warnings
@@ -298,7 +298,7 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
 async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]], terminal: "TerminalInput") -> None:
     """Ask for each required input that is not in *values* and add it; without a terminal, do nothing.
 
-    Raises UsageError if nothing is typed or the value is not valid.
+    Raises UsageError if the user types nothing or an invalid value.
     """
     from mcphost.cli.output import print_note
     from mcphost.cli.terminal_frontend import is_interactive
@@ -382,7 +382,7 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
 async def open_source(
     editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Return the source of an install plan; a bundle is downloaded and unpacked first, if the user agrees.
+    """Return the source of an install plan; a bundle is first downloaded and unpacked, if the user agrees.
 
     Raises RegistryError, ConsentDenied or UsageError.
     """

@@ -1,4 +1,4 @@
-"""Language of the commands' output for people: the configured one, else that of the locale."""
+"""Language of the output that commands print for users: the configured one, or else the locale's."""
 
 import os
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ SETTINGS_FILE = "config.toml"
 
 
 def choose_command_language(arguments: Sequence[str]) -> str:
-    """Return the language for a command line; *arguments* may name another configuration folder.
+    """Return the language for the output of a command; *arguments* can name a configuration folder.
 
-    The configuration is read without the checks of its loader, which may itself print translated problems.
+    The configuration loader is not used, because it may itself report problems, which are translated.
     """
     from mcphost import paths
 

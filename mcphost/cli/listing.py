@@ -20,7 +20,7 @@ _EMPTY = {
     "prompts": (N_("The server {server!r} offers no prompts."), N_("The configured servers offer no prompts.")),
     "skills": (N_("The server {server!r} offers no skills."), N_("The configured servers offer no skills.")),
 }
-"""Texts about one server and about all servers that offer nothing of a kind."""
+"""Messages to print if one server, or all servers, offer nothing that the command lists."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -95,7 +95,7 @@ def _connecting_text(server: str | None) -> str:
 
 
 def _nothing_text(command: str, server: str | None, *, has_servers: bool) -> str:
-    """Return a sentence that says that *server*, or every configured server, offers nothing of a kind."""
+    """Return the message to print if *server*, or all servers if None, offer nothing that *command* lists."""
     if not has_servers:
         return _("No servers are configured. See: mcphost servers")
     of_one, of_all = _EMPTY[command]

@@ -65,7 +65,7 @@ class LockableProject:
     """The servers of one `.mcp.json`, or of the file given by `--mcp-config`, and the lock file next to it."""
 
     def __init__(self, options: "Options") -> None:
-        """Read the file, approved or not, without starting a server. Raises ConfigError or UsageError."""
+        """Read the file, even if it is not approved; no server is started. Raises ConfigError or UsageError."""
         from mcphost.config.json_files import decode_text, parse_json, read_bytes
         from mcphost.config.loader import PROJECT_FILE
         from mcphost.config.lock_file import LOCK_FILE
@@ -93,7 +93,7 @@ class LockableProject:
     def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
         """Return the sorted names of the servers to lock or verify.
 
-        These are *names*; if there are none, all servers of the project and of *locked*. Raises ConfigError or
+        Without *names*, these are all servers of the project and of the lock file *locked*. Raises ConfigError or
         UsageError for an unknown name.
         """
         known = {*self.servers, *(locked.servers if locked else ())}
@@ -107,7 +107,7 @@ class LockableProject:
 
 
 def _server_entries(document: Any) -> dict[str, Any]:
-    """Return the raw server entries of a document that `parse_servers` has read, keyed by server name."""
+    """Return the raw server entries in the JSON of a configuration file, keyed by server name."""
     members = cast("dict[str, Any]", document)
     key = next((key for key in ("mcpServers", "servers") if key in members), "")
     return cast("dict[str, Any]", members.get(key, {}))
@@ -149,7 +149,7 @@ async def _read_servers(
 ) -> "dict[str, LockedServer]":
     """Connect to the servers and return their lock file records, keyed by server name.
 
-    *document* is the current lock file. Raises McpHostError if any of them cannot be locked.
+    *document* is the current lock file. Raises McpHostError if any of the servers cannot be locked.
     """
     from mcphost.host.servers.drift import compare_entries
     from mcphost.pluralize import pluralize
@@ -171,7 +171,7 @@ async def _read_servers(
 
 
 def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", *, is_changed: bool) -> None:
-    """Print the locked servers, and how they differ from the previous lock file."""
+    """Print the locked servers and their differences from the previous lock file."""
     from mcphost.cli.output import print_note, print_text
     from mcphost.pluralize import translate_count
 
@@ -235,7 +235,7 @@ async def _verify(
 
 
 class Verification:
-    """Comparison of servers with a lock file: first of their entries, then of the connected servers."""
+    """Comparison of servers with a lock file: first their entries, then the connected servers themselves."""
 
     def __init__(self, project: LockableProject, document: "LockDocument", names: list[str]) -> None:
         from mcphost.host.servers.drift import compare_entries
@@ -309,7 +309,7 @@ class Verification:
 
 
 class ServerReading:
-    """Lock file records of a project's servers, which need the usual approval before they are started."""
+    """Reader of lock file records from a project's servers, which it connects to if the user approved them."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project
@@ -319,7 +319,7 @@ class ServerReading:
     async def connect(self, names: list[str]) -> "dict[str, LockedServer]":
         """Connect to these servers concurrently; return their lock file records, keyed by server name.
 
-        A disabled server is not started. The error of a server that could not be read is added to `errors`. The names
+        Disabled servers are not started. If a server cannot be read, its error is added to `errors`. The names
         of changed tools that the user has not accepted are added to `quarantined`.
         """
         from mcphost.cli.bootstrap import open_host
@@ -350,7 +350,7 @@ class ServerReading:
         return {name: server for name, server in locked.items() if name not in self.errors}
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
-        """Return an error if the server to be started is not the one in the project's file, else None."""
+        """Return an error if the configured server is not the one in the project's file, else None."""
         expected = self._project.servers[name]
         if configured is None:
             reason = next((one for one in host.config.problems if str(self._project.file) in one), "")
@@ -382,7 +382,7 @@ class ServerReading:
 def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
     """Return the settings that determine which program is started or which URL is reached.
 
-    If they differ between two readings of the file, another program has changed it in between.
+    If they differ between two readings of the file, another program changed it in the meantime.
     """
     return server.argv, server.env, server.env_file, server.url, server.transport, server.headers
 

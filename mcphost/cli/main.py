@@ -103,7 +103,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Open closed standard streams on the null device, and let streams replace unencodable characters."""
+    """Connect closed standard streams to the null device; replace characters that cannot be encoded."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream
@@ -117,7 +117,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device; its reader has gone, and flushing it at exit must not fail."""
+    """Redirect stdout to the null device, because its reader has gone and flushing at exit must not fail."""
     null_device = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null_device, 1)
     os.close(null_device)

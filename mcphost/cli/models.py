@@ -1,4 +1,4 @@
-"""Command `models`: lists the models that can be used now, with their abilities."""
+"""Command `models`: lists the models that can be used now, and their capabilities."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """List the models, or offer tools again to those whose provider refused them."""
+    """List the models; with `--retry-tools`, forget instead which models' providers refused tools."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

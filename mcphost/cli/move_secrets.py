@@ -70,7 +70,7 @@ async def _move_secret(
     """
     import anyio
 
-    # Once the secret is out of the file, the approval must follow.
+    # Once the secret has left the file, the approval must be carried over.
     with anyio.CancelScope(shield=True):
         after, entry = await _store_and_replace(server, secret, backend)
         return after, entry, await _carry_approval(grants, audit, server, after)
@@ -80,7 +80,7 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Approve the changed entry if the old entry was approved; return whether the changed one is approved."""
+    """Approve the changed entry if the old one was approved; return whether it is approved now."""
     from mcphost.cli.output import print_note
     from mcphost.host.servers.approval import carry_over
 
@@ -98,7 +98,7 @@ async def _carry_approval(
 async def _store_and_replace(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store a secret and replace it in the file with a reference; return the changed server and reference.
+    """Store a secret and put a reference in its place in the file; return the new server and the reference.
 
     If the file cannot be changed, the stored secret is deleted again. Raises ConfigError.
     """

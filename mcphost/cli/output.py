@@ -118,7 +118,7 @@ def _plain_cell(cell: str) -> str:
 
 
 def count_cells(text: str) -> int:
-    """Return the width of a text in terminal cells; in English, characters are counted as they always were."""
+    """Return the width of text in terminal cells; in English output, its number of characters."""
     if text.isascii() or current_language() == ENGLISH:
         return len(text)
     from mcphost.cli.help_text import count_wide_cells
@@ -146,11 +146,11 @@ LINE_LABELS = (
     N_("started in"),
     N_("value of"),
 )
-"""Beginnings of the lines that describe a server's entry; "environment file" stands before "environment"."""
+"""Labels of the lines that describe a server's entry; a label comes before any shorter one it begins with."""
 
 
 def translate_line(line: str) -> str:
-    """Translate the label of a line that describes a server's entry, or a change of one; its value stays as it is."""
+    """Translate the label, but not the value, of a line that describes a server's entry or a change to it."""
     mark = line[:2] if line[:2] in ("- ", "+ ", "  ") else ""
     text = line[len(mark) :]
     label = next((one for one in LINE_LABELS if text.startswith(one) and text[len(one) : len(one) + 1] in " :"), "")
@@ -163,7 +163,7 @@ def translate_counts(text: str) -> str:
 
 
 def print_note(text: str) -> None:
-    """Print a one-line message to the user on standard error; a sentence of a lower layer is translated."""
+    """Print a one-line message on standard error, translated if the catalog contains it."""
     with _paused_status():
         sys.stderr.write(f"mcphost: {sanitize(translate_sentence(text), keep_newlines=False)}\n")
 
@@ -192,9 +192,9 @@ def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], 
 
 
 def set_status(text: str) -> bool:
-    """Show *text* in the status line; return False if standard error does not support one.
+    """Show *text* in the status line; return False if standard error cannot show one.
 
-    The caller removes the line with `end_status`.
+    The caller must remove the line with `end_status`.
     """
     global _status  # noqa: PLW0603 - there is one terminal, and whatever prints must clear its last line
     if _status is not None:
@@ -210,7 +210,7 @@ def set_status(text: str) -> bool:
 
 
 def update_status(text: str, *, keep_time: bool = False) -> bool:
-    """Change the text of the status line; return False if none is shown.
+    """Change the text of the status line; return False if there is none.
 
     Its elapsed time restarts unless *keep_time* is set.
     """
@@ -230,7 +230,7 @@ def format_progress(progress: float, total: float | None, message: str) -> str:
 
 
 def end_status() -> None:
-    """Remove the status line, if one is shown; to be called before printing a result or a prompt."""
+    """Remove the status line, if one is shown. Call this before printing a result or a prompt."""
     global _status
     status, _status = _status, None
     if status is not None:
@@ -275,7 +275,7 @@ def first_line(text: str | None) -> str:
 
 
 def unwrap_error(error: BaseException) -> BaseException:
-    """Return the one error to report from nested exception groups; an McpHostError is preferred."""
+    """Return the error to report from nested exception groups, preferably an McpHostError."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", inner)
@@ -284,7 +284,7 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """Return the error for `--resume` if no stored conversation matches, or none is stored."""
+    """Return the error to raise if `--resume` matches no stored conversation."""
     return UsageError(
         f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet.",
         "List them with: mcphost sessions",

@@ -64,16 +64,16 @@ class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises UsageError instead of exiting, and translates its texts for `--help`."""
 
     summary = ""
-    """What the command does, in English; the description is made of it when it is shown."""
+    """English summary of the command, from which the description is built when help is shown."""
 
     title = ""
-    """The heading of *names*, in English."""
+    """English heading of the list of `names`."""
 
     names: Mapping[str, str] = {}
-    """Summaries of the commands or actions that the description lists."""
+    """Summaries of the subcommands or actions to list in the description, keyed by name."""
 
     def format_help(self) -> str:
-        """Return the help in the user's language."""
+        """Return the help text in the user's language."""
         from mcphost.cli.help_text import TranslatedHelp, describe_command
 
         self.formatter_class = TranslatedHelp
@@ -281,7 +281,7 @@ class Options:
     """Whether this is `mcphost demo`, with temporary folders and a built-in configuration."""
 
     one_shot: bool = False
-    """Whether an invalid file of `--mcp-config` is an error, as in commands that do one thing, or only a notice."""
+    """Whether an invalid `--mcp-config` file is an error (in commands that do a single thing) or only a notice."""
 
 
 _COMMON_FLAGS = (

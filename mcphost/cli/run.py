@@ -1,4 +1,4 @@
-"""Commands `run`, which runs one turn without the UI, and `pipe`, which serves another program."""
+"""Commands `run`, which runs one turn without the UI, and `pipe`, with which a program controls mcphost."""
 
 import argparse
 import sys
@@ -111,12 +111,12 @@ def _add_input_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one conversation turn (`run`), or serve another program (`pipe`)."""
+    """Run one conversation turn (`run`), or let another program control mcphost (`pipe`)."""
     return _run_pipe(args) if command == "pipe" else _run_turn(args)
 
 
 def _run_pipe(args: argparse.Namespace) -> int:
-    """Serve another program until that program sends `quit` or closes the input."""
+    """Let another program control mcphost through JSON lines until it sends `quit` or closes the input."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -200,7 +200,7 @@ async def _read_stdin(args: argparse.Namespace) -> bytes:
         if is_named:
             raise UsageError("Standard input cannot be both the prompt and a file.", "Pass the prompt as text.")
         return b""
-    # Abandoned when interrupted: a read of a pipe cannot be cancelled.
+    # The thread is abandoned on cancellation, because reading from a pipe cannot be cancelled.
     return await anyio.to_thread.run_sync(partial(read_stdin, is_named=is_named), abandon_on_cancel=True)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_VERSIONS_SHOWN = 10
 STATUS_WORDS = (N_("deleted"), N_("deprecated"))
-"""What a registry says about a version, besides "active"."""
+"""Statuses of a version in a registry, other than "active"."""
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
@@ -64,7 +64,7 @@ async def open_configured_registry(
 ) -> "AsyncGenerator[tuple[ServerRegistry, str]]":
     """Open the registry of `--registry`, or else of config.toml; yield it and its URL or file.
 
-    With *refresh*, the registry is asked even if a recent response is in the cache.
+    With *refresh*, a request is sent even if the cache has a recent response.
     """
     from mcphost import paths
     from mcphost.cli.bootstrap import load_configuration, open_grants
@@ -130,7 +130,7 @@ def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
-    """Print which entries the registry's response lacks, and its age if it came from the cache."""
+    """Print which entries were left out of a registry's response, and its age if it came from the cache."""
     from mcphost.cli.output import print_note
 
     for problem in answer.problems:
@@ -148,7 +148,7 @@ def report_answer(answer: "RegistryAnswer") -> None:
 
 
 def format_age(seconds: float) -> str:
-    """Return a duration in its largest whole unit, such as "3 days"."""
+    """Format a duration in seconds in its largest whole unit, such as "3 days"."""
     from mcphost.pluralize import translate_count
 
     if seconds >= 86_400:
@@ -161,7 +161,7 @@ def format_age(seconds: float) -> str:
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
-    """Print the details of a registry's server that matter before its installation."""
+    """Print the details of a server in a registry that users need before installing it."""
     from mcphost.cli.output import print_text
     from mcphost.registry.entries import describe_publisher
 

@@ -30,7 +30,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def port(text: str) -> int:
-    """Parse a port number above the privileged ports; 0 means any free port."""
+    """Parse an unprivileged port number (1024 to 65535), or 0 for any free port."""
     value = int(text)
     if value and not 1024 <= value <= 65_535:
         raise argparse.ArgumentTypeError("not 0 and not between 1024 and 65535")

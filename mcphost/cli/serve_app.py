@@ -1,6 +1,6 @@
-"""Web server that shows chats in a browser through textual-serve, only for the user who started it.
+"""Web application of `mcphost serve`: shows chats in a browser with textual-serve, only to the user.
 
-A page can do everything that the terminal can, such as approve tool calls. textual-serve has no access control: any
+A page can do everything that the terminal can, such as approving tool calls. textual-serve has no access control: any
 page open in a browser on this machine could use its WebSocket. Therefore every address contains a random key, and
 requests from other pages (Origin, Sec-Fetch-Site) or for other host names (DNS rebinding) are refused.
 """
@@ -39,7 +39,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ServedChat(AppService):
-    """The process of one chat, which one browser page shows."""
+    """Process of a chat that is shown in one browser page."""
 
     argv: Sequence[str] = ()
 
@@ -138,7 +138,7 @@ class ChatServer(Server):
         chat.argv = self._argv
         try:
             await chat.start(width, height)
-            # A page that sends anything but textual-serve's messages is not mcphost's page; its chat ends.
+            # Only a page that is not mcphost's sends anything but textual-serve's messages; its chat ends.
             with suppress(ValueError, AssertionError, LookupError, TypeError, AttributeError):
                 await self._process_messages(page, chat)
         finally:

@@ -1,4 +1,4 @@
-"""Command `servers input`: asks for and stores the values of a server's `${input:ID}` references."""
+"""Command `servers input`: asks for the values of a server's `${input:ID}` references and stores them."""
 
 import argparse
 import sys
@@ -73,7 +73,7 @@ def _sharing_servers(
 ) -> "list[tuple[ServerConfig, ServerInput]]":
     """Return the servers of the same file that share this input, each with its own definition of it.
 
-    Servers of a project share no inputs; the user enters a value for each server.
+    Servers of a project never share inputs; the user enters a value for each server.
     """
     from mcphost.serialization import replace
 

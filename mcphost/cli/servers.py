@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _MAX_COMMAND_CHARS = 400
-"""Maximum length of a command that is repeated above the question whether to approve it."""
+"""Maximum length of the command that is repeated above the approval prompt."""
 ACTIONS: dict[str, str] = {
     "list": N_("list the servers, with their approval (the default)"),
     "trust": N_("approve a server, or a project's .mcp.json, before it is used"),
@@ -184,7 +184,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         if server.trust_annotations:
             review.show(_("  trustAnnotations: tools that it declares read-only run without a question"))
-        if server.review_results and server.source != "project":  # otherwise it is one of the lines
+        if server.review_results and server.source != "project":  # for a project, it is one of the lines
             review.show(_("  reviewResults: you review its results before the model gets them"))
         earlier = await grants.find_trusted(name)
         if earlier and earlier.digest != server_digest(server):
@@ -215,7 +215,7 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
 
 
 def _command_summary(server: "ServerConfig") -> str:
-    """Return the command or URL, repeated because a long list may have scrolled it off the screen."""
+    """Return the command or URL as one line, to repeat what a long list may have scrolled off the screen."""
     from mcphost.sanitize import sanitize
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)

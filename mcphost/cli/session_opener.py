@@ -1,4 +1,4 @@
-"""Session opener that imports late, expands references on a thread, and stores servers' protocol eras."""
+"""Session opener that imports modules lazily, expands references in a thread, and stores protocol eras."""
 
 import os
 import sys
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """Database-backed store of the protocol eras that each server supports, which saves a later probe.
+    """Database-backed store of the protocol eras that each server supports, which avoids probing them again.
 
     The eras are handshake (protocol revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are
-    loaded before the first connection to a server and saved after a change. A server is identified by the digest of
+    loaded before the first connection to a server and saved when they change. A server is identified by its
     `client.connect.endpoint_digest`.
     """
 
@@ -48,7 +48,7 @@ class PersistentEraStore:
         self._unsaved: dict[str, ServerEras] = {}
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return the eras that the server supported at its last connection, or None if unknown."""
+        """Return the eras that the server supported when it was last connected, or None if unknown."""
         return self._eras.get(digest)
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
@@ -57,7 +57,7 @@ class PersistentEraStore:
             self._eras[digest] = self._unsaved[digest] = eras
 
     async def load(self, digest: str) -> None:
-        """Load the eras of a server from the database; if that fails, they are unknown and will be negotiated."""
+        """Load the eras of a server from the database; if that fails, they count as unknown."""
         if digest not in self._eras:
             try:
                 eras = await self._grants.load_eras(digest)
@@ -77,7 +77,7 @@ class PersistentEraStore:
 
 
 class LazySessionOpener:
-    """A SessionOpener that imports heavy modules on a thread when the first server is opened.
+    """SessionOpener that imports heavy modules in a thread when the first server is opened.
 
     The OAuth registry is created by `create_registry` when the first HTTP server is opened; None disables OAuth.
     """
@@ -97,7 +97,7 @@ class LazySessionOpener:
         self._create_registry = create_registry
 
     async def close(self) -> None:
-        """Close the resources that connections share; to be called after the last connection is closed."""
+        """Close the resources that connections share. Call this after the last connection is closed."""
         watchdog, self._watchdog = self._watchdog, None
         if watchdog is not None:
             await watchdog.close()
@@ -110,8 +110,8 @@ class LazySessionOpener:
         observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
-        """Open a session; references are expanded only here, so that no secret outlives the connection."""
-        async with self._load_lock:  # otherwise, ten servers that start together would use ten threads
+        """Open a session; references are expanded only here, so that secrets do not outlive the connection."""
+        async with self._load_lock:  # otherwise, ten servers starting together would use ten threads
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load_modules, server)
         ready = await anyio.to_thread.run_sync(expand_references, server) if needs_expansion(server) else server
@@ -139,7 +139,7 @@ class LazySessionOpener:
             yield session
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Ask the user to sign in to a server again; see client.session.SessionOpener."""
+        """Ask the user to sign in to a server again; see `client.session.SessionOpener`."""
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
@@ -166,7 +166,7 @@ class LazySessionOpener:
         return await opener.sign_out_account(account, resolve_target(server) if server is not None else None)
 
     async def _account_opener(self) -> "ClientSessionOpener":
-        """Return an opener for managing stored sign-ins, after importing its modules on a thread."""
+        """Return an opener for managing stored sign-ins, after importing its modules in a thread."""
         for name in ("client.connect", "auth.oauth_registry"):
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
         from mcphost.client.connect import ClientSessionOpener
@@ -176,8 +176,8 @@ class LazySessionOpener:
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
         """Return the OAuth registry, creating it on first use for an HTTP server.
 
-        Pass None as *server* for an operation on the accounts of all servers. Returns None if there is no registry, or
-        if it does not exist yet and *server* is a stdio server.
+        A *server* of None stands for all servers. Returns None if OAuth is disabled, or if the registry does not exist
+        yet and *server* is a stdio server.
         """
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):
             self._registry = self._create_registry()
@@ -185,7 +185,7 @@ class LazySessionOpener:
 
 
 def _startup_limits(server: ServerConfig, limits: Limits) -> Limits:
-    """Return the limits, with more time to connect if the command first downloads its program.
+    """Return the limits, with more time to connect if the command downloads the program it runs.
 
     A time limit that the user has set is not changed.
     """
@@ -207,22 +207,22 @@ def is_loaded(server: ServerConfig) -> bool:
 
 
 def load_modules(server: ServerConfig) -> None:
-    """Import the modules for connecting to *server*; slow, so call it on a thread."""
+    """Import the modules for connecting to *server*. This is slow, so call it in a thread."""
     for name in _required_modules(server):
         import_module(name)
 
 
 def needs_expansion(server: ServerConfig) -> bool:
-    """Return whether the server's entry may have references to expand or secrets to redact."""
+    """Return whether the server's entry may contain references to expand or secrets to redact."""
     if server.env or server.env_file or server.headers or not server.is_stdio:
         return True
     return has_target_references(server)
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
-    """Return the server with its references expanded, after importing the modules for connecting to it.
+    """Return the server with its references expanded; import the modules for connecting to it first.
 
-    Call it on an anyio worker thread. Raises ConfigError.
+    Must run in an anyio worker thread. Raises ConfigError.
     """
     load_modules(server)
     from mcphost.config.env_file import read_env_file

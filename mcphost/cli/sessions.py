@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ACTIONS = ("list", "search", "show", "export", "rename", "delete")
 INDEXING_SECONDS = 20.0
-"""Maximum seconds that `search` spends on indexing older conversations before it searches."""
+"""Maximum number of seconds that `search` spends indexing older conversations before it searches."""
 _LISTED = 100
 ROLES = (N_("user"), N_("assistant"), N_("system"))
 """Roles of messages, which are translated when they are shown."""
@@ -139,7 +139,7 @@ def _count_hits(found: "FoundConversation", *, is_complete: bool) -> str:
 
 
 def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
-    """Return an excerpt as one line for a terminal or a file, with its matches in »quotes«."""
+    """Return a search excerpt as one line of plain text, with its matches in »quotes«."""
     from mcphost.sanitize import sanitize
 
     return sanitize("".join(f"»{text}«" if is_match else text for text, is_match in excerpt), keep_newlines=False)
@@ -248,7 +248,7 @@ def _print_message(message: Any) -> None:
 
 
 def _outcome_text(part: "ToolReturnPart") -> str:
-    """Return a template for the outcome of a tool call; older versions stored only whether it failed."""
+    """Return the text for the outcome of a tool call; older versions stored only whether it failed."""
     return {
         "ok": _("{tool} gave: {text}"),
         "declined": _("{tool} was declined: {text}"),

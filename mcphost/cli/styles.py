@@ -28,7 +28,7 @@ STATE_WORDS = (
     N_("skipped"),
     N_("warning"),
 )
-"""The states, which are translated when they are shown."""
+"""All states; they are translated when they are shown."""
 
 
 class StateWord(str):
@@ -38,7 +38,7 @@ class StateWord(str):
 
 
 class Excerpt(str):
-    """Text that a terminal may cut off at the end of its column, because its beginning suffices."""
+    """Text that a table on a terminal can cut off at the end of its column."""
 
     __slots__ = ()
 

@@ -46,7 +46,7 @@ def is_interactive() -> bool:
 class TerminalInput:
     """Reader of lines from standard input.
 
-    All code in a command shares one instance, since lines that it has buffered are lost to any other reader.
+    All code of a command shares one instance, because no other reader gets the lines that it has buffered.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class TerminalInput:
 
 @contextmanager
 def _disable_echo() -> Generator[None]:
-    """Turn off the terminal's echo, and restore it at the end, even after ctrl+c."""
+    """Turn off the terminal's echo inside the block; restore it afterwards, even after Ctrl+C."""
     import termios
 
     before = termios.tcgetattr(0)
@@ -120,8 +120,8 @@ def _disable_echo() -> Generator[None]:
 class Confirmation:
     """Text shown before a command changes something, followed by a yes-or-no question.
 
-    The user is asked even if standard output is not a terminal: in `mcphost servers trust x | less`, a user is still
-    at the terminal. The text is then written to the terminal, not to the pipe.
+    The user is asked even if standard output is not a terminal, since in `mcphost servers trust x | less` there is
+    still a user at the terminal. The text is then written to the terminal, not to the pipe.
     """
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
@@ -131,7 +131,7 @@ class Confirmation:
         self._output = _terminal_output(as_json=as_json) if self._is_interactive else sys.stdout
 
     def show(self, text: str) -> None:
-        """Show text that the question is about, with control characters made visible."""
+        """Show text that the user needs to answer the question, with control characters made visible."""
         if not self._is_silent and self._output is not None:
             self._output.write(f"{sanitize(text)}\n")
 
@@ -173,7 +173,7 @@ def _check_consent(answer: str, declined_message: str) -> None:
 
 
 def _terminal_output(*, as_json: bool) -> TextIO | None:
-    """Return a stream that the user at the terminal can read, or None."""
+    """Return a stream that the user at the terminal can read, or None if there is none."""
     streams = (sys.stderr,) if as_json else (sys.stdout, sys.stderr)
     shown = next((stream for stream in streams if stream.isatty()), None)
     if shown is not None:
@@ -190,8 +190,8 @@ A = TypeVar("A")
 class TerminalFrontend:
     """Front end that asks sign-in questions at a terminal.
 
-    It can read a redirect URL or a client id even if standard input is not a terminal. It asks about the storage of
-    secrets only at an interactive terminal.
+    Redirect URLs and client ids can be read even if standard input is not a terminal. Questions about the storage of
+    secrets are asked only at an interactive terminal.
     """
 
     who = "person"
@@ -313,7 +313,7 @@ class TerminalFrontend:
 
 
 def format_polling(progress: "SignInProgress") -> str:
-    """Describe the polls of the authorization server for a device code so far, and the time left."""
+    """Describe the progress of a device flow: the number of polls so far, and the time left."""
     asked = _("Asked once") if progress.polls == 1 else _("Asked {count} times").format(count=progress.polls)
     asked = asked if progress.polls else _("Not asked yet")
     again = (_("again in {seconds:g} s (slowed down)") if progress.slowed else _("again in {seconds:g} s")).format(

@@ -22,7 +22,7 @@ from mcphost.sanitize import sanitize
 from mcphost.translation import _
 
 MAX_MARKDOWN_CHARS = 50_000
-"""Longer text is printed without formatting, since laying out Markdown takes more than linear time."""
+"""Longer text is printed without formatting, because laying out Markdown takes superlinear time."""
 _MAX_TAIL_CHARS = 4_000
 _MIN_SHOWN_SECONDS = 2
 _NARROW_WIDTH = 20
@@ -188,7 +188,7 @@ class MarkdownStream:
         self._live: Live | None = None
 
     def write(self, text: str) -> None:
-        """Add text, and print the blocks that it completes."""
+        """Add text and print any blocks that are now complete."""
         if blocks := self._blocks.add(text):
             self._print_block(blocks)
         if self._live is None:
@@ -199,7 +199,7 @@ class MarkdownStream:
             self._live.start()
 
     def end_line(self) -> None:
-        """Print the unfinished block, so that other output can follow."""
+        """Print the unfinished block so that other output can follow."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
@@ -221,14 +221,14 @@ class MarkdownStream:
 
 
 _HEAD_LENGTH = 1_000
-"""Characters at the start of a line that tell what it is."""
+"""Number of characters at the start of a line that are examined to find out what kind of line it is."""
 
 
 class MarkdownBlocks:
     """Buffer of streamed Markdown that releases blocks once they are complete.
 
-    A block is complete at a blank line that is outside fenced code, once unindented text follows. Each character is
-    examined once, so that a long block takes linear time.
+    A block ends at a blank line outside fenced code, and is complete when unindented text follows. Each character is
+    examined only once, so a long block takes linear time.
     """
 
     def __init__(self, tail_length: int) -> None:
@@ -248,11 +248,11 @@ class MarkdownBlocks:
 
     @property
     def tail(self) -> str:
-        """The end of the text that was not released yet."""
+        """The end of the text that has not been released yet."""
         return self._recent[-self._open_length :] if self._open_length else ""
 
     def add(self, text: str) -> str:
-        """Add text, and return the blocks that it completes, or "" if there are none."""
+        """Add text and return the blocks that are now complete, or "" if there are none."""
         self._recent = (self._recent + text)[-self._tail_length :]
         for number, part in enumerate(text.split("\n")):
             if number:
@@ -266,7 +266,7 @@ class MarkdownBlocks:
         return blocks
 
     def take_rest(self) -> str:
-        """Return the text that was not released yet, and empty the buffer."""
+        """Return the text that has not been released yet, and empty the buffer."""
         rest = "".join(self._open)
         self._clear()
         return rest

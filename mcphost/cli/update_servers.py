@@ -147,7 +147,7 @@ class _Update:
         return answer.entries[0]
 
     async def _change(self, latest: "RegistryEntry") -> dict[str, Any]:
-        """Show what would change, ask, write the new entry and try the server; return a report as JSON data."""
+        """Show the changes, ask, write the new entry and try the server; return a report as JSON data."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.install_servers import offer_undo, open_source, show_download, show_server, try_server
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
@@ -184,7 +184,7 @@ class _Update:
     async def _write(
         self, editor: "ServerEditor", source: "PlanSource", latest: "RegistryEntry"
     ) -> "tuple[dict[str, Any], SavedServer | None]":
-        """Show what would change, ask the user, and write the new entry.
+        """Show the changes, ask the user for confirmation, and write the new entry.
 
         Return a report as JSON data, and the saved server, or None if nothing was written.
         """
@@ -212,7 +212,7 @@ class _Update:
     async def _plan(
         self, source: "PlanSource", latest: "RegistryEntry", old_entry: dict[str, Any]
     ) -> "tuple[dict[str, Any], PlannedEntry]":
-        """Return the new mcp.json entry and its plan, after asking for new required values."""
+        """Ask for required values that are new; return the new mcp.json entry and its plan."""
         from mcphost.cli.install_servers import ask_missing, read_values
         from mcphost.host.servers.registry_installer import plan_update
 

@@ -1,1 +1,1 @@
-"""Configuration: servers in mcp.json, settings in config.toml; every error names the file, the key and the fix."""
+"""Configuration: servers in mcp.json and settings in config.toml. Errors name the file, the key and the fix."""

@@ -1,6 +1,6 @@
-"""The settings that a server's approval covers, as a digest and as readable lines.
+"""Settings that the approval of a server covers, as a digest and as readable lines.
 
-Also loads a server's certificate file. A "project's server" comes from the `.mcp.json` of a project, which others may
+Also loads the certificate file of a server. A "project's server" comes from a project's `.mcp.json`, which others may
 have written.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 MAX_CA_FILE_BYTES = 4_000_000
-"""In bytes; the certificate authorities of an operating system take 250 kB in total."""
+"""Maximum size in bytes; all certificate authorities of an operating system together take 250 kB."""
 
 
 def ca_file_digest(path: str) -> str:
-    """Return the SHA-256 (hex) of a certificate file. Raises ConfigError if unreadable or too large."""
+    """Return the SHA-256 (hex) of a certificate file. Raises ConfigError if it is unreadable or too large."""
     return hashlib.sha256(_read_ca_file(path)).hexdigest()
 
 
@@ -51,7 +51,7 @@ def with_file_digests(server: ServerConfig) -> ServerConfig:
 def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
     """Make *context* trust the certificate authorities in the file at *path*.
 
-    The file is read only once, and verified against its SHA-256 *digest* (hex) unless that is empty. Raises ConfigError
+    The file is read only once. Unless *digest* is empty, it must have that SHA-256 (hex). Raises ConfigError
     if the file is unreadable or has another digest, and ssl.SSLError or ValueError if it has no valid certificates.
     """
     content = _read_ca_file(path)
@@ -68,16 +68,16 @@ def _read_ca_file(path: str) -> bytes:
         raise ConfigError(f"The certificate file {path!r} does not exist.", 'Correct "caFile" in mcp.json.') from error
 
 
-_DIGEST_VERSION = 2  # raised when the covered settings change, so that no approval covers more than was shown
+_DIGEST_VERSION = 2  # increased when other settings are covered, so that no approval covers more than was shown
 MAX_COMPARED_LINES = 500
-"""Lines before and after a change, in total; the time of a comparison grows with the square of their number."""
+"""Maximum number of lines, old and new together, to compare; the time grows with the square of it."""
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of every setting that determines what is started or which URL is reached.
+    """Return the SHA-256 (hex) of all settings that determine which program is started or which URL is reached.
 
-    It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
-    variable and header with its value, the environment file with its content, and the sign-in settings. References
+    It covers the command, its arguments and working directory, the URL, the trusted certificates, all environment
+    variables and headers with their values, the environment file with its content, and the sign-in settings. References
     (`${env:NAME}`) are not expanded.
 
     For a project's server, it also covers the values of references in the command, arguments, directory and URL, the
@@ -137,7 +137,7 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line with the value of each reference in the command, arguments, directory and URL."""
+    """Return one line with the current value of each reference in the command, arguments, directory and URL."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 
@@ -179,7 +179,7 @@ def _display_reference(server: ServerConfig, value: ReferenceValue, count: int) 
 
 
 def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line for each restriction that applies to a project's server; none for other servers."""
+    """Return a line for each restriction on a project's server; other servers have none."""
     if server.source != "project":
         return ()
     lines = [f"same server as yours: {_quote(name)}" for name in server.matching_servers]
@@ -192,7 +192,7 @@ def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
     """Return the restrictions that are set.
 
-    Others are omitted, so that the digest of an unrestricted server does not depend on them.
+    Restrictions that are not set are omitted, so that the digest of an unrestricted server does not depend on them.
     """
     restrictions = {
         "review": server.review_results,
@@ -221,7 +221,7 @@ def _ca_content_digest(server: ServerConfig) -> str:
 def masked_environment(server: ServerConfig) -> dict[str, str]:
     """Return the environment variables, keyed by name, with probable secrets masked.
 
-    A variable from the environment file has a placeholder instead of its value.
+    Variables from the environment file have a placeholder instead of their values.
     """
     sharing = _hidden_count(server)
     shown = {name: _display_value(server, name, text, sharing) for name, text in server.env.items()}
@@ -230,7 +230,7 @@ def masked_environment(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_env_path(server: ServerConfig) -> str:
-    """Return the path of the environment file and its abbreviated digest, or "" without such a file."""
+    """Return the path of the environment file and its abbreviated digest, or "" if there is none."""
     if not server.env_file:
         return ""
     path, content, _ = describe_env_file(server)
@@ -254,19 +254,19 @@ def masked_sign_in(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_references(server: ServerConfig) -> tuple[str, ...]:
-    """Return a printable line for each reference of a server, naming the setting that contains it."""
+    """Return a printable line for each reference of a server, with the setting that contains it."""
     return tuple(f"{_quote(place)}: {_quote(what)}" for place, what in list_references(server))
 
 
 def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
-    """Return *text* with its secrets masked; *is_secret* masks all of it except references."""
+    """Return *text* with its secrets masked; with *is_secret*, everything except references is masked."""
     if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
     return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
 
 
 def _hidden_count(server: ServerConfig) -> int:
-    """Return how many variables, headers and sign-in settings of a server are masked entirely or in part."""
+    """Return the number of variables, headers and sign-in settings that are masked in full or in part."""
     pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
     return sum(
         _mask_value(server, name, text, hides) != text for name, text, hides in (*pairs, *list_configured(server.oauth))
@@ -295,7 +295,8 @@ def _display_value(server: ServerConfig, name: str, text: str, hidden_count: int
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
     """Return a line diff: removed lines start with "- ", added lines with "+ ", others with two spaces.
 
-    Beyond MAX_COMPARED_LINES lines in total, all old lines are listed as removed and all new ones as added.
+    If there are more than MAX_COMPARED_LINES lines in total, all old lines are listed as removed and all new ones as
+    added.
     """
     if len(before) + len(after) > MAX_COMPARED_LINES:
         return (*(f"- {line}" for line in before), *(f"+ {line}" for line in after))
@@ -312,7 +313,7 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 def _quote(text: str) -> str:
     """Return *text* sanitized to one line.
 
-    It is put in quotes if sanitizing changed it, if it is empty, or if it begins or ends with white space.
+    The result is in quotes if sanitizing changed the text, or if the text is empty or begins or ends with white space.
     """
     shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

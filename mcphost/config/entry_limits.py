@@ -10,9 +10,9 @@ from mcphost.errors import ConfigError
 _MAX_REFERENCES = 1_000
 """Maximum number of references, such as `${env:NAME}`, in one server's entry."""
 _MAX_PROJECT_REFERENCES = 5_000
-"""Maximum for all servers of a project's file; each is looked up when the file is compared with the user's."""
+"""Maximum for all servers of a project's file, as all are expanded to compare it with the user's files."""
 _MAX_PROJECT_ARGUMENTS = 1_000
-"""Maximum for all servers of a project's file; each argument may be a path that is resolved."""
+"""Maximum for all servers of a project's file, as each argument may be a path that must be resolved."""
 
 
 def _count_references(entry: Any) -> int:
@@ -22,7 +22,7 @@ def _count_references(entry: Any) -> int:
 
 
 class ProjectBudget:
-    """Counter of references and arguments in a file of servers; it limits their total in a project's file."""
+    """Counter of the references and arguments in a file with servers; limits their total in a project's file."""
 
     def __init__(self, source: Source) -> None:
         self._is_limited = source == "project"
@@ -41,7 +41,7 @@ class ProjectBudget:
         return count
 
     def spend_arguments(self, server: ServerConfig, location: str) -> None:
-        """Count a server's arguments. Raises ConfigError, without counting, if the file has too many."""
+        """Count a server's arguments. Raises ConfigError, without counting them, if the file has too many."""
         self._check(self._arguments + len(server.args), _MAX_PROJECT_ARGUMENTS, "arguments", location)
         self._arguments += len(server.args)
 

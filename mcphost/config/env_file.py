@@ -1,4 +1,4 @@
-"""The environment file that an entry names as `envFile`: its path, variables and approval."""
+"""The environment file that a server's entry names as `envFile`: its path, variables and approval."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from mcphost.errors import ConfigError
 from mcphost.serialization import replace
 
 MAX_ENV_FILE_BYTES = 64_000
-"""In bytes; real environment files are far smaller."""
+"""Maximum size in bytes; real environment files are far smaller."""
 MAX_ENV_FILE_LINES = 2_000
 MAX_ENV_FILE_VARIABLES = 500
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -25,8 +25,8 @@ UNREADABLE = "cannot be read"
 def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
     """Return the absolute path of a server's environment file, with links resolved.
 
-    A relative path starts at the folder of the configuration file. Raises ConfigError if a variable in the path is not
-    set.
+    A relative path is resolved against the folder of the configuration file. Raises ConfigError if a variable in the
+    path is not set.
     """
     where = f'{entry_location(server)}: "envFile"'
     return resolve_folder(
@@ -35,10 +35,10 @@ def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
 
 
 def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables in a server's environment file by name; empty if there is no such file.
+    """Return the variables in a server's environment file by name, or {} if the server has no such file.
 
     Raises ConfigError if the file is missing, not a regular file, too large or invalid, or if it has changed since it
-    was approved. No message quotes the file's content.
+    was approved. Messages never quote the file's content.
     """
     if not server.env_file:
         return {}
@@ -89,7 +89,7 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a slow digest of text with secrets, because the digest is stored and shown."""
+    """Return a digest that is slow to compute, because the text has secrets and the digest is shown."""
     return fingerprint("envFile", text)
 
 
@@ -112,8 +112,8 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[str, str], ...]:
 def parse_env_file(text: str, path: str) -> dict[str, str]:
     r"""Parse `NAME=value` lines in the syntax of VS Code.
 
-    That is, with `export`, comments, quotes, and `\n` and `\r` in double quotes. If a name occurs more than once, its
-    last line is used. Nothing in a value is expanded. Raises ConfigError with the line's number.
+    The syntax allows `export`, comments, quotes, and `\n` and `\r` in double quotes. If a name occurs more than once,
+    its last line is used. Nothing in a value is expanded. Raises ConfigError with the line's number.
     """
     return dict(_parse_lines(text, path))
 
@@ -136,7 +136,7 @@ def _parse_line(line: str, where: str) -> tuple[str, str]:
 
 
 def _strip_comment(value: str) -> str:
-    """Remove a comment, which starts at the first `#` outside of quotes."""
+    """Remove a comment, which starts at the first `#` outside quotes."""
     quote = ""
     for at, char in enumerate(value):
         if quote:

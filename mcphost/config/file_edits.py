@@ -21,7 +21,7 @@ from mcphost.serialization import Struct
 
 
 class FileSnapshot(Struct, frozen=True):
-    """Content of a file when it was read, its permission bits (`mode`) and the user id of its `owner`."""
+    """Content of a file when it was read, with its permission bits (`mode`) and its owner's user id."""
 
     content: bytes
     mode: int
@@ -50,8 +50,8 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
     """Replace a file atomically if its content is still that of *before*; None creates the file.
 
     The file keeps its permissions unless *mode* is given; a new file gets 0600. After a crash, the file has either the
-    old or the new content. Raises ConfigError, without a change, if the content is different, if a file to be created
-    exists, or if the file cannot be written.
+    old or the new content. Raises ConfigError, and leaves the file unchanged, if it has other content, if a file to be
+    created already exists, or if the file cannot be written.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}")
     rights = mode if mode is not None else (before.mode if before else 0o600)
@@ -132,7 +132,7 @@ def save_secret_store(path: Path, store: SecretStore) -> None:
 def add_secret_store(text: str, store: SecretStore) -> str:
     """Return the text of a config.toml with `secrets.store` added.
 
-    Raises ValueError if `secrets.store` is already set, or if the edit would change another value.
+    Raises ValueError if `secrets.store` is already set or the edit would change another value.
     """
     before = tomllib.loads(text)
     table = before.get("secrets", {})
@@ -158,9 +158,9 @@ _POLL_INTERVAL = 0.05
 
 @asynccontextmanager
 async def lock_file(path: Path) -> AsyncGenerator[None]:
-    """Hold an exclusive inter-process lock on the file at *path*; waiting for the lock may be cancelled.
+    """Hold an exclusive inter-process lock on the file at *path*. Waiting for the lock can be cancelled.
 
-    Raises McpHostError after LOCK_TIMEOUT seconds. If the lock file cannot be created, no lock is taken.
+    Raises McpHostError after LOCK_TIMEOUT seconds. If the lock file cannot be created, the block runs without a lock.
     """
     handle = _open_lock_file(path)
     if handle < 0:
@@ -186,11 +186,11 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 
 @contextmanager
 def lock_file_blocking(path: Path) -> Generator[None]:
-    """Hold an exclusive inter-process lock on the file at *path*; blocks the thread without a time limit.
+    """Hold an exclusive inter-process lock on the file at *path*. Blocks the thread without a time limit.
 
-    flock is not fair: a process that releases a lock and takes it again can overtake processes that are waiting
-    (measured: for 11 s). Therefore each process first locks a second file, whose holder is the next to get the lock.
-    If either file cannot be created, that file is not locked.
+    flock is not fair: a process that releases a lock and takes it again can overtake waiting processes (measured: for
+    11 s). Therefore, each process first locks a second file, whose holder is the next to get the lock. A file that
+    cannot be created is not locked.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

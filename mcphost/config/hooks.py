@@ -1,6 +1,6 @@
-"""Hooks: programs that the user runs before or after tool calls, read from `[[hooks]]` tables.
+"""Hooks: the user's programs that run before or after tool calls, read from `[[hooks]]` tables.
 
-An invalid hook is an error rather than a warning: skipping it would allow calls that it was meant to forbid.
+An invalid hook is an error rather than a warning, because skipping it would allow calls that it was meant to forbid.
 """
 
 import os
@@ -29,8 +29,8 @@ HOOKS_FILE = "hooks.toml"
 class HookOutput(Struct, frozen=True):
     """Result of running a hook: its exit code, its output in bytes, and the end of its error output.
 
-    `failure` is a phrase that says why the hook failed, for example because it timed out or printed too much; "" for
-    none.
+    `failure` is a phrase that says why the hook failed, for example because it timed out or printed too much; it is ""
+    if the hook succeeded.
     """
 
     code: int = 0
@@ -40,7 +40,7 @@ class HookOutput(Struct, frozen=True):
 
 
 def parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
-    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first invalid hook."""
+    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError that names the first invalid hook."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_HOOKS:
         raise ConfigError(f'{file}: "hooks" is not a list of at most {MAX_HOOKS} tables.', "Write [[hooks]].")
     return tuple(

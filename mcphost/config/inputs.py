@@ -1,7 +1,7 @@
 """Inputs of VS Code's `mcp.json` (`${input:ID}`): their definitions, and storage of their values.
 
-A value belongs to one server of one file, so that no other entry can refer to it. Passwords are stored in the keyring,
-other values in `inputs.json` in the configuration folder.
+A value belongs to one server in one file, so that no other entry can refer to it. Passwords are stored in the keyring,
+and other values in `inputs.json` in the configuration folder.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from mcphost.serialization import replace
 INPUTS_FILE = "inputs.json"
 MAX_INPUTS = 100
 MAX_INPUT_LENGTH = 10_000
-"""Maximum number of characters in a value."""
+"""Maximum number of characters of a value."""
 _MAX_ID_LENGTH = 100
 _MAX_DESCRIPTION_LENGTH = 500
 _MAX_OPTIONS = 200
@@ -38,7 +38,7 @@ def parse_inputs(
 ) -> dict[str, ServerInput]:
     """Return the inputs in a VS Code `inputs` list, keyed by id; invalid inputs are reported and skipped.
 
-    Set *is_shared* if the list applies to all servers of the file, not only to one entry.
+    *is_shared* says that the list applies to all servers of the file, and not only to one entry.
     """
     if value is None:
         return {}
@@ -59,7 +59,7 @@ def parse_inputs(
 
 
 def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
-    """Return the input that *item* defines, or a phrase that describes an error in *item*."""
+    """Return the input that *item* defines, or a phrase that says what is wrong with *item*."""
     members = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     input_id, kind = members.get("id"), members.get("type")
     if not isinstance(input_id, str) or not 0 < len(input_id) <= _MAX_ID_LENGTH or not _is_plain(input_id):
@@ -98,7 +98,7 @@ def format_input(one: ServerInput) -> dict[str, Any]:
 
 
 def _option_value(option: Any) -> str:
-    """Return the value of an option, given as text or as an object with a "value", or "" if it is not valid."""
+    """Return the value of an option (a string, or an object with a "value"), or "" if it is invalid."""
     value = cast("dict[str, Any]", option).get("value") if isinstance(option, dict) else option
     return value if isinstance(value, str) and len(value) <= MAX_INPUT_LENGTH else ""
 
@@ -110,7 +110,7 @@ def _is_plain(text: str) -> bool:
 def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
     """Return a copy of an entry from another file, with the definitions of its inputs added.
 
-    The *definitions* are that file's list of inputs. Invalid definitions and the defaults of passwords are left out.
+    *definitions* is that file's list of inputs. Invalid definitions and the defaults of passwords are left out.
     An entry that already defines inputs is returned unchanged.
     """
     ids = referenced_inputs(entry_texts(entry))
@@ -132,7 +132,7 @@ def _is_secret_default(definition: dict[str, Any], key: str) -> bool:
 
 
 def entry_texts(entry: Mapping[str, Any]) -> list[str]:
-    """Return the strings in an entry that may contain references; values of a wrong type are left out."""
+    """Return the strings in an entry that may contain references; values of other types are left out."""
     values: list[Any] = [entry.get(key) for key in ("command", "url", "cwd", "envFile")]
     for key in ("args", "env", "headers"):
         members = entry.get(key)
@@ -153,7 +153,7 @@ def referenced_inputs(texts: Iterable[str]) -> tuple[str, ...]:
 def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, ids: Sequence[str]) -> list[ServerInput]:
     """Return the definitions of the inputs with these ids, for one server.
 
-    For a password, the definition names the keyring entry that stores this server's value.
+    The definition of a password names the keyring entry that holds the value for this server.
     """
     return [
         replace(one, keyring_entry=_keyring_entry(file, server, one.id)) if one.password else one
@@ -162,7 +162,7 @@ def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, i
 
 
 def _scope(file: str) -> str:
-    """Return the key of a configuration file in `inputs.json`.
+    """Return the key for a configuration file in `inputs.json`.
 
     local.json has a separate key for each folder.
     """
@@ -209,7 +209,7 @@ def _get(value: Any, key: str) -> Any:
 
 
 def check_input_value(one: ServerInput, value: str) -> None:
-    """Check that a value is valid for an input. Raises ConfigError, which never quotes the value."""
+    """Check that a value is valid for an input. Raises ConfigError without quoting the value."""
     if len(value) > MAX_INPUT_LENGTH or "\0" in value:
         raise ConfigError(f"The value of {one.id} is over {MAX_INPUT_LENGTH:,} characters, or has a NUL character.")
     if one.options and value not in one.options:
@@ -220,7 +220,7 @@ def check_input_value(one: ServerInput, value: str) -> None:
 def save_input_value(directory: Path, server: ServerConfig, input_id: str, value: str | None) -> None:
     """Store a value that is not a password in `inputs.json` in *directory*; None removes it.
 
-    Nothing is written if it raises ConfigError.
+    Raises ConfigError, and then writes nothing.
     """
     path = directory / INPUTS_FILE
     try:

@@ -1,4 +1,4 @@
-"""Edits of JSON with comments that set or remove one member and keep the rest of the text."""
+"""Edits of JSON with comments: set or remove one member, and leave the rest of the text unchanged."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Member(NamedTuple):
-    """Positions of an object's member in the text: its start, and the start and end of its value."""
+    """Positions in the text of a member of an object: its start, and the start and end of its value."""
 
     key: str
     start: int
@@ -24,7 +24,7 @@ class _Member(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """Positions of an object's opening and closing braces in the text, and its members."""
+    """Positions in the text of an object's opening and closing braces, and of its members."""
 
     start: int
     end: int
@@ -38,8 +38,8 @@ class _Object(NamedTuple):
 def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     """Return *text* with the member at *path* set to *value*; missing parent objects are added.
 
-    A new member is added last and indented like its siblings. Empty text counts as an empty object. Messages use *file*
-    as the file's name. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of
+    A new member is added at the end and indented like its siblings. Empty text counts as an empty object. Error
+    messages name *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of
     *path* occurs twice.
     """
     if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
@@ -112,7 +112,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
-    """Raise ConfigError if a parent on *path* is not an object, or an object has a key of *path* twice."""
+    """Raise ConfigError if a parent on *path* is not an object or has a key of *path* twice."""
     value: Any = document
     for depth, key in enumerate(path):
         if not isinstance(value, dict):
@@ -130,7 +130,7 @@ def _missing_member(path: Sequence[str], file: str) -> ConfigError:
 
 
 def _checked(edited: str, file: str, expected: Any) -> str:
-    """Return *edited* if its parsed value is *expected*. Raises ConfigError otherwise."""
+    """Return *edited* if its value is *expected*; otherwise, raise ConfigError."""
     try:
         is_right = _parse(edited, file) == expected
     except ConfigError:
@@ -141,7 +141,7 @@ def _checked(edited: str, file: str, expected: Any) -> str:
 
 
 def _blank(text: str) -> str:
-    """Replace comments, trailing commas and the byte order mark with spaces, which keeps positions."""
+    """Replace comments, trailing commas and the byte order mark with spaces, so that positions stay the same."""
     plain = strip_comments(text)
     return f" {plain[1:]}" if plain.startswith(_BYTE_ORDER_MARK) else plain
 
@@ -168,14 +168,14 @@ def _member_limit(span: _Object, position: int) -> int:
 
 
 def _find_comma(text: str, start: int, end: int) -> int:
-    """Return the position of the first comma between *start* and *end* outside of comments, or -1."""
+    """Return the position of the first comma between *start* and *end* that is not in a comment, or -1."""
     at = _hide_comments(text[start:end]).find(",")
     return at if at < 0 else at + start
 
 
 def _hide_comments(part: str) -> str:
-    """Replace the comments in the text between two members with spaces, but keep the comma."""
-    # With a string after it, the comma is not a trailing comma, which strip_comments would remove.
+    """Replace comments in the text between two members with spaces; the comma stays."""
+    # strip_comments would remove a trailing comma; the string after it prevents that.
     return strip_comments(f'{part}\n"')[: len(part)]
 
 
@@ -223,7 +223,7 @@ def _indent_at(text: str, position: int) -> str:
 
 
 def _indent_unit(text: str, plain: str) -> str:
-    """Return the white space of one indentation level, taken from the first indented line."""
+    """Return the white space of one level of indentation, as in the first indented line."""
     for line, blanked in zip(text.split("\n"), plain.split("\n"), strict=False):
         if blanked.strip() and (indent := line[: len(line) - len(line.lstrip(" \t"))]):
             return indent

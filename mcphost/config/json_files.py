@@ -1,4 +1,4 @@
-"""Configuration files read with a size limit, and a JSON parser whose errors name the line and column."""
+"""Reading of configuration files within a size limit, and a JSON parser whose errors name line and column."""
 
 import errno
 import json
@@ -11,13 +11,13 @@ from typing import Any
 from mcphost.errors import ConfigError
 
 MAX_FILE_BYTES = 256_000
-"""In bytes; hand-written configuration files are smaller."""
+"""Maximum size of a configuration file in bytes; hand-written ones are smaller."""
 
 _MAX_COMMENTS = 10_000
 _MAX_QUOTES = 100_000
 
-# Each pattern matches whole strings first, so that "//" or ",}" inside one is left alone. An unterminated string
-# matches too: otherwise each later quote would be tried as the beginning of another.
+# Each pattern also matches whole strings, so that "//" or ",}" inside a string is left alone. An unterminated string
+# matches as well: otherwise, each later quote would be tried as the start of another string.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
 
@@ -25,10 +25,10 @@ _TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
 def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[bytes, os.stat_result]:
     """Read at most *limit* + 1 bytes of a regular file; return them and the file's status.
 
-    The extra byte shows that the file exceeds *limit*. Raises ConfigError if it is not a regular file, and OSError if
-    it cannot be opened or is a symbolic link while *follow_links* is False.
+    The extra byte shows that the file exceeds *limit*. Raises ConfigError if it is not a regular file. Raises OSError
+    if it cannot be opened or, unless *follow_links* is set, if it is a symbolic link.
     """
-    # Non-blocking, because the file may be a FIFO now, even if it was a regular file when it was checked.
+    # Non-blocking, because a file that was regular when it was checked may have become a FIFO.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
@@ -61,7 +61,7 @@ def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
 def decode_text(raw: bytes, name: str) -> str:
     """Decode UTF-8 with or without a byte order mark.
 
-    Raises ConfigError with *name* and the number of the invalid line.
+    Raises ConfigError with *name* and the number of the first invalid line.
     """
     try:
         return raw.decode("utf-8-sig")
@@ -71,7 +71,7 @@ def decode_text(raw: bytes, name: str) -> str:
 
 
 class DuplicateKeyDict(dict[str, Any]):
-    """A JSON object with repeated keys; it contains the first value of each key."""
+    """A JSON object with duplicate keys, of which it contains the first value each."""
 
     duplicate_keys: tuple[str, ...] = ()
 
@@ -79,8 +79,8 @@ class DuplicateKeyDict(dict[str, Any]):
 def parse_json(text: str, name: str) -> Any:
     """Parse JSON with comments and trailing commas, as VS Code does.
 
-    An object with duplicate keys becomes a DuplicateKeyDict. Messages use *name* as the file's name. Raises
-    ConfigError; for a syntax error, it names the line and column.
+    An object with duplicate keys becomes a DuplicateKeyDict. Raises ConfigError with *name* as the file's name and, for
+    a syntax error, the line and column.
     """
     check_comments(text, name)
     try:

@@ -1,6 +1,6 @@
 """JSON Schemas of mcp.json and config.toml, for editors that complete keys and mark errors.
 
-Types and limits come from the structs that validate the files. The schemas are draft-07, the newest draft that common
+Types and limits come from the structs that validate the files. The schemas use draft-07, the newest draft that common
 editors support for both formats (VS Code: https://code.visualstudio.com/docs/languages/json, Taplo for TOML:
 https://taplo.tamasfe.dev/configuration/using-schemas.html). In mcp.json, keys of other hosts are allowed.
 """
@@ -213,7 +213,7 @@ def _oauth_schema() -> Schema:
 
 
 def _table(kind: type[Struct], keys: Iterable[str]) -> Schema:
-    """Return the schema of a TOML table for these fields of a struct, without null, which TOML lacks."""
+    """Return the schema of a TOML table with these fields of a struct; null is left out, as TOML lacks it."""
     fields = settable_fields(kind)
     return _closed({key: _without_null(build_json_schema(fields[key].type)) for key in keys})
 

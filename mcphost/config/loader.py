@@ -1,4 +1,4 @@
-"""Loader of the configuration files, which are merged; an invalid part is reported and skipped."""
+"""Loader that merges the configuration files; invalid parts are reported and skipped."""
 
 import hashlib
 import os
@@ -27,7 +27,7 @@ LOCAL_FILE = "local.json"
 
 
 class ProjectFile(Struct, frozen=True):
-    """A project's `.mcp.json`, whose servers are used only if the user trusts the file.
+    """A project's `.mcp.json`, whose servers are used only if the user trusts it.
 
     `digest` is the SHA-256 (hex) of `content`. Trust applies to this content, never to the path alone.
     """
@@ -66,13 +66,13 @@ def load_config(
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, and apply the overrides of flags and *environ*.
 
-    Servers come from *files* (given with `--mcp-config`, and therefore approved) if there are any, else from
-    `local.json` (entries for the current folder), `mcp.json` and *project*; the first server with a name is used. Pass
-    *project* only if the user trusts exactly that content. Invalid parts are skipped and reported in `problems`.
+    Servers come from *files* (given with `--mcp-config`, and therefore approved) if there are any; otherwise from
+    `local.json` (its entries for the current folder), `mcp.json` and *project*. Of several servers with the same name,
+    the first one is used. Pass *project* only if the user trusts exactly that content. Invalid parts are skipped and
+    reported in `problems`.
 
-    Raises ConfigError if `config.toml` is unreadable, or invalid with settings that may forbid tool calls or costs, or,
-    with *strict*, if one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an
-    unknown profile.
+    Raises ConfigError if `config.toml` is unreadable, or invalid and may forbid tool calls or costs; with *strict*,
+    also if one of *files* is invalid or missing. Raises UsageError if a flag or variable names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]
@@ -118,9 +118,9 @@ def load_config(
 
 
 def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
-    """Apply the profile selected by `--profile`, else by MCPHOST_PROFILE, else by config.toml.
+    """Apply the profile selected by `--profile`, or else by MCPHOST_PROFILE, or else by config.toml.
 
-    An unknown profile in config.toml is reported as a problem; otherwise it raises UsageError.
+    If config.toml selects an unknown profile, it is reported as a problem. Otherwise, UsageError is raised.
     """
     chosen = environ.get("MCPHOST_PROFILE", "") if overrides.profile is None else overrides.profile
     if chosen or overrides.profile is not None:
@@ -140,7 +140,7 @@ def find_server_problem(config: HostConfig, server: str) -> str:
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
     """Add the name of the server's file to an error, in place; do nothing if the server has no file.
 
-    The name replaces "mcp.json" in the hint, and is put before the message of a ConfigError.
+    The name replaces "mcp.json" in the hint and precedes the message of a ConfigError.
     """
     if not server.file:
         return
@@ -151,15 +151,15 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 
 
 def find_file_problem(config: HostConfig) -> str:
-    """Return the first problem that affects a whole mcp.json and not one server; "" if there is none."""
+    """Return the first problem that affects an mcp.json as a whole, not a single server, or ""."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return next((problem for problem in problems if SERVERS_FILE in problem), "")
 
 
 def _write_problem(path: Path) -> str:
-    """Return a warning if other users may change a file or folder, "" if not.
+    """Return a warning if other users can change a file or folder, otherwise "".
 
-    `config.toml` has rules that allow tool calls, and hooks: programs that run without a question.
+    `config.toml` contains rules that allow tool calls, and hooks, which are programs that run without confirmation.
     """
     try:
         status = path.stat()
@@ -191,7 +191,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
 
 
 def _may_restrict(raw: bytes) -> bool:
-    """Return whether a file that cannot be parsed may contain settings that forbid something; also in UTF-16."""
+    """Return whether an invalid file, even one in UTF-16, may contain settings that forbid something."""
     text = raw.replace(b"\0", b"")
     return any(word in text for word in (b"hooks", b"never", b"budget", b"origins"))
 
@@ -253,7 +253,7 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
     """Append each server whose name is not in use; report the others in *problems*.
 
-    A project therefore cannot replace a server of the user.
+    Therefore, a project cannot replace a server of the user.
     """
     taken = {server.name: server for server in servers}
     for server in more:

@@ -1,8 +1,8 @@
 """Lock file of a project, `mcphost.lock`: its format, and functions that read and write it safely.
 
-It records the command or URL of each of the project's servers and the tools that they offer, so that any change can be
-reviewed. It is JSON with sorted keys and an indentation of two spaces, so that equal servers give equal bytes and `git
-diff` shows what changed. It never contains a value that may be a secret.
+It records the command or URL of each server of the project, and the tools that the server offers, so that any change
+can be reviewed. The file is JSON with sorted keys and an indentation of two spaces: equal servers give equal bytes, and
+`git diff` shows what has changed. It never contains a value that may be a secret.
 """
 
 import json
@@ -21,7 +21,7 @@ LOCK_FILE = "mcphost.lock"
 LOCK_VERSION = 1
 MAX_LOCK_BYTES = 8_000_000
 MAX_SHOWN_BYTES = 64_000
-"""Maximum bytes of a stored definition; a larger one is cut to the start of its title and description."""
+"""Maximum bytes of a stored definition; of a larger one, only the start of title and description is kept."""
 MAX_SHOWN_TEXT = 2_000
 MAX_TOOLS = 10_000
 MAX_TOOL_NAME = 1_000
@@ -38,7 +38,7 @@ _Pairs = Annotated[dict[_Text, _Text], Meta(max_length=1_000)]
 
 
 class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The package that a server's command runs; `version` and `digest` are "" if not in the command."""
+    """The package that a server's command runs; `version` and `digest` are "" if the command has none."""
 
     type: Literal["npm", "pypi", "nuget", "oci"]
     name: _Text
@@ -47,7 +47,7 @@ class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The registry that a server was installed from, its name there and its version."""
+    """The registry that a server was installed from, and the server's name and version there."""
 
     url: _Text
     name: _Text
@@ -55,7 +55,7 @@ class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """A server's reported name and version, and the protocol revision negotiated with it."""
+    """The name and version that a server reported, and the protocol revision negotiated with it."""
 
     name: _Text
     version: _Text = ""
@@ -63,14 +63,14 @@ class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A locked tool: the digest of its definition's canonical JSON, and the part that reviewers see."""
+    """A locked tool: the digest of its definition as canonical JSON, and the part that reviewers see."""
 
     digest: _Digest
     definition: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
 
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """A locked server: the settings that start or reach it, and what it reported when it was locked.
+    """A locked server: the settings to start or reach it, and what it reported when it was locked.
 
     References in the entry are not expanded. `identity` is None if the server was disabled and therefore not started.
     """
@@ -146,7 +146,7 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
 def encode_lock(document: LockDocument) -> bytes:
     """Return the bytes of a lock file; equal documents give equal bytes. Raises ConfigError if too large.
 
-    If tool definitions make the file too large, the schemas of all tools are left out; if that is not enough, their
+    If tool definitions make the file too large, the schemas of all tools are left out and, if that is not enough, their
     titles and descriptions as well. The digests of the definitions are always kept.
     """
     for kept in (None, ("title", "description"), ()):
@@ -187,7 +187,7 @@ def _with_keys(tool: LockedTool, keys: tuple[str, ...]) -> LockedTool:
 
 
 def _dump(value: Any, *, indent: int | None) -> bytes:
-    # Not limited to ASCII, so that any language is readable; characters that could hide text are escaped.
+    # Not limited to ASCII, so that text in any language is readable; characters that can hide text are escaped.
     text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False) + "\n"
     return escape_unsafe_json(text).encode("utf-8", "replace")
 
@@ -206,7 +206,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _explain(error: BaseException) -> str:
-    """Return the reason why a file is not valid, as one line of limited length."""
+    """Return the reason why a file is invalid, as one line of limited length."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
     text = error.message if isinstance(error, MalformedMessage) else str(error)

@@ -98,7 +98,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 
 
 def list_configured(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """List settings that differ from the defaults as (key in mcp.json, value as text, is it a secret?)."""
+    """List the non-default settings as tuples of the key in mcp.json, the value as text, and "is secret"."""
     default = OAuthConfig()
     configured: list[tuple[str, str, bool]] = []
     for key, field in FIELD_BY_KEY.items():
@@ -146,8 +146,8 @@ _Timeout = Annotated[float, Meta(gt=0, le=86_400)] | None
 def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[ServerConfig, ...]:
     """Return the valid servers of a parsed mcp.json, in the order of the file.
 
-    For each invalid entry, *on_problem* is called with a sentence. Raises ConfigError if the document or its list of
-    servers is not an object.
+    For each invalid entry, *on_problem* is called with a sentence. Raises ConfigError if the document or its
+    `mcpServers` is not an object.
     """
     if not isinstance(document, dict):
         raise ConfigError(
@@ -197,7 +197,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
 def parse_file_roots(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[RootConfig, ...]:
     """Return the shared folders (`mcphost.roots`) of a project's `.mcp.json` or a `--mcp-config` file.
 
-    The user's own roots belong in config.toml: for a "user" file, *on_problem* is called and nothing is returned.
+    The user's own roots belong in config.toml, so roots in a "user" file are reported to *on_problem* and ignored.
     """
     own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
     if not isinstance(own, dict) or "roots" not in own:
@@ -226,8 +226,8 @@ class _ServerEntry:
     ) -> None:
         """Store the entry and its context.
 
-        The *definitions* are the inputs of the file, keyed by id; None means that the entry contains no references.
-        Raises ConfigError if the entry is not an object.
+        *definitions* are the inputs of the file, keyed by id; None means that the entry contains no references. Raises
+        ConfigError if the entry is not an object.
         """
         self.name, self.file, self.on_problem = name, file, on_problem
         self.definitions = definitions or {}
@@ -250,7 +250,7 @@ class _ServerEntry:
         own = self._read_own()
         if command:
             self._check_command(command)
-        elif not find_references(url):  # otherwise it is checked after expansion
+        elif not find_references(url):  # a URL with references is checked after expansion
             check_address(url, self.location)
         cwd = self._get_text("cwd")
         env_file = self._parse_env_file(url)
@@ -329,10 +329,10 @@ class _ServerEntry:
     def _resolve_cwd(self, cwd: str) -> str:
         """Return the absolute working directory: *cwd* resolved against the configuration file's folder.
 
-        Only `${workspaceFolder}` selects the folder mcphost was started in. An empty value does not, because an
+        Only `${workspaceFolder}` selects the folder in which mcphost was started. An empty value does not, because an
         untrusted folder may contain programs with the names that npx, python -m and others look up in their working
         directory. A server that uses `${workspaceFolder}` is approved for each folder separately. Symbolic links are
-        resolved so that a changed link needs a new approval. If *cwd* has other references, it is returned unchanged,
+        resolved, so that a changed link needs a new approval. If *cwd* has other references, it is returned unchanged
         and resolved when the server starts.
         """
         if "\0" in cwd:
@@ -344,7 +344,7 @@ class _ServerEntry:
         return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Parse the sign-in settings; `private` is ignored unless it is set in the user's own file."""
+        """Parse the sign-in settings; `private` is ignored unless the user's own file sets it."""
         oauth = parse_oauth(own.get("oauth"), self.location)
         if oauth.private and self.source != "user":
             self.on_problem(
@@ -386,7 +386,7 @@ class _ServerEntry:
             )
 
     def _check_target(self, key: str, text: str) -> None:
-        """Check the references in *text*, which determines what is started or reached.
+        """Check the references in *text*, a setting that determines what is started or reached.
 
         Raises ConfigError for a nested reference or a reference to a secret.
         """
@@ -458,7 +458,7 @@ class _ServerEntry:
         return os.path.join(os.path.dirname(os.path.abspath(self.file)), expand_home(path)) if path else ""
 
     def _parse_trust_annotations(self) -> bool:
-        """Return whether the server's tool annotations are trusted; only the user's own file can say so."""
+        """Return whether the server's tool annotations are trusted, which only the user's own file can set."""
         is_trusted: bool = self._get_own("trustAnnotations", bool, False)
         if is_trusted and self.source != "user":
             self.on_problem(
@@ -497,7 +497,7 @@ class _ServerEntry:
         return self._get(key, _Texts, ()) or ()
 
     def _get_pairs(self, key: str) -> dict[str, str]:
-        # Not with msgspec, which does not name the key of a wrong value in a mapping.
+        # Not with msgspec, whose errors do not name the key of a wrong value in a mapping.
         value = self.entry.get(key)
         if value is None:
             return {}
@@ -586,7 +586,7 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
 
 
 def _is_open(cwd: str) -> bool:
-    """Return whether a working directory has references other than a leading `${workspaceFolder}`."""
+    """Return whether a working directory has any reference other than a leading `${workspaceFolder}`."""
     return bool(find_references(cwd.removeprefix(WORKSPACE_FOLDER) if _is_in_workspace(cwd) else cwd))
 
 

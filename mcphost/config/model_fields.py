@@ -1,4 +1,4 @@
-"""Conversion between a model's configuration and the text of form fields."""
+"""Conversion between the configuration of a model and the text of form fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ _NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price"})
 
 
 def format_fields(config: ModelConfig) -> dict[str, str]:
-    """Return the text of each form field, keyed by setting, or "" for a default, and one line per header."""
+    """Return the text of each form field, keyed by setting; "" for a default, one line for each header."""
     default = ModelConfig()
     texts = {
         key: "" if (value := getattr(config, key)) == getattr(default, key) else str(value)

@@ -8,13 +8,13 @@ from mcphost.errors import ConfigError
 
 MAX_PASTED_CHARACTERS = 100_000
 _WRAPPERS = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
-"""Keys that lead to the object of servers in most hosts, VS Code, VS Code's settings.json and Zed."""
+"""Key paths to the servers in the formats of most hosts, VS Code, VS Code's settings.json and Zed."""
 
 _HINT = 'Paste what the README shows, for example {"command": "uvx", "args": ["mcp-server-time"]}.'
 
 
 def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the server entries in pasted text by name; *name* is used for an entry without a name.
+    """Return the server entries in pasted text, keyed by name; *name* is used for an entry without a name.
 
     Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
     without a name, and any of these in a Markdown code fence. Raises ConfigError if the text has no server, is too
@@ -43,7 +43,7 @@ def _strip_code_fence(text: str) -> str:
 
 def _parse(text: str) -> dict[str, Any]:
     candidate = text.strip().rstrip(",")
-    # A part of a file: `"time": {…}`, maybe with `"mcpServers":` before it.
+    # Part of a file: `"time": {…}`, perhaps with `"mcpServers":` before it.
     wrapped = candidate if candidate.startswith(("{", "[")) else f"{{{candidate}}}"
     document = parse_json(wrapped, "The pasted text")
     if not isinstance(document, dict):

@@ -24,7 +24,7 @@ _KEYS = ("description", "model", "system_prompt", "servers")
 def parse_profiles(table: TomlTable, default: ModelConfig) -> tuple[Profile, ...]:
     """Parse the `[profiles.NAME]` tables; an invalid value is reported and ignored.
 
-    If a profile's model has no name, the profile uses *default* with the given settings changed.
+    If the model of a profile has no name, the profile uses *default* with the given settings changed.
     """
     if len(table.values) > MAX_PROFILES:
         table.on_problem(f"{table.file}: {len(table.values)} profiles; the first {MAX_PROFILES} are used.")
@@ -53,7 +53,7 @@ def _parse_model(table: TomlTable, default: ModelConfig) -> ModelConfig:
 
 
 def switch_model(model: ModelConfig, name: str) -> ModelConfig:
-    """Return *model* with another name, without the settings that do not apply to the new model.
+    """Return *model* under another name, without the settings that do not apply to the new model.
 
     A URL or key configured for one provider is never used for another.
     """
@@ -75,7 +75,7 @@ def find_profile(config: HostConfig, name: str) -> Profile:
 
 
 def apply_profile(config: HostConfig, name: str) -> HostConfig:
-    """Return the configuration with the settings of a profile; with "" as the name, no profile is in use.
+    """Return the configuration with the settings of a profile, or without a profile if *name* is "".
 
     Servers that the profile does not list are disabled. Raises UsageError for an unknown profile.
     """

@@ -1,4 +1,4 @@
-"""Files of the user or of a project, such as AGENTS.md, that may reach the model or run a program.
+"""Files of the user or of a project, such as AGENTS.md, that the model reads or that run programs.
 
 A project's files are untrusted: each is limited in size, must lie inside the project, and is used only after the user
 has approved its exact content (`host/project_approvals.py`).
@@ -21,7 +21,7 @@ PROJECT_FOLDER = ".mcphost"
 
 MAX_TEXT_BYTES = 32_000
 MAX_TOTAL_BYTES = 64_000
-"""Maximum bytes of all instructions together: about 16,000 tokens, which every request contains."""
+"""Maximum bytes of all instructions together, about 16,000 tokens, which are part of every request."""
 
 MAX_FOLDERS = 64
 Purpose = Literal["instructions", "command", "hooks"]
@@ -41,24 +41,24 @@ class ProjectText(Struct, frozen=True, kw_only=True):
 
     @property
     def model_text(self) -> str:
-        """The text for the model, without hidden text and with other deceptive characters made visible."""
+        """The text for the model, with hidden text removed and other deceptive characters made visible."""
         return sanitize(strip_hidden_text(self.text))
 
 
 def split_lines(text: str) -> list[str]:
-    """Split a file's text at line feeds.
+    """Split the text of a file at line feeds.
 
-    Not at U+2028 and other separators, as `str.splitlines` does: no format counts them as the end of a line, and they
-    are shown as marks.
+    Unlike `str.splitlines`, do not split at U+2028 and similar separators: no file format treats them as the end of a
+    line, and they are displayed as marks.
     """
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 class ProjectPlaces(Struct, frozen=True, kw_only=True):
-    """The configuration folder, the folder mcphost was started in, and how a project's files are approved.
+    """The configuration folder, the folder in which mcphost was started, and how project files are approved.
 
-    `approval` is "ask" if the user is asked, "stored" if only stored approvals are valid, or "flag" if a command-line
-    flag approves everything for this run.
+    `approval` is "ask" if the user is asked, "stored" if only stored approvals count, or "flag" if a command-line flag
+    approves everything for this run.
     """
 
     config_dir: Path
@@ -75,10 +75,10 @@ def find_project_root(folder: Path) -> Path:
 def read_instructions(
     places: ProjectPlaces, on_problem: Callable[[str], None], *, with_project: bool = True
 ) -> tuple[ProjectText, ...]:
-    """Read the user's AGENTS.md, then the project's, from its root down to the starting folder.
+    """Read the user's AGENTS.md, then those of the project, from its root down to the starting folder.
 
-    Without *with_project*, only the user's own is read. A file that is too large, not UTF-8, or a link that leads out
-    of the project is reported and skipped. Blocks while reading.
+    Unless *with_project* is set, only the user's own file is read. A file is reported and skipped if it is too large,
+    not UTF-8, or a link that leads out of the project. Blocks while reading.
     """
     texts: list[ProjectText] = []
     remaining = MAX_TOTAL_BYTES

@@ -1,6 +1,6 @@
 """Custom slash commands: Markdown files `commands/NAME.md` with front matter and a prompt template.
 
-`$ARGUMENTS`, `$1` to `$9` and `{name}` of a declared argument are replaced; no shell is involved.
+`$ARGUMENTS`, `$1` to `$9`, and `{name}` for a declared argument, are replaced; no shell is involved.
 """
 
 import os
@@ -23,10 +23,10 @@ from mcphost.serialization import Struct
 
 COMMANDS_FOLDER = "commands"
 MAX_COMMANDS = 200
-"""Maximum number of the user's commands, and of the project's."""
+"""Maximum number of commands of the user, and likewise of the project."""
 
 MAX_FRONT_MATTER = 64_000
-"""Maximum characters of the front matter of all commands in a folder; parsing them takes 50 ms."""
+"""Maximum characters of the front matter of all commands in a folder; parsing that much takes 50 ms."""
 
 MAX_ARGUMENTS = 20
 MAX_FILLED_CHARACTERS = 200_000
@@ -49,8 +49,8 @@ class PromptCommand(Struct, frozen=True, kw_only=True):
     """A custom slash command with its prompt template.
 
     `text` is the whole file, which an approval covers. A folder in the path becomes a prefix of `name`, as in
-    `git:commit`. `model` is the model to switch to, "" for none. If `is_sent`, the prompt is sent at once instead of
-    being placed in the input field.
+    `git:commit`. `model` is the model to switch to, or "". If `is_sent` is set, the prompt is sent immediately instead
+    of being placed in the input field.
     """
 
     name: str
@@ -63,7 +63,7 @@ class PromptCommand(Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> str:
-        """The arguments as shown after the command's name, such as `path [focus]`."""
+        """The arguments in the form to show after the command's name, such as `path [focus]`."""
         return " ".join(one.name if one.default is None else f"[{one.name}]" for one in self.arguments)
 
 
@@ -180,9 +180,9 @@ def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
 
 
 def split_arguments(command: PromptCommand, typed: str) -> dict[str, str]:
-    """Split *typed* into the values of the command's arguments, given as `name=value` or by position.
+    """Split *typed* into values for the command's arguments, given as `name=value` or by position.
 
-    The last argument takes all remaining words. Text in quotation marks is one word.
+    The last argument gets all remaining words. Text in quotation marks is a single word.
     """
     names = [one.name for one in command.arguments]
     given: dict[str, str] = {}
@@ -214,7 +214,7 @@ def missing_arguments(command: PromptCommand, given: Mapping[str, str]) -> tuple
 
 
 def fill_template(command: PromptCommand, typed: str, given: Mapping[str, str]) -> str:
-    """Fill in a command's template: *typed* is the text of all arguments, *given* their values by name.
+    """Fill in a command's template; *typed* is the text of all arguments, *given* has their values by name.
 
     Values are inserted unchanged; a placeholder inside a value is not replaced. If the template has no placeholder,
     *typed* is appended. Raises UsageError if the result is too long.

@@ -15,16 +15,16 @@ from mcphost.unicode_forms import split_url
 
 ReferenceKind = Literal["variable", "keyring", "input", "place", "unknown"]
 Lookup = Callable[[str], str | None]
-"""Function that returns the secret with the given name, or None."""
+"""Function that returns the secret with a given name, or None."""
 
 MAX_EXPANDED_TEXT = 131_072
-"""Maximum number of characters of one expanded text; Linux allows no longer argument or variable."""
+"""Maximum number of characters of one expanded text; Linux allows no longer arguments or variables."""
 MAX_EXPANDED_ENTRY = 1_000_000
 """Maximum number of characters of all expanded texts of one entry together."""
 _MAX_RESOLVED_TEXT = 8_192
-"""Maximum length of a string that is expanded only to be compared or shown."""
+"""Maximum length of a string that is expanded only for comparison or display."""
 
-# Possessive, so that it takes linear time. The innermost "${…}" matches; `_NESTED` finds one inside a default.
+# Possessive, so that it takes linear time. Matches the innermost "${…}"; `_NESTED` finds one inside a default.
 _REFERENCE = re.compile(r"\$\{((?:[^}$]|\$(?!\{)){0,1000}+)\}")
 _NESTED = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-[^}$]{0,1000}+\$\{")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,199})(?::-(.*))?", re.DOTALL)
@@ -38,13 +38,13 @@ _PLACES: dict[str, Callable[[], str]] = {
     "pathSeparator": lambda: os.sep,
     "/": lambda: os.sep,
 }
-"""Names that VS Code and Cursor use; the workspace is the folder mcphost was started in."""
+"""Names that VS Code and Cursor use; the workspace is the folder in which mcphost was started."""
 
 
 class Reference(Struct, frozen=True):
-    """A reference in a string: `text` is its spelling, `start` its position, `name` what it refers to.
+    """A reference in a string: `text` as it is written there, at `start`, and the `name` it refers to.
 
-    The `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
+    Its `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
     asked for, and "place" for a folder or the path separator of this machine. References of the kind "unknown" are not
     expanded.
     """
@@ -67,7 +67,7 @@ class Reference(Struct, frozen=True):
 
     @property
     def is_workspace(self) -> bool:
-        """Whether the value depends on the folder mcphost was started in."""
+        """Whether the value depends on the folder in which mcphost was started."""
         return (self.kind == "place" and self.name.startswith("workspaceFolder")) or (
             self.kind == "variable" and self.name == "PWD"
         )
@@ -102,7 +102,7 @@ def has_nested_reference(text: str) -> bool:
 
 
 def is_host_variable(reference: Reference) -> bool:
-    """Return whether an unknown reference is probably one of another host, such as `${command:NAME}`.
+    """Return whether an unknown reference probably belongs to another host, such as `${command:NAME}`.
 
     Other unknown forms, such as `${1%.*}`, may be shell syntax in the arguments of a server that a shell starts.
     """
@@ -115,9 +115,9 @@ def expand_home(path: str) -> str:
 
 
 class ReferenceExpander:
-    """Expander for the references in one server's entry; the total length of the results is limited.
+    """Expander of the references in one server's entry; limits the total length of the results.
 
-    References that a value contains are not expanded.
+    References inside values are not expanded.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ReferenceExpander:
         server: ServerConfig | None = None,
         text_limit: int = MAX_EXPANDED_TEXT,
     ) -> None:
-        """Create an expander; without *keyring*, secrets are refused. The inputs are those of *server*."""
+        """Create an expander; without *keyring*, secrets are refused. Inputs are looked up in *server*."""
         self._server = server
         self._environ = environ
         self._keyring = keyring
@@ -225,7 +225,7 @@ def find_input(server: ServerConfig, input_id: str) -> ServerInput | None:
 
 
 def secret_place_error(where: str, shown: str) -> ConfigError:
-    """Return the error for a reference to a secret in a setting that is visible to other programs."""
+    """Return the error to raise for a reference to a secret in a setting that other programs can see."""
     return ConfigError(
         f"{where} has {shown}, which is for secrets; other programs and logs can see them there.",
         'Put it into "env" or "headers", and let the program read the variable.',
@@ -233,17 +233,17 @@ def secret_place_error(where: str, shown: str) -> ConfigError:
 
 
 def nested_reference_error(where: str) -> ConfigError:
-    """Return the error for a reference inside the default of another reference."""
+    """Return the error to raise for a reference inside the default of another reference."""
     return ConfigError(
         f"{where} has a reference inside the default of another one.", "Write the default as plain text."
     )
 
 
 def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
-    """Return the settings that determine what is started or reached: command, arguments and folder, or the URL.
+    """Return the settings that determine what is started or reached: command, arguments and folder, or URL.
 
-    Each is a tuple of a label, the key in the configuration file, and the text. The folder is left out unless it has
-    references.
+    Each item is a tuple of a label, the key in the configuration file, and the text. The folder is left out unless it
+    has references.
     """
     if not server.is_stdio:
         return (("address", "url", server.url),)
@@ -253,7 +253,7 @@ def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
 
 
 class ReferenceValue(Struct, frozen=True):
-    """The value of a reference in this process, None if it is missing; `text` is the reference as shown."""
+    """The value of a reference in this process, or None if missing; `text` is the reference to show."""
 
     text: str
     name: str
@@ -263,8 +263,7 @@ class ReferenceValue(Struct, frozen=True):
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
     """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    References to the same variable with different defaults are one reference if the variable is set, because the
-    defaults are then not used.
+    If a variable is set, references to it with different defaults count as one, because the defaults are not used.
     """
     values: dict[str, ReferenceValue] = {}
     for place, _, text in target_texts(server):
@@ -292,8 +291,7 @@ def _current_value(server: ServerConfig, reference: Reference) -> str | None:
 def resolve_text(server: ServerConfig, text: str) -> str:
     """Return *text* with its references expanded to their values in this process.
 
-    References to secrets or to missing values become empty text. Beyond a maximum length, the rest of the text is not
-    expanded.
+    References to secrets or missing values become empty text. Text beyond a maximum length is not expanded.
     """
     parts: list[str] = []
     end = length = 0
@@ -334,8 +332,8 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerCon
 def resolve_target(server: ServerConfig) -> ServerConfig:
     """Expand a server's references like `expand_target`, but only to compare or show the server.
 
-    The environment variables of this process are used. Text that cannot be expanded, or would be too long, stays as
-    written.
+    The environment variables of this process are used. Text that cannot be expanded, or would become too long, is left
+    unchanged.
     """
     if not has_target_references(server):
         return server
@@ -373,12 +371,12 @@ def _expand_text(expander: ReferenceExpander, key: str, text: str, location: str
 
 
 def resolve_folder(file: str, path: str) -> str:
-    """Return *path* as absolute, relative to the folder of the configuration *file*, with links resolved."""
+    """Return *path*, relative to the configuration *file*'s folder, as an absolute path with links resolved."""
     return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(file)), path))
 
 
 def entry_location(server: ServerConfig) -> str:
-    """Return the server's name and file as text for messages."""
+    """Describe the server's name and file for messages."""
     return f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
 
 
@@ -396,5 +394,5 @@ def check_address(url: str, location: str) -> None:
 
 
 def uses_workspace(texts: Iterable[str]) -> bool:
-    """Return whether any text refers to the folder mcphost was started in."""
+    """Return whether any text refers to the folder in which mcphost was started."""
     return any(reference.is_workspace for text in texts for reference in find_references(text))

@@ -1,6 +1,6 @@
-"""Files in the state folder about models: recent ones, favorites, and those whose provider refused tools.
+"""Files in the state folder about models: recent models, favorites, and those whose providers refused tools.
 
-A model whose provider refused tools is used without them for REFUSAL_DAYS, so that not every run tries them first.
+A model whose provider refused tools is used without them for REFUSAL_DAYS, so that not every run has to try first.
 """
 
 import time
@@ -39,13 +39,13 @@ class _ModelsFile(Struct, frozen=True):
 
 
 class RememberedModels:
-    """Store of the remembered models in a state folder; methods block, and may be called on any thread."""
+    """Store of recent and favorite models in the state folder. Methods block; any thread can call them."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / MODELS_FILE
 
     def load(self) -> tuple[RememberedModel, ...]:
-        """Return favorites, then other models, most recently used first; nothing if the file is unusable."""
+        """Return favorites, then other models, most recently used first; () if the file is unusable."""
         try:
             content = read_snapshot(self._path, _MAX_FILE_BYTES).content
             models = decode(content, _ModelsFile).models
@@ -94,7 +94,7 @@ _MAX_REASON_LENGTH = 300
 
 
 class ToolRefusal(Struct, frozen=True, kw_only=True):
-    """A refusal of tools by the provider of a model, with the provider's message.
+    """Record that the provider of a model refused tools, with the provider's message.
 
     `api_base` is "" for the provider's own address; `refused_at` is in seconds since 1970.
     """
@@ -110,7 +110,7 @@ class _RefusalsFile(Struct, frozen=True):
 
 
 class ToolRefusals:
-    """Store of the refusals in a state folder; methods block, and may be called on any thread."""
+    """Store of tool refusals in the state folder. Methods block; any thread can call them."""
 
     def __init__(self, state_dir: Path, clock: Callable[[], float] = time.time) -> None:
         """Create a store; *clock* returns seconds since 1970."""
@@ -118,7 +118,7 @@ class ToolRefusals:
         self._clock = clock
 
     def load(self) -> tuple[ToolRefusal, ...]:
-        """Return the refusals of the last REFUSAL_DAYS, newest first; nothing if the file is unusable."""
+        """Return the refusals of the last REFUSAL_DAYS, newest first; () if the file is unusable."""
         try:
             refusals = decode(read_snapshot(self._path, _MAX_FILE_BYTES).content, _RefusalsFile).refusals
         except (OSError, ConfigError, MalformedMessage):
@@ -128,7 +128,7 @@ class ToolRefusals:
         return tuple(sorted(recent, key=lambda one: -one.refused_at)[:MAX_REFUSALS])
 
     def find(self, model: str, api_base: str) -> ToolRefusal | None:
-        """Return the refusal of a model at an address, or None."""
+        """Return the refusal for a model at an API base URL, or None."""
         key = _refusal_key(model, api_base)
         return next((one for one in self.load() if _refusal_key(one.model, one.api_base) == key), None)
 

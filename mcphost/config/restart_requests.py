@@ -1,4 +1,4 @@
-"""Requests from `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
+"""Requests of `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
 
 import os
 import time
@@ -27,7 +27,7 @@ class _File(Struct, frozen=True):
 
 
 class RestartRequests:
-    """The file of requests; its methods block and may be called from any thread."""
+    """The file of restart requests. Methods block; any thread can call them."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / REQUESTS_FILE
@@ -48,9 +48,9 @@ class RestartRequests:
             ) from error
 
     def take(self) -> tuple[RestartRequest, ...]:
-        """Return the requests since the last call, or since this object was created; each is returned once.
+        """Return the requests made since the last call, or since this object was created.
 
-        A damaged file counts as empty.
+        Each request is returned only once. A damaged file counts as empty.
         """
         try:
             status = os.stat(self._path)

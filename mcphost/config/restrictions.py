@@ -1,7 +1,7 @@
 """The user's restrictions, applied to a project's entries for the same server.
 
-Restrictions are stored by server name, and a project's file can choose any name. Two entries count as the same server
-if they have the same URL, or the same program and identifying arguments, however these are spelled. This is a
+Restrictions are stored by server name, but a project's file can use any name. Therefore, two entries count as the same
+server if they have the same URL, or the same program and identifying arguments, however they are spelled. This is a
 heuristic: an entry that starts the program indirectly (through `sh -c` or a copy) is not recognized, but the user sees
 its command before approving it.
 """
@@ -58,9 +58,9 @@ _SCRIPT_SUFFIXES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".php", ".sh", "
 _VERSION = re.compile(r"(?<=.)@[^@/]*$")
 _SPECIFIER = re.compile(r"[\[<>~!;]|==")
 _PACKAGE_OPTIONS = frozenset({"--from", "--package", "--spec", "--module", "-p", "-m"})
-"""Options whose value is the package or module to run."""
+"""Options of runners whose value is the package or module to run."""
 _PYTHON_MODULE_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(.+)", re.DOTALL)
-"""A module name attached to Python's -m, which may follow combined options without a value."""
+"""A module name attached to Python's -m, which can be combined with options that take no value."""
 
 
 def apply_restrictions(
@@ -68,10 +68,10 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    The restrictions are the result reviews, disabled tools, lower sampling limits and *never* rules (tool calls that
-    are always refused). A never-rule about text from a server of the user is also about text from a project's entry
-    for it. Return all servers, and *never* with the added rules and names. *limits* are the sampling limits of servers
-    that set none.
+    The restrictions are result reviews, disabled tools, lower sampling limits and *never* rules (tool calls that are
+    always refused). A never-rule about text from a server of the user also applies to text from a project's entry for
+    that server. Return all servers, and *never* with the added rules and names. *limits* are the sampling limits of
+    servers that set none.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -90,7 +90,7 @@ def apply_restrictions(
 
 
 def _add_origins(rule: Rule, aliases: Mapping[str, Sequence[str]]) -> Rule:
-    """Return a rule whose conditions about origins also name the *aliases* of the servers that they name."""
+    """Return the rule with the *aliases* of servers added to its conditions about origins."""
     conditions = tuple(
         replace(
             condition,
@@ -128,7 +128,7 @@ def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
 
 
 class _Target(Struct, frozen=True):
-    """What an entry starts or connects to: a program with its identifying arguments, or a URL."""
+    """The target of a server's entry: a program with its identifying arguments, or a URL."""
 
     address: tuple[str, ...]
     arguments: frozenset[str] = frozenset()
@@ -204,7 +204,7 @@ def _normalize_program(server: ServerConfig) -> str:
 
 
 def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
-    """Return the arguments that name a module, package or script, or else all positional arguments."""
+    """Return the arguments that name a module, package or script; if there are none, all positional ones."""
     plain = [word for word in server.args if not word.startswith("-")]
     named: set[str] = set()
     for word in (*plain, *_attached_option_values(server)):

@@ -7,8 +7,8 @@ from mcphost.serialization import Struct
 
 Risk = Literal["code", "packages", "network", "settings"]
 
-# Names from the documentation of interpreters, loaders, shells and build tools. A * stands for any suffix or prefix:
-# many programs have a NAME_COMMAND or NAME_HELPER, and no list is complete.
+# Names from the documentation of interpreters, loaders, shells and build tools. A * stands for any prefix or suffix,
+# because many programs have a NAME_COMMAND or NAME_HELPER, and no list is complete.
 _NAMES_BY_RISK: dict[Risk, str] = {
     "code": """
         PATH LD_* DYLD_* GCONV_PATH LOCPATH GLIBC_TUNABLES PYTHON* NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE
@@ -46,7 +46,7 @@ _NAMES_BY_RISK: dict[Risk, str] = {
         *_CONFIG_DIR *_RCFILE
     """,
 }
-# Common variables without these effects, although they match a pattern above.
+# Common variables that match a pattern above but do not have these effects.
 _HARMLESS_TEXT = """
     PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER
     PYTHONOPTIMIZE PYTHONDEVMODE PYTHONLEGACYWINDOWSSTDIO NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_FUND
@@ -80,9 +80,9 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 
 
 def classify_variable(name: str) -> Risk | None:
-    """Return the kind of risk of an environment variable, or None if it is not known to be risky.
+    """Return the kind of risk that an environment variable poses, or None if it is not known to be risky.
 
-    Case is ignored and `-` equals `_`, because programs read `http_proxy` and `npm_config_registry` in both cases.
+    Case is ignored and `-` equals `_`, because programs read `http_proxy` and `npm_config_registry` in any case.
     """
     upper = name.strip().upper().replace("-", "_")
     if _HARMLESS_PATTERNS.matches(upper):

@@ -36,12 +36,12 @@ SYNTAX_HINT = (
 
 
 class Condition(Struct, frozen=True):
-    """A condition on one argument of a tool call; `argument` is its path, one name for each nested object.
+    """A condition on an argument of a tool call; `argument` is its path, one name for each level of nesting.
 
     `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true`
     and `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern
-    that must match the entire text. The operators "from" and "never-from" have no argument: they are about all
-    arguments of the call, and their values are names of servers, `*` for any, and `@file` for attached files.
+    that must match the entire text. The operators "from" and "never-from" have no argument, because they concern all
+    arguments of the call; their values are names of servers, `*` for any, and `@file` for attached files.
     """
 
     argument: tuple[str, ...]
@@ -65,7 +65,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     expires: float | None = None
 
     def covers(self, server: str, tool: str) -> bool:
-        """Return whether the rule applies to the tool, ignoring the conditions; matching is case-sensitive."""
+        """Return whether the rule covers the tool, regardless of conditions; matching is case-sensitive."""
         return self.server == server and pattern_covers(self.tool, tool)
 
     @property
@@ -83,7 +83,7 @@ def pattern_covers(pattern: str, name: str) -> bool:
         return name == first
     if not name.startswith(first):
         return False
-    # Not a regular expression: many stars would take exponential time.
+    # Not a regular expression, because many stars would take exponential time.
     at = len(first)
     for part in parts[:-1]:
         start = name.find(part, at)
@@ -109,7 +109,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_alternatives(text: str) -> tuple[Rule, ...]:
-    """Return every possible reading of a rule: one for each slash, as server names may contain slashes.
+    """Return every possible interpretation of a rule: one for each slash, as server names may contain slashes.
 
     The first one is the result of `parse_rule`. Raises UsageError for invalid syntax.
     """
@@ -191,16 +191,16 @@ def _parse_conditions(rule: str, text: str) -> tuple[Condition, ...]:
 def _join_origin_parts(text: str) -> str:
     """Return a rule such as `web/* never-from:mail` in the form `web/*?never-from:mail`.
 
-    The last part becomes a condition.
+    The part after the last space becomes a condition.
     """
     head, *parts = (part.strip() for part in _ORIGIN_PART.split(text)) if "from:" in text else (text,)
     return "&".join([head if "?" in head or not parts else f"{head}?{parts.pop(0)}", *parts])
 
 
 def prohibit_origins(rule: Rule) -> Rule:
-    """Return a never-rule with `from:` instead of `never-from:`.
+    """Return a never-rule with `from:` in place of `never-from:`.
 
-    The rule itself already says "never".
+    A never-rule already says "never".
     """
     conditions = tuple(
         replace(condition, operator="from") if condition.operator == "never-from" else condition

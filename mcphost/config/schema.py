@@ -1,4 +1,4 @@
-"""The configuration as immutable structs, whose types and bounds are also used to validate the files."""
+"""The configuration as immutable structs, whose types and bounds also validate the files."""
 
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -42,7 +42,7 @@ def build_json_schema(kind: Any) -> dict[str, Any]:
 def _explain(value: Any, kind: Any, reason: str) -> str:
     info = msgspec.inspect.type_info(kind)
     if isinstance(info, msgspec.inspect.LiteralType):
-        return f"is not one of {', '.join(filter(None, get_args(kind)))}"  # kept in order, which msgspec would not do
+        return f"is not one of {', '.join(filter(None, get_args(kind)))}"  # msgspec would not keep the order
     if isinstance(info, msgspec.inspect.UnionType):  # an optional value: null needs no explanation
         info = next(member for member in info.types if not isinstance(member, msgspec.inspect.NoneType))
     if ", got " in reason:
@@ -88,11 +88,11 @@ OAuthGrant = Literal["person", "client_credentials", "enterprise", "workload"]
 Source = Literal["user", "project", "flag", "demo"]
 RootSource = Literal["started", "user", "project", "flag", "demo", "added"]
 SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
-"""Where sign-ins are stored; "" means in the keyring, or where the user chooses if there is no keyring."""
+"""Where sign-ins are stored; "" means the keyring, or where the user chooses if there is no keyring."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """OAuth settings of a server; empty settings are discovered or have a default.
+    """OAuth settings of a server; empty ones are discovered or have a default.
 
     `client_secret`, `key`, `assertion` and `idp_token` may contain references such as `${keyring:NAME}`.
     """
@@ -100,10 +100,10 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     client_id: str = ""
     client_secret: str = ""
     issuer: str = ""
-    """The authorization server that issued the client id; the id is sent to no other server."""
+    """The authorization server that issued the client id, which is sent to no other server."""
 
     port: Annotated[int, Meta(ge=0, le=65_535)] = 0
-    """Loopback port of the registered redirect URI; 0 means any."""
+    """Loopback port of the registered redirect URI; 0 means any port."""
 
     client_metadata_url: str = ""
     """URL of a published client metadata document for mcphost."""
@@ -113,11 +113,11 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     """Time limit for the user to sign in, 1 to 3600; 0 means the default."""
 
     private: bool = False
-    """Whether the authorization server may be at a private address although the MCP server is not."""
+    """Whether the authorization server may have a private address although the MCP server has none."""
 
     grant: OAuthGrant = "person"
     scopes: tuple[str, ...] = ()
-    """Scopes to request, for grants without a user, if the server names none."""
+    """Scopes to request if the server names none; only for grants without a user."""
 
     key: str = ""
     algorithm: str = "ES256"
@@ -142,7 +142,7 @@ class ServerInput(Struct, frozen=True, kw_only=True):
     password: bool = False
     options: tuple[str, ...] = ()
     default: str = ""
-    """Default value that is proposed to the user; never used without asking."""
+    """Default value to propose to the user; never used without asking."""
 
     is_shared: bool = False
     """Whether the input is defined for all servers of the file."""
@@ -158,9 +158,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Configuration of one server: either `command` (stdio) or `url` (HTTP) is set.
 
     `command`, `args`, `cwd`, `url` and the values of `env` and `headers` may contain references, which are expanded
-    when connecting; see config.references. The `era` limits the protocol revisions: up to 2025-11-25 (handshake) or
-    later ones (stateless). If `revision` is set, only this revision is used; `era` is then that of the revision or
-    "auto".
+    when connecting; see `config.references`. `era` limits the protocol revisions: up to 2025-11-25 (handshake) or later
+    ones (stateless). If `revision` is set, only this revision is used; `era` is then "auto" or the era of the revision.
     """
 
     name: str
@@ -168,23 +167,23 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     env_file: str = ""
-    """Path of a file with more variables, as written; those in `env` override them. See config.env_file."""
+    """Path of a file with more variables, as written; `env` overrides them. See `config.env_file`."""
 
     env_file_digest: str = ""
-    """Digest of the approved content of `env_file`, which is slow to compute because the content is secret."""
+    """Digest of the approved content of `env_file`; slow to compute, because the content is secret."""
 
     env_file_names: tuple[str, ...] = ()
     """Names of the variables in that content."""
 
     cwd: str = ""
     cwd_has_references: bool = False
-    """Whether `cwd` still has references; otherwise it is an absolute path, or empty."""
+    """Whether `cwd` still has references; otherwise, it is an absolute path or empty."""
 
     inputs: tuple[ServerInput, ...] = ()
     """The inputs that the entry refers to, with the stored values of those that are not passwords."""
 
     startup_folder: str = ""
-    """The folder mcphost was started in if the server depends on it, else ""."""
+    """The folder in which mcphost was started, if the server depends on it; otherwise ""."""
 
     url: str = ""
     transport: Literal["auto", "streamable-http", "sse"] = "auto"
@@ -194,7 +193,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     revision: Revision | None = None
     disabled: bool = False
     excluded_by: str = ""
-    """Name of the profile in use if the server is disabled because that profile does not list it."""
+    """Name of the profile that disables the server by not listing it, or ""."""
 
     timeout: float | None = None
     ca_file: str = ""
@@ -202,13 +201,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """SHA-256 (hex) of the approved content of `ca_file`."""
 
     trust_annotations: bool = False
-    """Whether tools that the server declares read-only run without asking; only the user's own file can set it."""
+    """Whether tools that the server declares as read-only run without asking; only the user's file can set it."""
 
     disabled_tools: tuple[str, ...] = ()
     """Names of tools, or patterns with `*`, that the model does not see."""
 
     review_results: bool = False
-    """Whether the user reviews every result of this server before the model gets it."""
+    """Whether the user must review every result of this server before it is sent to the model."""
 
     log_level: str = ""
     """Minimum severity of requested log messages (protocol.notifications.LEVELS); empty requests none."""
@@ -218,13 +217,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     watched_folder: str = ""
     matching_servers: tuple[str, ...] = ()
-    """Names of the user's servers that are the same as this project's server; their restrictions apply to it."""
+    """Names of the user's servers that equal this project's server, to which their restrictions apply."""
 
     never_rules: tuple[str, ...] = ()
-    """Rules of `matching_servers` for calls that are always refused, as text; also in `HostConfig.never_rules`."""
+    """Rules, as text, of `matching_servers` for calls to refuse always; also in `HostConfig.never_rules`."""
 
     sampling_limits: dict[str, int] = {}  # noqa: RUF012
-    """Limits that differ for this server, keyed by field of SamplingLimits; only the user's own file can raise one."""
+    """Limits for this server, keyed by field of SamplingLimits; only the user's own file can raise a limit."""
 
     source: Source = "user"
     file: str = ""
@@ -272,17 +271,17 @@ class Limits(Struct, frozen=True, kw_only=True):
     request_timeout: _Seconds = 60
     request_timeout_max: _Seconds = 600
     task_timeout: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] = 3_600
-    """Limit for a tool call that the server runs as a task."""
+    """Time limit for a tool call that the server runs as a task."""
 
     connect_timeout: Annotated[float, Meta(ge=0.1, le=3_600)] = 30
     server_wait: Annotated[float, Meta(ge=0, le=3_600)] = 2
-    """How long a turn waits for a server that is starting, counted from when its start began."""
+    """How long a turn waits for a server that is starting, counted from the beginning of the start."""
 
     includes_user_time: bool = False
     """Whether time limits include the time that the user takes to answer; set by `--timeout` only."""
 
     ping_interval: Annotated[float, Meta(ge=0, le=86_400)] = 60
-    """Time between pings of a server; 0 disables them."""
+    """Interval between pings of a server; 0 disables them."""
 
     max_rounds: Annotated[int, Meta(ge=1, le=1_000)] = 25
     parallel_calls: Annotated[int, Meta(ge=1, le=64)] = 8
@@ -292,8 +291,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 class RootConfig(Struct, frozen=True):
     """A folder to share with servers if the user agrees; `name` may be empty.
 
-    `source` is "started" for the folder mcphost was started in, and "added" for a folder that the user added while
-    mcphost runs. `file` is the configuration file that lists the folder, or "" for the user's config.toml.
+    `source` is "started" for the folder in which mcphost was started, and "added" for a folder that the user added
+    while mcphost was running. `file` is the configuration file that lists the folder, or "" for the user's config.toml.
     """
 
     path: str
@@ -303,7 +302,7 @@ class RootConfig(Struct, frozen=True):
 
 
 class SamplingLimits(Struct, frozen=True, kw_only=True):
-    """Limits on one server's sampling requests and their tokens (input and output).
+    """Limits on the sampling requests of one server and on their tokens (input plus output).
 
     A session is one run of mcphost.
     """
@@ -313,22 +312,23 @@ class SamplingLimits(Struct, frozen=True, kw_only=True):
     tokens_per_minute: _Count = 200_000
     tokens_per_session: _Count = 2_000_000
     depth: _Count = 2
-    """Maximum nesting: with 2, a tool called during a sampling request may cause a second one, but not a third."""
+    """Maximum nesting: with 2, a tool called during a sampling request can cause a second one, but no third."""
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Sampling settings; `models` are allowed besides the selected model, most capable first."""
+    """Sampling settings; `models` are allowed in addition to the selected model, most capable first."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
 
 
 class ConsentConfig(Struct, frozen=True, kw_only=True):
-    """Settings of consent other than the never-rules."""
+    """Settings for consent, other than the never-rules."""
 
     origins: Literal["mark", "ask"] = "mark"
-    """How to treat arguments that contain text from other servers: "mark" highlights it in questions; with "ask", a
-    permission covers the call only if it names these servers."""
+    """How to treat arguments that contain text from other servers.
+
+    "mark" highlights the text in questions. With "ask", a permission covers the call only if it names these servers."""
 
 
 CompactionMode = Literal["ask", "auto", "never"]
@@ -341,13 +341,13 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     """What to do before a request that nearly fills the context window: "auto" summarizes without asking the user."""
 
     threshold: Annotated[int, Meta(ge=10, le=100)] = 85
-    """Share of the context window, in percent, from which a request counts as nearly filling it."""
+    """Percentage of the context window above which a request counts as nearly filling it."""
 
     keep_messages: Annotated[int, Meta(ge=1, le=1_000)] = 6
-    """How many of the last messages are never summarized; those of their turn are kept as well."""
+    """Number of most recent messages that are never summarized; the rest of their turn is kept as well."""
 
     model: Annotated[str, Meta(max_length=200)] = ""
-    """The model that writes summaries, as `provider/model`; "" for the selected one."""
+    """The model that writes summaries, as `provider/model`; "" means the selected model."""
 
 
 class AuditConfig(Struct, frozen=True, kw_only=True):
@@ -357,11 +357,11 @@ class AuditConfig(Struct, frozen=True, kw_only=True):
     """Whether to also store the text of messages and the arguments of calls, with secrets redacted."""
 
     required: bool = True
-    """Whether to refuse every action that cannot be recorded on disk first."""
+    """Whether to refuse actions that cannot be recorded on disk first."""
 
 
 class ResultsConfig(Struct, frozen=True, kw_only=True):
-    """Limits on the total size and the age of stored tool results."""
+    """Limits on the total size and age of stored tool results."""
 
     megabytes: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     days: Annotated[int, Meta(ge=0, le=36_500)] = 30
@@ -378,7 +378,7 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
     per_turn: _Dollars = 0
     per_conversation: _Dollars = 0
     per_day: _Dollars = 0
-    """Limit for all conversations on one local day, including those of other mcphost processes."""
+    """Limit per calendar day, in local time, for all conversations of all mcphost processes."""
 
     show_in_answers: bool = True
     """Whether the cost of each answer is shown beside its time."""
@@ -388,14 +388,14 @@ NotificationMode = Literal["auto", "off", "bell", "osc", "desktop"]
 
 
 class NotificationsConfig(Struct, frozen=True, kw_only=True):
-    """Settings of notifications while the terminal has no focus, and of the terminal's title."""
+    """Settings for notifications while the terminal has no focus, and for the terminal's title."""
 
     mode: NotificationMode = "auto"
     """"auto" uses the terminal's own notifications if it is known to support them, otherwise a bell; "osc" always
     writes an escape sequence (OSC 9 or 777); "desktop" runs notify-send or osascript."""
 
     after_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 10
-    """Minimum duration of a turn or a call whose end notifies the user; questions always do."""
+    """Minimum duration in seconds of a turn or call whose end causes a notification; questions always do."""
 
     title: bool = True
     """Whether the terminal's title shows the state, as in "mcphost - ready"."""
@@ -405,7 +405,7 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
     """Settings of the terminal user interface."""
 
     reader: bool = False
-    """Whether to draw for a screen reader: one column of plain text, nothing that moves, a line for each state."""
+    """Whether to draw for a screen reader: one column of plain text, no animation, one line for each state."""
 
     language: Literal["auto", "en", "zh-CN"] = "auto"
     """The language of the screen; "auto" follows the locale of the environment."""
@@ -422,22 +422,22 @@ class KeyConfig(Struct, frozen=True):
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """Settings of what the model is sent, and how much of its context window each part may use."""
+    """Settings for the content of model requests, and for the share of the context window of each part."""
 
     project_instructions: bool = True
-    """Whether the AGENTS.md files of a project are read, and used once they are approved."""
+    """Whether to read the AGENTS.md files of a project, which are used once they are approved."""
 
     max_tools: Annotated[int, Meta(ge=1, le=1_000)] = 40
-    """With more tools than this, the model is not sent all definitions, and finds the other tools by search."""
+    """Maximum number of tools whose definitions are all sent; with more, the model finds some by search."""
 
     tool_share: Annotated[float, Meta(ge=0.001, le=1)] = 0.1
-    """Share of the context window that tool definitions may take; if they need more, some are found by search."""
+    """Share of the context window for tool definitions; if they need more, the model finds some by search."""
 
     pinned_tools: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] = ()
     """Tools that are always sent, as `server/tool`; `*` stands for any text."""
 
     result_share: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.15
-    """Share of the context window that one tool result may take; the results of one round may take twice as much."""
+    """Share of the context window for one tool result; all results of one round may take twice as much."""
 
     shorten_above: Annotated[float, Meta(ge=0.1, le=1)] = 0.6
     """Share of the context window above which old tool results are shortened."""
@@ -450,7 +450,7 @@ class RegistryConfig(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """A named set of settings from `[profiles.NAME]`; None leaves a setting unchanged."""
+    """A named set of settings from `[profiles.NAME]`; None means that a setting is left unchanged."""
 
     name: str
     description: Annotated[str, Meta(max_length=500)] = ""
@@ -464,7 +464,7 @@ HookEvent = Literal["before_call", "after_call"]
 
 
 class HookSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a hook; `timeout` is in seconds. Without rules in `match`, it runs for every call."""
+    """Settings of a hook; `timeout` is in seconds. Without rules in `match`, the hook runs for every call."""
 
     event: HookEvent
     command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]
@@ -489,7 +489,7 @@ class HookConfig(Struct, frozen=True, kw_only=True):
 class HostConfig(Struct, frozen=True, kw_only=True):
     """The merged configuration; `problems` has a sentence for each invalid part that was skipped.
 
-    `roots` is None if not configured; the folder mcphost was started in is then used. `project_roots` come from a
+    `roots` is None if not configured; the folder in which mcphost was started is then used. `project_roots` come from a
     project's trusted file, or from a file given with `--mcp-config`.
     """
 
@@ -507,12 +507,12 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     notifications: NotificationsConfig = NotificationsConfig()
     screen: ScreenConfig = ScreenConfig()
     keys: tuple[KeyConfig, ...] = ()
-    """Changed keys, in the order of the file; the user interface checks the names of actions and keys."""
+    """Configured key bindings, in the order of the file; the UI checks the names of actions and keys."""
 
     theme: Annotated[str, Meta(max_length=64)] = ""
     system_prompt: Annotated[str, Meta(max_length=200_000)] = ""
     profile: Annotated[str, Meta(max_length=200)] = ""
-    """Name of the profile in use, "" for none."""
+    """Name of the profile in use, or "" if there is none."""
 
     profiles: tuple[Profile, ...] = ()
     roots: tuple[RootConfig, ...] | None = None
@@ -531,6 +531,6 @@ class HostConfig(Struct, frozen=True, kw_only=True):
 
     secret_store: SecretStore = ""
     settings_file: str = "config.toml"
-    """Path of the user's config.toml, whether it exists or not; for hints."""
+    """Path of the user's config.toml, for hints; the file may not exist."""
 
     problems: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ class PlaintextSecret(Struct, frozen=True):
     keys: tuple[str, ...]
     value: str
     prefix: str
-    """The text before the secret that stays in the file, such as `Bearer `."""
+    """Text before the secret, such as `Bearer `, that stays in the file."""
 
     secret: str
 
@@ -76,7 +76,7 @@ def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
 
 
 def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tuple[str, ...]:
-    """Return the keyring entries that mcphost created for a server and no other server refers to.
+    """Return the keyring entries that mcphost created for a server and that no other server refers to.
 
     Entries for the server's password inputs are included, even if no value was stored.
     """
@@ -133,7 +133,7 @@ def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecre
 
 
 def _make_secret(keys: tuple[str, ...], value: str) -> PlaintextSecret:
-    # A header's scheme is not secret, and keeping it leaves the file readable.
+    # The scheme in a header is not secret, and the file is easier to read with it.
     match = _SCHEME.fullmatch(value) if keys[0] == "headers" else None
     return PlaintextSecret(keys, value, match[1], match[2]) if match else PlaintextSecret(keys, value, "", value)
 
@@ -175,7 +175,7 @@ REFERENCE = re.compile(
     r"(\$\{(?:(?:keyring|input):[^}$]{0,200}+\}|env:[^}:$]{0,200}+\}|[A-Za-z_][A-Za-z0-9_]{0,199}+\}"
     r"|(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-))"
 )
-"""Matches a reference, which is never masked, but not its default, which may be a secret."""
+"""Matches a reference, which is never masked, up to its default, which may be a secret."""
 _AUTH_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
 _PATH_OR_URL = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
 _LONG_WORD = re.compile(r"[A-Za-z0-9+=_-]{20,}")
@@ -191,10 +191,10 @@ _FULL_COST_VALUES = 16
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return *value* with `[hidden]` in place of each probable secret; references stay visible.
 
-    *name* names the variable, header or option that has the value, or is empty. If a variable determines which code or
-    settings are loaded, nothing is masked. If a variable determines where packages come from or connections go, text is
-    masked only if the name or a known pattern marks it as a secret. With *is_foreign*, the user did not write the
-    environment: a value that may be code is then shown, except for credentials in URLs.
+    *name* is the variable, header or option that has the value, or "". If a variable determines which code or settings
+    are loaded, nothing is masked. If a variable determines where packages come from or where connections go, text is
+    masked only if the name or a known pattern marks it as a secret. *is_foreign* says that the user did not write the
+    environment; values that may be code are then shown, except for credentials in URLs.
     """
     risk = classify_variable(name)
     # Every second part is a reference; the others are literal text.
@@ -219,7 +219,7 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
 
 
 def _can_be_code(literal: str) -> bool:
-    """Return whether text has characters that are common in commands and paths, but rare in secrets."""
+    """Return whether text contains characters that are common in commands and paths but rare in secrets."""
     scheme = _AUTH_SCHEME.match(literal)
     word = literal[scheme.end() if scheme else 0 :]
     return any(char in _CODE_CHARACTERS or char.isspace() for char in word)
@@ -228,8 +228,8 @@ def _can_be_code(literal: str) -> bool:
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
     """Return a digest (PBKDF2, 64 hex digits) of a masked value; it is slow, to hinder guessing the value.
 
-    *hidden_count* is the number of masked values in the entry. If it is 17 or more, each value gets fewer iterations,
-    so that an entry with thousands of masked values does not block the program.
+    *hidden_count* is the number of masked values in the entry. From 17 values on, the iterations per value decrease, so
+    that an entry with thousands of masked values does not block the program.
     """
     return _derive_fingerprint(
         name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
@@ -288,7 +288,7 @@ def expand_server(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return a server's expanded environment and headers; secrets are registered for redaction.
 
-    Variables of the environment file are in *from_file*; those of the entry override them. Raises ConfigError if a
+    *from_file* has the variables of the environment file; those of the entry override them. Raises ConfigError if a
     variable or keyring entry is missing, or if a header's value has a line break.
     """
     at = entry_location(server)
@@ -330,7 +330,7 @@ _KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
     """List the references of a server, each with its setting, such as ("header X", "${env:TOKEN}").
 
-    If sign-in settings have references, the configured URLs that receive these secrets are listed too.
+    If sign-in settings have references, the list also has the configured URLs that receive these secrets.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

@@ -1,4 +1,4 @@
-"""Export of a server's entry without its secrets, to share it with others."""
+"""Export of a server's entry without secrets, for sharing with others."""
 
 import re
 from typing import Any, cast
@@ -15,8 +15,8 @@ _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
 def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of *entry* with `${env:NAME}` for each secret and each reference to the keyring.
 
-    Secrets in arguments and in the URL become `[redacted]`. Inputs that the file defines for all servers are added to
-    the entry.
+    Secrets in arguments and in the URL become `[redacted]`. The definitions of inputs that the file shares among all
+    servers are added to the entry.
     """
     exported = _copy(entry)
     if shared := [format_input(one) for one in server.inputs if one.is_shared]:
@@ -39,7 +39,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _remove_secret_defaults(entry: dict[str, Any]) -> None:
-    """Remove secret defaults of references and defaults of password inputs from *entry*, in place."""
+    """Remove the secret defaults of references and the defaults of password inputs, in place."""
     for key in ("env", "headers"):
         pairs = entry.get(key)
         for name, text in list(cast("dict[str, Any]", pairs).items()) if isinstance(pairs, dict) else ():

@@ -1,4 +1,4 @@
-"""The files that configure servers (user, project, local), and planned edits of their entries."""
+"""The files that configure servers (user, project, local), and planned edits to their entries."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
 Scope = Literal["user", "project", "local"]
-"""Who gets a server: the user everywhere, everybody who has the project, or the user in one folder."""
+"""Who can use a server: the user everywhere, everybody who has the project, or the user in one folder."""
 
 SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 _PROJECT_FILE_MODE = 0o644
@@ -24,7 +24,7 @@ _ENTRY_KEYS = ("mcpServers", "servers")
 
 
 class ServerFile(Struct, frozen=True):
-    """A file that configures servers; `parents` are the keys that lead to the object with `mcpServers`."""
+    """A file that configures servers; `parents` is the key path to the object that contains `mcpServers`."""
 
     path: Path
     source: Source
@@ -32,7 +32,7 @@ class ServerFile(Struct, frozen=True):
 
 
 class ServerEdit(Struct, frozen=True, kw_only=True):
-    """A planned change of one server's entry; nothing is written until `apply`.
+    """A planned change to one server's entry; nothing is written until `apply` is called.
 
     `entry` and `server` describe the server after the edit; both are None if it is removed. `warnings` are sentences
     about the entry, for example about a value that looks like a secret.
@@ -73,7 +73,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
 
 
 def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
-    """Return the configuration file of a scope; *folder* is the one mcphost was started in."""
+    """Return the configuration file of a scope; *folder* is the one in which mcphost was started."""
     match scope:
         case "user":
             return ServerFile(config_dir / SERVERS_FILE, "user")
@@ -84,7 +84,7 @@ def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
 
 
 def file_of(server: ServerConfig, config_dir: Path, folder: Path) -> ServerFile:
-    """Return the file that configures a server. Raises UsageError for the built-in server of the demo."""
+    """Return the file that configures a server. Raises UsageError for the demo's built-in server."""
     if server.source == "demo" or not server.file:
         raise UsageError(f"{server.name!r} is built in.", "Only servers in a file can be changed.")
     local = scope_file("local", config_dir, folder)

@@ -1,4 +1,4 @@
-"""Parsing of `config.toml`, including its shared folders, and overrides by flags and environment variables."""
+"""Parsing of `config.toml`, with its shared folders, and overrides by flags and environment variables."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ MAX_ROOTS = 100
 MAX_NAME_LENGTH = 200
 MAX_PATH_LENGTH = 4_096
 WORKSPACE_FOLDER = "${workspaceFolder}"
-"""The folder mcphost was started in, as a root or in the `cwd` of a server; VS Code uses the same name."""
+"""The folder in which mcphost was started, as a root or in a server's `cwd`; the name is VS Code's."""
 
 
 def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[str], None]) -> tuple[RootConfig, ...]:
@@ -108,11 +108,11 @@ _KeyName = Annotated[str, Meta(max_length=40)]
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
-    """Values of command-line flags; an empty string or None means that the flag was not given."""
+    """Values of command-line flags; an empty string or None means that a flag was not given."""
 
     model: str = ""
     profile: str | None = None
-    """Name of a profile, "" for none; None if the flag was not given."""
+    """Name of a profile, or "" for no profile; None if the flag was not given."""
 
     api_base: str = ""
     api_key_env: str = ""
@@ -128,10 +128,10 @@ class _SecretsTable(Struct, frozen=True):
 
 
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
-    """Parse a config.toml; a wrong value is reported to *on_problem* and replaced by its default.
+    """Parse a config.toml; a wrong value is reported to *on_problem* and replaced with its default.
 
-    Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large, or has an invalid rule in
-    `consent.never`, an invalid budget or an invalid hook.
+    Raises ConfigError if the text is not valid TOML (with the parser's reason) or is too large, or if a rule in
+    `consent.never`, a budget or a hook is invalid.
     """
     document = parse_toml(text, file)
     top = TomlTable(document, file, "", on_problem)
@@ -176,7 +176,7 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
         model,
         api_base=base,
         api_key_env=overrides.api_key_env or model.api_key_env,
-        headers=model.headers if base == model.api_base else {},  # may have a secret for the old address
+        headers=model.headers if base == model.api_base else {},  # they may contain a secret for the old address
     )
     limits, servers = config.limits, config.servers
     if overrides.timeout is not None:
@@ -207,7 +207,7 @@ def _parse_limits(table: TomlTable) -> Limits:
 
 
 def _parse_budget(top: TomlTable) -> BudgetConfig:
-    """Parse `[budget]`. Raises ConfigError for an invalid value, as the default would mean no limit."""
+    """Parse `[budget]`. Raises ConfigError for an invalid value, because the default is no limit."""
     problems: list[str] = []
     table = TomlTable(top.values, top.file, top.prefix, problems.append).get_table("budget")
     keys = tuple(settable_fields(BudgetConfig))

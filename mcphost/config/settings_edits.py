@@ -1,4 +1,4 @@
-"""Edits of config.toml that set one table and preserve comments, order and all other values."""
+"""Edits of config.toml: set one table, and preserve comments, order and all other values."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -24,14 +24,14 @@ _MODEL_KEYS_OF_NAME = (
     "api_base",
     "api_key_env",
 )
-"""Settings of `[model]` that belong to one model and are removed when another model is saved."""
+"""Settings in `[model]` that apply to one model only and are removed when another model is saved."""
 
 
 def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
     """Set `[model]` of a config.toml to the non-default values of *model*; create the file if necessary.
 
-    With *profile*, set the model of that `[profiles.NAME]` table instead, which must exist. Raises ConfigError if this
-    fails; its hint tells the user which lines to write, and the file is unchanged.
+    With *profile*, set the model of that `[profiles.NAME]` table instead, which must exist. If this fails, raises
+    ConfigError, whose hint has the lines to write, and leaves the file unchanged.
     """
     values = _model_values(model)
     edit = partial(set_profile_model, profile=profile) if profile else set_model
@@ -45,7 +45,7 @@ def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
 def save_profile(path: Path, profile: Profile) -> None:
     """Add `[profiles.NAME]` to a config.toml, which is created if it is missing.
 
-    Raises ConfigError if this fails or if there is such a profile; in that case, the file is unchanged.
+    Raises ConfigError, and leaves the file unchanged, if this fails or the profile already exists.
     """
     parts = {
         "description": profile.description,
@@ -68,7 +68,7 @@ def _model_values(model: ModelConfig) -> dict[str, Any]:
 
 
 def _edit_file(path: Path, edit: Callable[[str], str]) -> None:
-    """Replace the text of a file with the result of *edit*; a missing file is created."""
+    """Replace the text of a file with the result of *edit*; create the file if it is missing."""
     try:
         before = read_snapshot(path)
     except FileNotFoundError:
@@ -87,8 +87,7 @@ def _edit_error(path: Path, error: Exception, place: str, values: Mapping[str, A
 def set_model(text: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml with *values* as `[model]`, without the previous model's settings.
 
-    A dictionary is written as an inline table. Raises ValueError if the text is not valid, or if anything else would
-    change.
+    Dictionaries are written as inline tables. Raises ValueError if the text is invalid or anything else would change.
     """
     import tomlkit
 
@@ -121,7 +120,7 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
 def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml in which *values* replace the model of `[profiles.NAME]`.
 
-    Raises ValueError if the text is not valid or has no such profile, or if anything else would change.
+    Raises ValueError if the text is invalid, the profile does not exist, or anything else would change.
     """
     import tomlkit
 
@@ -141,7 +140,7 @@ def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str
 def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml with *values* as the new table `[profiles.NAME]`.
 
-    Raises ValueError if the text is not valid or has such a profile, or if anything else would change.
+    Raises ValueError if the text is invalid, the profile already exists, or anything else would change.
     """
     import tomlkit
 
@@ -166,7 +165,7 @@ def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
 
 
 def _make_item(value: Any) -> Any:
-    """Return a value for tomlkit, with a dictionary as an inline table instead of a separate table."""
+    """Convert a value for tomlkit; a dictionary becomes an inline table instead of a separate one."""
     import tomlkit
 
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Parsing of TOML files within limits, tables checked against the fields of a struct, and lines of entries."""
+"""TOML files: parsing within limits, checking of tables against structs, and line numbers of entries."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ _COUNTED_CHARACTERS = "=[{,.\n\\"
 _MAX_COUNTED_CHARACTERS = 12_000
 _MAX_KEY_PARTS = 50
 
-# Possessive, and without a required end, so that the pattern takes linear time.
+# Possessive, and without a required closing quote, so that the pattern takes linear time.
 _STRING_OR_COMMENT = re.compile(
     r'"""(?:[^"\\]|\\.|""?(?!"))*+(?:"{3,5})?'
     r"|'''(?:[^']|''?(?!'))*+(?:'{3,5})?"
@@ -45,7 +45,7 @@ def _check_limits(text: str, file: str) -> None:
         )
     if text.count(".") <= _MAX_KEY_PARTS:
         return
-    # The parser's time is quadratic in the number of parts of a key, also if the key is not followed by a value.
+    # The parser takes quadratic time in the number of parts of a key, even if no value follows the key.
     for line in _STRING_OR_COMMENT.sub("", text).split("\n"):
         if line.count(".") > _MAX_KEY_PARTS and any(
             part.count(".") > _MAX_KEY_PARTS for part in _KEY_BOUNDARY.split(line)
@@ -57,20 +57,20 @@ ProblemCallback = Callable[[str], None]
 S = TypeVar("S", bound=Struct)
 
 _MAX_UNKNOWN_KEYS_SHOWN = 20
-"""Maximum number of unknown keys of one table that are reported by name; the others are only counted."""
+"""Maximum number of unknown keys of a table to report by name; the others are only counted."""
 
 
 class TomlTable:
-    """A table of config.toml, checked against a struct; in messages, `prefix` is put before its keys.
+    """A table of config.toml, checked against a struct; messages put `prefix` before its keys.
 
-    The prefix is the table's name and a dot, or "" for the top level of the document.
+    The prefix is the table's name followed by a dot, or "" for the top level of the document.
     """
 
     def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
         self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
 
     def get_table(self, key: str) -> "TomlTable":
-        """Return the subtable *key*; an empty table if it is missing or not a table."""
+        """Return the subtable *key*, or an empty table if it is missing or not a table."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             if not (key == "model" and isinstance(value, str)):
@@ -79,9 +79,9 @@ class TomlTable:
         return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
 
     def read(self, kind: type[S]) -> S:
-        """Convert the table to *kind*; report unknown keys, and replace invalid values with defaults.
+        """Convert the table to *kind*; replace invalid values with defaults.
 
-        Invalid values are reported as well.
+        Unknown keys and invalid values are reported.
         """
         keys = tuple(settable_fields(kind))
         self.report_unknown(keys)
@@ -105,7 +105,7 @@ class TomlTable:
         self.on_problem(f'{self.file}: "{self.prefix}{key}" {what}')
 
     def report_unknown(self, known: Collection[str]) -> None:
-        """Report keys that are not in *known*, with the closest known key if there is one."""
+        """Report keys that are not in *known*, each with the most similar known key, if any."""
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
             from difflib import get_close_matches
@@ -120,7 +120,7 @@ class TomlTable:
 def find_entry_line(text: str, table: str, key: str) -> int:
     """Return the line number (1-based) of *key* in the top-level table *table*, or 0 if it is not found.
 
-    A line inside a multi-line string may be mistaken for the entry, so use the number only in messages.
+    A line inside a multi-line string can be mistaken for the entry, so use the number only in messages.
     """
     current = ""
     for number, line in enumerate(text.split("\n"), 1):

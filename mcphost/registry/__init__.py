@@ -1,1 +1,1 @@
-"""MCP registries: entries (server.json), the registry API with its cache, and install plans."""
+"""MCP registries: entries (server.json), clients with a cache, bundles, install plans and updates."""

@@ -1,4 +1,4 @@
-"""MCPB bundles: download with verification of the SHA-256, and safe extraction of the ZIP file."""
+"""MCPB bundles: download, verification of the SHA-256, and safe extraction of the ZIP file."""
 
 import hashlib
 import os
@@ -29,10 +29,10 @@ MAX_BUNDLE_BYTES = 200 * 1024 * 1024
 DOWNLOAD_TIMEOUT = 300.0
 MAX_REDIRECTS = 5
 MAX_FILES = 50_000
-"""Maximum number of files, and of folders."""
+"""Maximum number of files, and likewise of folders."""
 MAX_EXTRACTED_BYTES = 1024 * 1024 * 1024
 MAX_RATIO = 100
-"""Maximum extracted bytes per byte of the bundle, beyond the first 10 MB."""
+"""Maximum compression ratio (extracted bytes per byte of the bundle) after the first 10 MB."""
 _RATIO_ALLOWANCE = 10 * 1024 * 1024
 _MAX_DIRECTORY_BYTES = 8 * 1024 * 1024
 _MAX_PATH_LENGTH = 400
@@ -56,7 +56,7 @@ class OpenedBundle(Struct, frozen=True):
     is_new: bool
 
     def discard(self) -> None:
-        """Delete the folder, unless it existed before the bundle was fetched."""
+        """Delete the folder unless it existed before the bundle was fetched."""
         if self.is_new:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -64,8 +64,8 @@ class OpenedBundle(Struct, frozen=True):
 async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> OpenedBundle:
     """Download a package's bundle, verify its SHA-256, and extract it to its own folder below *folder*.
 
-    The new folder is named after the server (*name*) and the SHA-256. Raises RegistryError, and then leaves no file of
-    the bundle behind.
+    The name of the new folder is made of the server's *name* and the SHA-256. Raises RegistryError; no file of the
+    bundle is then left behind.
     """
     target = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:60]}-{package.file_sha256[:16]}"
     part = folder / f".{secrets.token_hex(8)}.part"
@@ -161,8 +161,8 @@ def _create_file(path: Path, mode: int) -> BinaryIO:
 def extract(bundle: Path, target: Path) -> BundleManifest:
     """Extract a bundle to *target*, replacing its content, and return the bundle's manifest.
 
-    Only regular files and folders with ordinary names are accepted, with limits on their number, size and compression
-    ratio. If it raises RegistryError or OSError, *target* is unchanged.
+    Only regular files and folders with ordinary names are accepted, within limits on their number, size and compression
+    ratio. Raises RegistryError or OSError, and then leaves *target* unchanged.
     """
     _check_directory_size(bundle)
     fresh = target.with_name(f".{secrets.token_hex(8)}.new")
@@ -197,7 +197,7 @@ def _check_directory_size(bundle: Path) -> None:
     if at < 0 or len(tail) - at < _END_RECORD_SIZE:
         raise RegistryError("The bundle is not a ZIP file.")
     if tail[:at][-_ZIP64_LOCATOR_SIZE:].startswith(_ZIP64_LOCATOR):
-        # `zipfile` would then take the sizes from another record, which no bundle of this size needs.
+        # `zipfile` would take the sizes from a ZIP64 record, which no bundle of this size needs.
         raise RegistryError("The bundle is a ZIP64 file.")
     entries, directory_size = struct.unpack_from("<HL", tail, at + 10)
     if directory_size > _MAX_DIRECTORY_BYTES or entries == 0xFFFF:
@@ -224,7 +224,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
             raise RegistryError(f"The bundle has an encrypted or unusual file: {_show(info.orig_filename)}.")
         if info.is_dir():
             continue
-        # A file system may treat two names as the same file, so the second could replace a checked file.
+        # A file system may treat two names as the same file, so that the second one could replace a checked file.
         if str(path).casefold() in seen:
             raise RegistryError(f"The bundle contains a file twice: {_show(info.orig_filename)}.")
         seen.add(str(path).casefold())

@@ -1,4 +1,4 @@
-"""The manifest of an MCPB bundle (versions 0.1 to 0.4): command to start, and settings to ask for."""
+"""Manifests of MCPB bundles (versions 0.1 to 0.4): the command to start, and settings to ask for."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _MAX_ITEMS = 200
 _MAX_TEXT = 8_192
 _VARIABLE = re.compile(r"\$\{([^${}]{1,200})\}")
 _INTERPRETERS = {"node": ("node",), "python": ("python", "python3"), "uv": ("uv",), "binary": ()}
-"""Programs on this machine that may start each type of server; any other program must be in the bundle."""
+"""Programs outside the bundle that may start a server, keyed by type; all others must be in the bundle."""
 _FORMATS = {"string": "string", "number": "number", "boolean": "boolean", "directory": "filepath", "file": "filepath"}
 _PLATFORM = "darwin" if sys.platform == "darwin" else "linux"
 
@@ -63,7 +63,7 @@ class BundleCompatibility(Struct, frozen=True):
 
 
 class BundleManifest(Struct, frozen=True):
-    """The part of a manifest that determines what is started."""
+    """The parts of a manifest that determine what is started."""
 
     name: str
     version: str
@@ -89,7 +89,7 @@ class BundleManifest(Struct, frozen=True):
         )
 
     def asked_names(self) -> dict[str, set[str]]:
-        """Return the names of the settings that each environment variable uses, by variable name."""
+        """Return the names of the settings that each environment variable uses, keyed by variable name."""
         prefix = "user_config."
         return {
             name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
@@ -98,7 +98,7 @@ class BundleManifest(Struct, frozen=True):
 
 
 def decode_manifest(raw: bytes) -> BundleManifest:
-    """Decode a manifest. Raises RegistryError if it is invalid or if mcphost cannot start such a bundle."""
+    """Decode a manifest. Raises RegistryError if it is invalid or describes a bundle that cannot be started."""
     if len(raw) > MAX_MANIFEST_BYTES:
         raise RegistryError(f"The manifest of the bundle has more than {MAX_MANIFEST_BYTES // 1024} KB.")
     try:
@@ -148,7 +148,7 @@ def _command_of(manifest: BundleManifest) -> BundleCommand:
 
 
 def _default_of(setting: BundleSetting) -> str | None:
-    """Return a setting's default as text, or None for a list of several values."""
+    """Return a setting's default as text, or None if it is a list of several values."""
     value = cast("object", setting.default)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -170,7 +170,7 @@ def _places() -> dict[str, str]:
 def plan_bundle(
     manifest: BundleManifest, folder: Path, given: InputValues, *, show_missing: bool = False
 ) -> PlannedEntry:
-    """Return the planned entry for an extracted bundle, with the user's values; see `plan.plan_entry`."""
+    """Return the mcp.json entry for an extracted bundle with the user's values; see `plan.plan_entry`."""
     inputs = manifest.inputs()
     values = check_values(inputs, given)
     if unknown := next((name for name in given if name not in manifest.user_config), ""):
@@ -226,7 +226,7 @@ def _inside(folder: Path, text: str) -> str:
 
 
 class _BundleValues:
-    """Values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in the text of a manifest."""
+    """Values of `${__dirname}`, `${HOME}` and `${user_config.NAME}` in the text of a manifest."""
 
     def __init__(self, folder: str, values: Mapping[str, Sequence[str]]) -> None:
         self._folder = folder
@@ -248,7 +248,7 @@ class _BundleValues:
             return parts[-1]
 
         filled = _VARIABLE.sub(replace, text)
-        # Only the user's values may contain a reference, and two parts must not form a reference together.
+        # Only the user's values may contain references, and two adjacent parts must not form one together.
         if filled.count("${") != sum(part.count("${") for part in parts):
             raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
         return filled
@@ -257,7 +257,7 @@ class _BundleValues:
         """Return the arguments with their variables replaced.
 
         An argument that consists of a single variable is repeated for each of its values, and omitted if there are
-        none. Raises UsageError for a user's value that a program would read as an option.
+        none. Raises UsageError if a program would read one of the user's values as an option.
         """
         words: list[str] = []
         for text in texts:
@@ -275,7 +275,7 @@ class _BundleValues:
         return tuple(words)
 
     def environment(self, texts: Mapping[str, str], secrets: set[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the environment variables, and the names of those with a secret. Raises RegistryError."""
+        """Return the environment variables and the names of those that contain secrets. Raises RegistryError."""
         env: dict[str, str] = {}
         secret_names: list[str] = []
         for name, text in texts.items():

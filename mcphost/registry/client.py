@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT = 15.0
 SEARCH_TIMEOUT = 60.0
 FRESH_SECONDS = 600.0
-"""Maximum age of a cached response that is used without a new request."""
+"""Maximum age in seconds of a cached response that is used without a new request."""
 MAX_PAGES_READ = 10
 _PAGE_SIZE = 100
 _MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -45,7 +45,7 @@ _MAX_PROBLEMS = 5
 _API_VERSIONS = ("/v0.1", "/v0")
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 MAX_CACHED_PAGES = 300
-"""Maximum cached responses per registry; the oldest are deleted."""
+"""Maximum number of cached responses per registry; the oldest are deleted."""
 
 
 class CachedPage(Struct, frozen=True):
@@ -61,7 +61,7 @@ class _PageHeader(WireStruct, frozen=True):
 
 
 class PageCache:
-    """Cache of one registry's responses in its own folder; a damaged file is treated as missing."""
+    """Cache of a registry's responses in its own folder; damaged files are treated as missing."""
 
     def __init__(self, folder: Path, registry: str) -> None:
         """Create the cache of the registry whose base URL is *registry*, in a separate folder below *folder*."""
@@ -105,7 +105,7 @@ class PageCache:
             return None
         if url and header.url != url:
             return None
-        # A time in the future means that the clock was set back; the response must not stay recent until then.
+        # A time in the future means that the clock was set back; the response must not count as recent until then.
         return CachedPage(body, header.fetched if header.fetched <= time.time() else 0.0)
 
 
@@ -129,7 +129,7 @@ class ServerRegistry(Protocol):
     """Interface of a registry to search for servers; methods raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
-        """Return at most *limit* servers, each in its latest version, that contain *text*, ignoring case.
+        """Search for *text*, ignoring case; return at most *limit* servers, each in its latest version.
 
         The name, title and description are searched. With *updated_since*, an RFC 3339 time in UTC, only servers
         updated since then are returned, including deleted ones.
@@ -146,14 +146,14 @@ class ServerRegistry(Protocol):
 
 
 class RegistryUnreachable(RegistryError):
-    """Raised if the registry cannot be reached; cached responses may be used instead."""
+    """Raised if the registry cannot be reached; cached responses can be used instead."""
 
 
 @asynccontextmanager
 async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False) -> "AsyncGenerator[ServerRegistry]":
-    """Open the registry at a base URL, or in a JSON file; *refresh* ignores recent responses in the cache.
+    """Open the registry at a base URL or in a JSON file; with *refresh*, ignore recent cached responses.
 
-    Raises RegistryError if the address is not allowed; it must be https, or http to this machine.
+    Raises RegistryError if the URL is neither https nor http to this machine.
     """
     if "://" not in place or place.startswith("file://"):
         yield FileRegistry(place.removeprefix("file://"))
@@ -176,7 +176,7 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
 
 
 class HttpRegistry:
-    """A registry with the official HTTP API; cached responses are used if it cannot be reached."""
+    """Registry with the official HTTP API; if it cannot be reached, cached responses are used."""
 
     def __init__(self, base: str, client: HttpClient, cache: PageCache, *, refresh: bool = False) -> None:
         self._base, self._client, self._cache = base, client, cache
@@ -296,7 +296,7 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the response to a path without the API version, cached if recent, or None for status 404."""
+        """Return the response for a path below the API version, or None for status 404; use the cache if recent."""
         if not self._refresh:
             for prefix in self._prefixes:
                 stored = await anyio.to_thread.run_sync(self._cache.load, self._base + prefix + path)
@@ -345,7 +345,7 @@ _RETRY = "Check the network and the address of the registry, then try again."
 
 
 class FileRegistry:
-    """A registry in a JSON file: a list of servers as in the API, a list of entries, or one server.json."""
+    """Registry in a JSON file: a list of servers as in the API, a list of entries, or one server.json."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()
@@ -390,7 +390,7 @@ class FileRegistry:
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
-    """Return the entry if the document is a single entry, else an empty tuple."""
+    """Return the entry if the document is a single entry, otherwise an empty tuple."""
     try:
         return (decode_entry(body),)
     except RegistryError:

@@ -15,11 +15,11 @@ from mcphost.translation import N_
 from mcphost.unicode_forms import describe_name_risk
 
 MAX_ENTRIES = 500
-"""Maximum entries read from one page or file; the rest are left out."""
+"""Maximum number of entries read from one page or file; the rest are left out."""
 MAX_ENTRY_BYTES = 128 * 1024
 MAX_TEXT_LENGTH = 4_096
 MAX_ITEMS = 200
-"""Maximum items of each list and members of each object in an entry."""
+"""Maximum number of items of each list, and of members of each object, in an entry."""
 MAX_ICONS = 8
 """Maximum number of icons of an entry; the rest are left out."""
 _MAX_DEPTH = 10
@@ -35,7 +35,7 @@ EntryStatus = Literal["active", "deprecated", "deleted"]
 
 
 class InputVariable(WireStruct, frozen=True):
-    """A value that the user enters, or a fixed one if `value` is set (`Input` in the schema).
+    """A value that the user enters, or a fixed value if `value` is set (`Input` in the schema).
 
     A fixed value may contain variables such as `{name}`.
     """
@@ -51,7 +51,7 @@ class InputVariable(WireStruct, frozen=True):
 
 
 class RegistryInput(InputVariable, frozen=True, rename="camel", omit_defaults=True):
-    """An argument, an environment variable or a header, with the variables in its value."""
+    """An argument, an environment variable or a header, with definitions of the variables in its value."""
 
     name: str = ""
     type: str = ""
@@ -61,7 +61,7 @@ class RegistryInput(InputVariable, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class RegistryTransport(WireStruct, frozen=True):
-    """The transport of a package, or a remote server with its URL template, headers and variables."""
+    """The transport of a package, or a remote server: its URL template, headers and variables."""
 
     type: str = "stdio"
     url: str = ""
@@ -85,7 +85,7 @@ class RegistryPackage(WireStruct, frozen=True):
 
 
 class SourceRepository(WireStruct, frozen=True):
-    """The location of the source code as stated by the publisher, without verification."""
+    """The location of the source code, as stated by the publisher and not verified."""
 
     url: str = ""
     source: str = ""
@@ -125,7 +125,7 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     packages: tuple[RegistryPackage, ...] = ()
     remotes: tuple[RegistryTransport, ...] = ()
     icons: tuple[Icon, ...] = ()
-    """At most MAX_ICONS; invalid ones are left out. Linked ones are never fetched."""
+    """At most MAX_ICONS icons; invalid ones are left out. Linked icons are never fetched."""
 
     status: EntryStatus = "active"
     status_message: str = ""
@@ -136,7 +136,7 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The part of the name that the publisher had to prove ownership of: a reversed domain name."""
+        """The part of the name of which the publisher has proved ownership: a reversed domain name."""
         return self.name.partition("/")[0]
 
     @property
@@ -215,7 +215,7 @@ def decode_entry(raw: bytes) -> RegistryEntry:
 
 
 def _decode_icons(value: Any) -> tuple[Icon, ...]:
-    """Return the valid icons; unlike other strings in an entry, their embedded images may be long."""
+    """Return the valid icons; their embedded images may be longer than other strings in an entry."""
     items = cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else []
     members = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
     return tuple(
@@ -283,7 +283,7 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 
 
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
-    """Return who proved ownership of the namespace, as a phrase: a GitHub account or a domain."""
+    """Describe who has proved ownership of the namespace: a GitHub account or the holder of a domain."""
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:
         return translate(N_("GitHub account {name}")).format(name=labels[2])
@@ -298,7 +298,7 @@ def version_key(version: str) -> tuple[Any, ...] | None:
     release = tuple(int(part) for part in match.groups()[:3])
     if match[4] is None:
         return (*release, 1, ())
-    # The first member of each pair sorts numbers before words.
+    # The first item of each pair sorts numbers before words.
     parts = [(0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part) for part in match[4].split(".")]
     return (*release, 0, tuple(parts))
 
@@ -315,9 +315,9 @@ def is_newer(entry: RegistryEntry, version: str) -> bool:
 
 
 def latest_entries(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
-    """Return one entry per name: the entry marked as latest, else the newest.
+    """Return one entry per name: the one marked as latest, or else the newest.
 
-    The names are in the order in which they first occur.
+    Names are in the order of their first occurrence.
     """
     chosen: dict[str, RegistryEntry] = {}
     for entry in entries:

@@ -1,8 +1,8 @@
 """Installation guides for models: the file `llms-install.md` in a server's repository.
 
-The file is a convention of Cline's marketplace, see https://github.com/cline/mcp-marketplace. Without such a file, the
+The file is a convention of Cline's marketplace: https://github.com/cline/mcp-marketplace. Without such a file, the
 README is the guide. Guides are not verified, so they are shown as untrusted text. A model that receives a guide has
-only the usual tools, and each tool call needs the usual approval.
+only its usual tools, and every tool call needs the usual approval.
 """
 
 import logging
@@ -33,7 +33,7 @@ class InstallGuide(Struct, frozen=True):
 
 
 def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
-    """Return the URLs at which a repository's guide may be found, best first.
+    """Return the URLs at which a repository may have a guide, best first.
 
     Raises RegistryError if the repository's URL is invalid or its host is not supported.
     """

@@ -1,4 +1,4 @@
-"""Warnings about entries that imitate a server: similar names, mixed scripts, mismatched publishers."""
+"""Warnings about entries that imitate other servers: similar names, mixed scripts, other publishers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -35,7 +35,7 @@ def find_warnings(
 ) -> tuple[str, ...]:
     """Return a sentence for each sign that an entry imitates another server.
 
-    *name* is the name that the server would get in mcp.json, *configured* the names of the servers already there.
+    *name* is the name that the server would get in mcp.json; *configured* are the names of the servers already there.
     """
     return tuple(dict.fromkeys([
         *_name_warnings(server, option),
@@ -60,7 +60,7 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
 
 
 def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]:
-    """Return words that identify a publisher: labels of the namespace, and the package's scope or owner."""
+    """Return words that identify the publisher: the namespace's labels, and the package's scope or owner."""
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
         labels += [word.lstrip("@") for word in option.package.identifier.split("/")[:-1]]
@@ -110,7 +110,7 @@ def _host_and_owner(url: str) -> tuple[str, str]:
 
 
 def is_similar(name: str, other: str) -> bool:
-    """Return whether two different names can be confused: they look alike or differ in one or two letters."""
+    """Return whether two different names are confusable: they look alike or differ by one or two letters."""
     one, two = name[:_MAX_COMPARED_LENGTH].lower(), other[:_MAX_COMPARED_LENGTH].lower()
     if one == two:
         return False
@@ -122,13 +122,13 @@ def is_similar(name: str, other: str) -> bool:
 
 
 def _skeleton(name: str) -> str:
-    """Return a name without separators and with lookalike characters replaced by one letter."""
+    """Return a name without separators, with each lookalike character replaced by the letter it resembles."""
     plain = ascii_skeleton(name).lower().replace("rn", "m").replace("vv", "w")
     return plain.translate(str.maketrans("01i|5", "ollls", "-_. "))
 
 
 def _distance(one: str, two: str, limit: int) -> int:
-    """Return how many letters were added, removed, changed or swapped, or *limit* + 1 if there are more."""
+    """Return the number of letters added, removed, changed or swapped, or *limit* + 1 if there are more."""
     if abs(len(one) - len(two)) > limit:
         return limit + 1
     before, current = [], list(range(len(two) + 1))

@@ -1,6 +1,6 @@
-"""Names, versions and runners of packages, and grammars for strings that become words of a command line.
+"""Names, versions and runners of packages, and grammars for text that becomes part of a command line.
 
-Each grammar excludes a leading dash, whitespace, quotes and everything else that a program or a shell would interpret.
+The grammars exclude leading dashes, whitespace, quotes and everything else that a program or a shell would interpret.
 """
 
 import posixpath
@@ -40,7 +40,7 @@ _FRAMING_HEADERS = frozenset({
 """HTTP and MCP headers that no registry entry may set."""
 _NUGET_INDEX = "api.nuget.org"
 _HOSTS = {"npm": "registry.npmjs.org", "pypi": "pypi.org", "nuget": _NUGET_INDEX}
-"""The package registry that each runner uses by default, keyed by `registryType`."""
+"""The package registry that each runner uses by default, keyed by the package's `registryType`."""
 
 
 class Runner(Struct, frozen=True):
@@ -65,7 +65,7 @@ class PackageWords(Struct, frozen=True):
     runner: tuple[str, ...]
     package: tuple[str, ...]
     separator: tuple[str, ...] = ()
-    """Words to put before the package's own arguments, if there are any."""
+    """Words that separate the package's own arguments, if any, from those of the runner."""
 
     notes: tuple[str, ...] = ()
 
@@ -109,9 +109,9 @@ def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern
 
 
 def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
-    """Return the reference of an OCI image, and a note if no digest pins the image.
+    """Return the reference of an OCI image, and a note if it is not pinned by a digest.
 
-    Older entries give the host, name and tag separately. Raises RegistryError.
+    In older entries, the host, name and tag are separate. Raises RegistryError.
     """
     text = package.identifier
     if package.version and ":" not in text.rpartition("/")[2] and "@" not in text:
@@ -128,7 +128,7 @@ def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
 
 
 def _check_host(package: RegistryPackage) -> None:
-    """Raise RegistryError unless a package is in the package registry that its runner uses by default."""
+    """Raise RegistryError if the package is not in the registry that its runner uses by default."""
     expected = _HOSTS.get(package.registry_type)
     if expected is None or not package.registry_base_url:
         return
@@ -175,16 +175,16 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
 _MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
 _MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc", "/root", "/boot", "/private")
-"""System folders; `/private` is where macOS has the real `/etc` and `/var`."""
+"""System folders; on macOS, `/private` contains the real `/etc` and `/var`."""
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
-"""A network's name, without Docker's other forms, `name=host` and `container:NAME`."""
+"""The name of a network, but not Docker's other forms, `name=host` and `container:NAME`."""
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the runtime arguments, without those that mcphost itself always passes to the runner.
+    """Return the runtime arguments without those that mcphost always passes to the runner itself.
 
-    Raises RegistryError for an option that is not known to be harmless: it could run a program other than the package,
-    or give a container access to this machine.
+    Raises RegistryError for any option that is not known to be harmless, because it could run a program other than the
+    package or give a container access to this machine.
     """
     plain, with_value = _OPTIONS[kind]
     kept: list[str] = []
@@ -213,7 +213,7 @@ def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
 
 def _check_option_value(option: str, value: str) -> None:
     if option in _MOUNT_OPTIONS:
-        if '"' in value:  # Docker reads --mount as CSV, so quotes would hide a path
+        if '"' in value:  # Docker parses --mount as CSV, so quotes could hide a path
             raise RegistryError(f"The runtime argument {option} {_show(value)} has quotes.")
         for part in value.replace(":", ",").split(","):
             path = part.rpartition("=")[2]
@@ -229,10 +229,10 @@ def _check_option_value(option: str, value: str) -> None:
 
 
 def _is_outside_path(path: str) -> bool:
-    """Return whether a path leads out of the current folder or is a system folder, one inside or one above it."""
+    """Return whether a path leads out of the current folder, or is, contains or is inside a system folder."""
     if not path.startswith("/"):
         return ".." in path.split("/")
-    # macOS ignores the case of names.
+    # File names on macOS are case-insensitive.
     below = f"{posixpath.normpath('/' + path.lstrip('/')).rstrip('/')}/".casefold()
     return any(below.startswith(f"{machine}/") or machine.startswith(below) for machine in _MACHINE_PATHS)
 
@@ -249,7 +249,7 @@ class PackageReference(Struct, frozen=True):
     version: str = ""
     digest: str = ""
     word: int = 0
-    """Index of the package's word in the command line."""
+    """Index in the command line of the word that names the package."""
 
 
 _TYPES = {"npx": "npm", "uvx": "pypi", "dnx": "nuget", "docker": "oci", "podman": "oci"}
@@ -267,7 +267,7 @@ _VALUE_OPTIONS = {
 
 
 def find_package(argv: Sequence[str]) -> PackageReference | None:
-    """Return the package that a command line of npx, uvx, dnx or docker runs, or None if that is unclear."""
+    """Return the package that a command line of npx, uvx, dnx or docker runs, or None if it is unclear."""
     program = posixpath.basename(argv[0].replace("\\", "/")).lower().removesuffix(".exe").removesuffix(".cmd")
     kind = _TYPES.get(program, "")
     start = 2 if kind == "oci" else 1
@@ -300,7 +300,7 @@ def _position_after(argv: Sequence[str], option: str) -> int:
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
-    """Split a word into a package's name and version; return None if it is not a valid package of this kind."""
+    """Split a word into the name and version of a package; return None if they are not valid for the kind."""
     if kind == "oci":
         match = _IMAGE.fullmatch(text)
         return PackageReference(kind, match["name"], match["tag"] or "", match["digest"] or "", word) if match else None

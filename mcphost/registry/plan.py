@@ -1,4 +1,4 @@
-"""Install plans: what a registry entry would start or reach, and the configuration entry for mcp.json."""
+"""Install plans: what a registry entry would start or connect to, and the resulting entry for mcp.json."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 class InstallOption(Struct, frozen=True, kw_only=True):
     """One way to use a server: as a package or at a remote address.
 
-    `problem` says why this way cannot be used; it is "" if it can be used.
+    `problem` says why it is not possible; it is "" if it is.
     """
 
     kind: str
@@ -55,26 +55,26 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
     @property
     def program(self) -> str:
-        """The program that must be installed to run the package; "" for none."""
+        """The program that must be installed to run the package, or ""."""
         runner = RUNNERS.get(self.kind)
         return runner.program if runner is not None else ""
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """An entry for mcp.json, with the places of its secrets, and warnings for the user."""
+    """An entry for mcp.json, the places of the secrets in it, and warnings for the user."""
 
     entry: dict[str, Any]
     secret_keys: tuple[tuple[str, str], ...] = ()
     """Places of secrets in the entry, such as `("env", "API_KEY")`."""
 
     missing: tuple[str, ...] = ()
-    """Names of required inputs without a value; the entry has a placeholder such as `<API_KEY>` for each."""
+    """Names of required inputs without values; the entry has a placeholder such as `<API_KEY>` for each."""
 
     notes: tuple[str, ...] = ()
 
 
 def list_options(server: RegistryEntry) -> tuple[InstallOption, ...]:
-    """Return all ways to use a server in the order of its registry entry: packages, then remotes."""
+    """Return all ways to use a server, in the order of its registry entry: packages, then remotes."""
     options = [_package_option(package) for package in server.packages]
     return (*options, *(_remote_option(remote) for remote in server.remotes))
 
@@ -121,7 +121,7 @@ def _package_option(package: RegistryPackage) -> InstallOption:
         ))  # fmt: skip
         _check_secrets(inputs)
         option = replace(option, inputs=inputs)
-        # With placeholders for the user's values, the complete command is checked before the user is asked.
+        # Planning with placeholders checks the complete command before the user is asked for values.
         _plan_package(option, package, _Values(inputs, check_values(inputs, {}), show_missing=True))
     except (RegistryError, UsageError) as error:
         return replace(option, problem=error.message)
@@ -153,7 +153,7 @@ def check_bundle(package: RegistryPackage) -> None:
 
 
 def _check_secrets(inputs: Sequence[PlanInput]) -> None:
-    """Raise RegistryError if a required secret would become part of an argument or the address.
+    """Raise RegistryError if a required secret would become part of an argument or of the address.
 
     Other programs can read arguments, and the address is written to a file.
     """
@@ -213,10 +213,10 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
 
 
 class _Values(ValueSource):
-    """Checked input values of an install option, from which environment variables and headers are made."""
+    """Checked input values for an install option, used to build environment variables and headers."""
 
     def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
-        """Return the variables or headers that have a value, and the names of those that contain a secret."""
+        """Return the variables or headers that have values, and the names of those that contain secrets."""
         pairs: dict[str, str] = {}
         secrets: list[str] = []
         for number, one in enumerate(ones, 1):
@@ -235,7 +235,7 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
     env, secrets = values.pairs(package.environment_variables, "environment")
     runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name))
     if kind == "oci":
-        # Without a value, docker takes it from its own environment, so the arguments contain no secret.
+        # Without a value, docker takes the variable from its own environment, so the arguments contain no secret.
         runtime = (*runtime, *(word for name in env for word in ("-e", name)))
     own = argument_words(package.package_arguments, values, check_flag_name)
     command = (*words.runner, *runtime, *words.package, *(words.separator if own else ()), *own)
@@ -270,7 +270,7 @@ def check_address(url: str) -> None:
     Raises RegistryError.
     """
     try:
-        # A placeholder replaces a part that is not known yet: a port, a label of the host, or the start of the URL.
+        # Parts that are not known yet have placeholders: a port, a label of the host, or the start of the URL.
         known = re.sub(r"<[^<>/]{1,100}>", "1", url)
         check_url(f"https://{known}" if url.startswith("<") else known, "address of the server")
     except UnsafeUrl as error:
@@ -278,6 +278,6 @@ def check_address(url: str) -> None:
 
 
 def suggest_name(server: RegistryEntry) -> str:
-    """Return a short name for mcp.json: the part after the slash, or the publisher if that is generic."""
+    """Return a short name for mcp.json: the part after the slash or, if that is generic, the publisher."""
     namespace, _, name = server.name.partition("/")
     return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

@@ -1,4 +1,4 @@
-"""Inputs of a registry entry: values to ask for, and their use in arguments, variables and headers."""
+"""Inputs of a registry entry: values to ask for, to use in arguments, variables, headers and addresses."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from mcphost.serialization import Struct, replace
 
 InputPlace = Literal["argument", "environment", "header", "address"]
 InputValues = Mapping[str, Sequence[str]]
-"""Values as the user gave them, keyed by input name."""
+"""Values entered by the user, keyed by input name."""
 MAX_VALUE_LENGTH = 8_192
 _MAX_VALUES = 50
 _TEMPLATE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]{0,99})\}")
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
 class PlanInput(Struct, frozen=True, kw_only=True):
-    """A value to ask the user for, which may be used in several places of the planned entry."""
+    """A value to ask the user for; the planned entry can use it in several places."""
 
     name: str
     place: InputPlace
@@ -37,9 +37,9 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 
 
 def input_name(one: RegistryInput, number: int) -> str:
-    """Return an input's name for `--set`: the name of the variable, header or flag, or the value's hint.
+    """Return the name of an input for `--set`: that of the variable, header or flag, or the value's hint.
 
-    Without any of these, the name is made from *number*, the position of the argument.
+    If there is none of these, the name is made from *number*, the position of the argument.
     """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
     return sanitize(name[:100], keep_newlines=False).replace("=", "-")
@@ -53,9 +53,9 @@ def is_bare_flag(one: RegistryInput) -> bool:
 
 
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
-    """Yield the inputs that arguments, variables or headers need.
+    """Yield the inputs that arguments, environment variables or headers need.
 
-    A value that is not fixed is an input itself; in a fixed value, each variable is an input.
+    Each value that is not fixed is an input. In a fixed value, each variable is an input.
     """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
@@ -87,7 +87,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
         is_secret=one.is_secret,
         is_repeated=is_repeated,
         format=one.format,
-        # Only the user, and not the registry, may decide which code a program loads.
+        # Only the user may decide which code a program loads, not the registry.
         default=None if is_risky else one.default,
         placeholder=one.placeholder,
         choices=one.choices,
@@ -95,7 +95,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
 
 
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
-    """Return one input per name; it is secret or required if any input with that name is."""
+    """Merge inputs with the same name; the result is secret or required if any of them is."""
     merged: dict[str, PlanInput] = {}
     for one in inputs:
         known = merged.get(one.name)
@@ -110,10 +110,10 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 
 
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
-    """Check the fixed values, defaults and choices that a registry entry contains. Raises RegistryError.
+    """Check the fixed values, defaults and choices in a registry entry. Raises RegistryError.
 
-    Text with a reference such as `${env:NAME}` or `${keyring:NAME}` is refused, because it would send the user's
-    secrets to the server.
+    References such as `${env:NAME}` or `${keyring:NAME}` are refused, because they would send secrets of the user to
+    the server.
     """
     for one in ones:
         variables = list(one.variables.values())
@@ -133,7 +133,7 @@ def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
 
 
 def check_text(text: str) -> None:
-    """Check text of a registry entry for use in a command, variable or header. Raises RegistryError."""
+    """Check that text from a registry entry is safe in a command, variable or header. Raises RegistryError."""
     if "${" in text:
         raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
     if not text.isprintable():
@@ -168,7 +168,7 @@ def check_value(one: PlanInput, text: str) -> str:
 
 
 def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, tuple[str, ...]]:
-    """Return the checked values by input name, including defaults. Raises UsageError."""
+    """Return checked values, including defaults, keyed by input name. Raises UsageError."""
     values: dict[str, tuple[str, ...]] = {}
     for one in inputs:
         texts = given.get(one.name)
@@ -187,17 +187,14 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value in a command or address that is probably a secret.
-
-    This is judged by the name of its input.
-    """
+    """Return a note for each value in a command or address that, by its name, is probably a secret."""
     names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
     return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
                  if is_secret_name(name))  # fmt: skip
 
 
 class ValueSource:
-    """Source of checked input values for templates; a missing value is None, or a placeholder for display."""
+    """Source of checked input values for templates; missing values are None, or placeholders for display."""
 
     def __init__(self, inputs: Sequence[PlanInput], values: Mapping[str, Sequence[str]], *, show_missing: bool) -> None:
         self._values = values
@@ -207,7 +204,7 @@ class ValueSource:
     def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
         """Return the values of an argument, variable or header; an empty tuple omits it.
 
-        *number* is its position, from which an unnamed argument gets its name.
+        *number* is its position, which names an unnamed argument.
         """
         if one.value is not None:
             text = self.fill(one.value, one.variables)
@@ -230,7 +227,7 @@ class ValueSource:
                 return None
             parts[name] = found[0]
         filled = _TEMPLATE.sub(lambda match: parts.get(match[1], match[0]), template)
-        # Only the user's values may contain a reference, and two parts must not form a reference together.
+        # Only the user's values may contain references, and two adjacent parts must not form one together.
         if filled.count("${") != sum(parts.get(name, "").count("${") for name in _TEMPLATE.findall(template)):
             raise RegistryError(f"The value {_show(template)} has a reference, which could read your secrets.")
         return filled
@@ -252,7 +249,7 @@ def argument_words(
 ) -> tuple[str, ...]:
     """Return arguments as words of a command line: `--name=value`, `-n value`, or the value alone.
 
-    Raises UsageError for a user's value that a program would read as an option.
+    Raises UsageError if a program would read one of the user's values as an option.
     """
     words: list[str] = []
     for number, one in enumerate(ones, 1):

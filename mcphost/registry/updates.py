@@ -1,4 +1,4 @@
-"""Updates of servers installed from a registry: records of the origin, and new entries."""
+"""Updates of servers that were installed from a registry: records of the origin, and updated entries."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -16,7 +16,7 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     """Record of the registry that a server was installed from, stored in its mcp.json entry.
 
     `name` is the server's name in mcp.json and `server` its name in the registry at `url`. `version` is the installed
-    version and `kind` the kind of package. `inputs` are the values that the user gave for arguments and the address.
+    version and `kind` the kind of package. `inputs` are the values that the user entered for arguments and the address.
     """
 
     name: str
@@ -27,7 +27,7 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     inputs: dict[str, list[str]]
 
     def values_for(self, option: InstallOption) -> dict[str, list[str]]:
-        """Return the recorded values of the inputs that *option* still has."""
+        """Return the recorded values for those inputs that *option* still has."""
         known = {one.name for one in option.inputs}
         return {name: list(texts) for name, texts in self.inputs.items() if name in known}
 
@@ -66,9 +66,9 @@ def merge_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Return the updated entry of an installed server, and its plan with inputs that need a value.
 
-    The user's settings are kept. The value of a variable or header that is made from inputs may be a reference to a
-    secret, so it is replaced only if one of these inputs is in *given*. *asked* contains the names of the inputs from
-    which each variable and header is made.
+    The user's settings are kept. A variable or header that is built from inputs may hold a reference to a secret, so it
+    is replaced only if one of these inputs is in *given*. *asked* has the names of the inputs that each variable and
+    header is built from.
     """
     kept: set[str] = set()
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry

@@ -1,4 +1,4 @@
-"""Reading of the configuration files of other MCP hosts, with limits that are checked before values are built."""
+"""Reader of other MCP hosts' configuration files; limits are checked before values are built."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from mcphost.serialization import (
 )
 
 MAX_JSON_BYTES = 5_000_000
-"""Large, because Claude Code keeps its history in the same file; only the members with servers are decoded."""
+"""Maximum size of JSON: large, because Claude Code's file has its history, too, which is not decoded."""
 
 MAX_COMMENTED_BYTES = 1_000_000
 """Maximum size of JSON with comments or trailing commas, which are removed first."""
@@ -33,16 +33,16 @@ _MAX_YAML_DIRECTIVES = 10
 _MAX_SLOW_YAML_BRACKETS = 500
 _MAX_NUMBER_LENGTH = 1_000
 MEMBERS = ("mcpServers", "servers", "mcp", "mcp_servers", "context_servers", "extensions", "inputs", "projects")
-"""The top-level members that may hold servers, in any host's format; see HostFormat.keys."""
+"""Top-level members that may contain servers, in the format of any host; see `HostFormat.keys`."""
 
 _OFFSET = re.compile(r"\(byte (\d{1,9})\)\Z")
 _LIMIT_HINT = "Remove what does not belong to the servers, or name a smaller file."
 
 
 def read_document(file: Path, folder: str) -> dict[str, Any]:
-    """Read a JSON, TOML or YAML file, chosen by its suffix, and return the members that may hold servers.
+    """Read a JSON, TOML or YAML file, as its suffix says, and return the members that may contain servers.
 
-    Of Claude Code's `projects`, only the one of *folder* is returned. The result is empty if the file has no object.
+    Of Claude Code's `projects`, only the one for *folder* is returned. The result is empty if the file has no object.
     Raises FileNotFoundError, or ConfigError with the file and the reason.
     """
     if file.suffix in (".toml", ".yaml", ".yml"):
@@ -50,7 +50,7 @@ def read_document(file: Path, folder: str) -> dict[str, Any]:
         document = parse_toml(text, str(file)) if file.suffix == ".toml" else _parse_yaml(text, str(file))
         return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
     raw = read_bytes(file, MAX_JSON_BYTES)
-    decode_text(raw, str(file))  # names the line of an error
+    decode_text(raw, str(file))  # its error names the line
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     return _parse_json(raw, str(file), folder) if raw.strip() else {}
 
@@ -70,7 +70,7 @@ def _parse_json(raw: bytes, file: str, folder: str) -> dict[str, Any]:
 
 
 def _read_project(projects: Raw, folder: str) -> dict[str, Any]:
-    """Return one member of Claude Code's `projects` with its servers only; {} if there is none."""
+    """Return the member for *folder* of Claude Code's `projects`, with only its servers, or {}."""
     try:
         project = select_members(projects, (folder,)).get(folder)
         servers = select_members(project, ("mcpServers",)) if project is not None else {}
@@ -80,7 +80,7 @@ def _read_project(projects: Raw, folder: str) -> dict[str, Any]:
 
 
 def _select_json(raw: bytes, file: str) -> Mapping[str, Raw]:
-    """Return the members of JSON, which may have comments, that may hold servers."""
+    """Return the members that may contain servers; the JSON may have comments and trailing commas."""
     try:
         return _select_members(raw)
     except MalformedMessage as error:
@@ -108,7 +108,7 @@ def _select_members(raw: bytes) -> Mapping[str, Raw]:
     try:
         return select_members(raw, MEMBERS)
     except MalformedMessage as error:
-        mended = run_steps(replace_lone_surrogates(raw))  # from a host that cuts texts within an emoji
+        mended = run_steps(replace_lone_surrogates(raw))  # from a host that truncates text inside an emoji
         if mended is None:
             raise
         try:
@@ -131,7 +131,7 @@ def _find_place(raw: bytes, reason: MalformedMessage) -> str:
 
 
 def _parse_yaml(text: str, file: str) -> Any:
-    """Parse YAML without aliases, which can expand a small file to a huge value. Raises ConfigError."""
+    """Parse YAML, refusing aliases, which can expand a small file to a huge value. Raises ConfigError."""
     import yaml  # imported only for hosts that use YAML, because it takes 0.8 MB
 
     module = cast("Any", yaml)
@@ -149,7 +149,7 @@ def _parse_yaml(text: str, file: str) -> Any:
 
 
 def _check_yaml_events(events: Any, yaml: Any, file: str) -> None:
-    """Raise ConfigError for an alias, or for more values or levels than a configuration has."""
+    """Raise ConfigError if the YAML has aliases, or too many values or levels for a configuration."""
     depth = 0
     for count, event in enumerate(events, 1):
         if isinstance(event, yaml.ScalarEvent):

@@ -14,11 +14,11 @@ _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 class UnusableEntry(Exception):
-    """Raised for an entry that cannot be imported; the message is a sentence that gives the reason."""
+    """Raised for an entry that cannot be imported; its message is a sentence with the reason."""
 
 
 class VariableSyntax(NamedTuple):
-    """Syntax of references to environment variables in a host's files."""
+    """Syntax of references to environment variables in the files of a host."""
 
     pattern: re.Pattern[str]
     """Matches a reference; group 1 is the variable, group 2, if any, the default."""
@@ -42,14 +42,14 @@ NONE = VariableSyntax(re.compile(r"(?!)"))
 _FILE_REFERENCE = re.compile(r"\{file:[^}]{0,200}\}")
 _MAX_NAMED_REFERENCES = 20
 _MAX_NUMBER_BITS = 1_000
-"""TOML and YAML read hexadecimal numbers of any length, which Python may refuse to write as decimal ones."""
+"""Limit because TOML and YAML allow hexadecimal numbers of a length that Python cannot convert to decimal."""
 
 
 class ForeignServer(Struct, frozen=True, kw_only=True):
     """A server found in another host's configuration file.
 
     Its `entry` is in the format of `mcp.json`; if the conversion failed, `entry` is empty and `problem` is the reason.
-    `notes` are sentences for the user, for example about settings that mcphost does not support.
+    `notes` are sentences for the user, such as about settings that mcphost does not support.
     """
 
     name: str
@@ -67,10 +67,10 @@ Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
 
 
 def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry with the keys that most hosts use.
+    """Convert an entry in the format that most hosts use.
 
-    These are `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`. Also reads `envFile` with an absolute path
-    (VS Code, Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI). Raises UnusableEntry.
+    Its keys are `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`. Also reads `envFile` with an absolute
+    path (VS Code, Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI). Raises UnusableEntry.
     """
     http_url = _text(entry, "httpUrl") or _text(entry, "serverUrl")
     url = http_url or _text(entry, "url")
@@ -88,7 +88,7 @@ def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
 
 
 def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of Gemini CLI, in which `url` means HTTP+SSE and `httpUrl` means Streamable HTTP."""
+    """Convert an entry of Gemini CLI, where `url` means HTTP+SSE and `httpUrl` means Streamable HTTP."""
     converted = convert_common(entry, syntax)
     if "url" in converted and not _text(entry, "httpUrl") and _text(entry, "type") != "http":
         converted["type"] = "sse"
@@ -115,7 +115,7 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of Zed's `context_servers`, in which `command` may be an object."""
+    """Convert an entry of Zed's `context_servers`, where `command` may be an object."""
     if entry.get("source") == "extension" or ("settings" in entry and "command" not in entry and "url" not in entry):
         raise UnusableEntry("It belongs to a Zed extension, which brings its own program.")
     command = entry.get("command")
@@ -137,7 +137,7 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of opencode's `mcp`, whose `command` is a list."""
+    """Convert an entry of opencode's `mcp`, where `command` is a list."""
     if _text(entry, "type") == "remote" or "url" in entry:
         return _remote(_text(entry, "url"), _pairs(entry, "headers"), "", syntax)
     command = _texts(entry, "command")
@@ -147,7 +147,7 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 
 
 def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
-    """Return whether the other host disables an entry, by `"disabled": true` or `"enabled": false`."""
+    """Return whether an entry is disabled in its own host by `"disabled": true` or `"enabled": false`."""
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 
@@ -250,7 +250,7 @@ def _pairs(entry: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _scalar_text(value: object) -> str | None:
-    """Return text, a number or a boolean as text, or None for any other value."""
+    """Return a string, number or boolean as text, or None for any other value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > _MAX_NUMBER_BITS:

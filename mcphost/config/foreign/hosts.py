@@ -1,6 +1,6 @@
-"""Other MCP hosts, the locations of their configuration files, and the servers in these files.
+"""Other MCP hosts: where their configuration files are, and the servers in these files.
 
-Files are only read, and no server is started. A comment at each item of HOSTS links to the host's documentation.
+Files are only read, and no server is started. A comment on each item of HOSTS links to the host's documentation.
 """
 
 import os
@@ -38,20 +38,20 @@ from mcphost.sanitize import sanitize
 
 MAX_SERVERS_OF_FILE = 200
 MAX_PROFILES = 50
-"""Maximum number of profiles of one program that are searched."""
+"""Maximum number of a program's profiles to search."""
 
 _EACH = "/*/"
-"""In a path of a host: every folder here, such as one for each profile."""
+"""Wildcard in the path of a file: any folder, such as that of a profile."""
 
 _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """Folders with files of other hosts; templates in HostFormat.files use these fields, as in `{home}`."""
+    """Folders with files of other hosts; `HostFormat.files` refers to these fields, as in `{home}`."""
 
     home: str
     folder: str
-    """The folder mcphost was started in."""
+    """The folder in which mcphost was started."""
 
     config: str
     """`~/.config` or `$XDG_CONFIG_HOME` on Linux, `~/Library/Application Support` on macOS."""
@@ -60,7 +60,7 @@ class Places(NamedTuple):
     """`~/.local/share` or `$XDG_DATA_HOME` on Linux, `~/Library/Application Support` on macOS."""
 
     xdg_config: str
-    """`~/.config` or `$XDG_CONFIG_HOME`, for programs that use it on macOS too."""
+    """`~/.config` or `$XDG_CONFIG_HOME`, for programs that also use it on macOS."""
 
     claude: str
     """The folder of `.claude.json`: the home folder or `$CLAUDE_CONFIG_DIR`."""
@@ -75,16 +75,16 @@ class HostFormat(NamedTuple):
     id: str
     title: str
     files: tuple[str, ...]
-    """Paths that contain field names of Places in braces, such as `{home}`, and at most one `/*/` for any folder."""
+    """Paths with field names of Places in braces, such as `{home}`, and at most one `/*/` for any folder."""
 
     keys: tuple[tuple[str, ...], ...] = (("mcpServers",),)
-    """Paths of keys that may lead to the object of servers; the first that exists is used."""
+    """Key paths to the object that contains the servers; the first one that exists is used."""
 
     convert: Convert = convert_common
     syntax: VariableSyntax = NONE
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
-        """Return the paths where the host's files may be.
+        """Return the paths at which the host may have files.
 
         Paths in the current folder are included only if *with_folder* is set.
         """
@@ -93,7 +93,7 @@ class HostFormat(NamedTuple):
 
 
 def _expand(template: str, places: Places) -> Iterator[Path]:
-    """Yield the path of a template, or a path for each folder at its `/*/`, sorted by the folder's name."""
+    """Yield the path of a template, or one path for each folder that matches its `/*/`, sorted by name."""
     before, each, after = template.partition(_EACH)
     path = Path(before.format(**places._asdict()))
     if not each:
@@ -105,7 +105,7 @@ def _expand(template: str, places: Places) -> Iterator[Path]:
     yield from (path / name / after for name in names)
 
 
-# The last three are on a remote machine or in WSL: https://code.visualstudio.com/docs/remote/vscode-server
+# The last three exist on remote machines and in WSL: https://code.visualstudio.com/docs/remote/vscode-server
 _VSCODE_FOLDERS = (
     *(f"{{config}}/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium")),
     *(f"{{home}}/.{name}/data/User" for name in ("vscode-server", "vscode-server-insiders", "vscodium-server")),
@@ -183,7 +183,7 @@ HOSTS: tuple[HostFormat, ...] = (
 
 
 def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Places:
-    """Return the folders that contain files of other hosts; *folder* is the one mcphost was started in."""
+    """Return the folders with files of other hosts; *folder* is the one in which mcphost was started."""
     xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
     if platform == "darwin":
@@ -209,8 +209,8 @@ def find_foreign_servers(
 ) -> tuple[ForeignServer, ...]:
     """Return the servers in the files of other hosts, including unusable ones, in the order of the hosts.
 
-    Files in the folder mcphost was started in, which others may have written, are read only if *with_folder* is set. A
-    file that cannot be read becomes one ForeignServer with a `problem` and without a name. No server is started.
+    Files in the folder in which mcphost was started, which others may have written, are read only if *with_folder* is
+    set. A file that cannot be read becomes one ForeignServer with a `problem` and without a name. No server is started.
     """
     return tuple(
         server
@@ -221,9 +221,9 @@ def find_foreign_servers(
 
 
 def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[ForeignServer]:
-    """Yield the servers in one file of a host; none if the file does not exist.
+    """Yield the servers in one file of a host; nothing if the file does not exist.
 
-    If the file cannot be read, yields one ForeignServer with a `problem` and without a name.
+    If the file cannot be read, yield one ForeignServer with a `problem` and without a name.
     """
     try:
         document = read_document(file, places.folder)
@@ -251,7 +251,7 @@ def _convert_document(
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
-    """Guess the host of a file from the file's name, keys and folder; Claude Desktop if nothing matches."""
+    """Guess which host a file belongs to by its name, keys and folder; if nothing matches, Claude Desktop."""
     names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
     by_name = find_host(names.get(file.name, ""))
     fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
