@@ -268,7 +268,7 @@ def _format_number(number: float) -> str:
 
 
 VISIT_TIMEOUT = 120.0
-"""Seconds that a page waits to be visited."""
+"""Seconds to wait until the user visits a page."""
 _PAGE_HTML = b"""<!doctype html><meta charset="utf-8"><title>mcphost demo</title>
 <p>Thank you for your visit. You can close this page and go back to the terminal.</p>
 """
@@ -332,7 +332,7 @@ _REQUIRED_CAPABILITIES = {
 
 
 class VisitPage:
-    """A web page on 127.0.0.1 that waits for the user to visit it once; any other URL returns 404."""
+    """A web page on 127.0.0.1 that the user is asked to visit once; any other URL returns 404."""
 
     def __init__(self) -> None:
         from http.server import BaseHTTPRequestHandler, HTTPServer  # imported late, so that the server starts fast

@@ -1,4 +1,4 @@
-"""JSON for programs; each kind of data has the same form in `--json` output and on the pipe."""
+"""Conversion of host data to JSON, in one form that the `--json` option and the pipe share."""
 
 from base64 import b64encode
 from typing import Any
@@ -30,11 +30,11 @@ def parse_wire_json(raw: Raw) -> Any:
     """Parse JSON from a server; return JSON over 256 kB as raw text, which takes much less memory."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
-    return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # the pipe needs it on one line
+    return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # each message on the pipe is one line
 
 
 def grant_json(status: GrantStatus) -> dict[str, Any]:
-    """Return a grant and whether it is in effect; times are seconds since 1970."""
+    """Return a grant as JSON, with whether it applies now; times are in seconds since 1970."""
     grant = status.grant
     return {
         "id": grant.id,
@@ -54,7 +54,7 @@ def grant_json(status: GrantStatus) -> dict[str, Any]:
 
 
 def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
-    """Return an answer about sharing a folder, and whether it is in effect; times are seconds since 1970."""
+    """Return a stored answer about sharing a folder, with whether it applies now; times are Unix times."""
     answer = status.answer
     return {
         "id": answer.id,
@@ -83,12 +83,12 @@ def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> di
 
 
 def verification_json(verification: AuditVerification) -> dict[str, Any]:
-    """Return the result of verifying the audit log, with `ok` if it is intact."""
+    """Return the result of verifying the audit log; `ok` is true if no row was altered."""
     return {"ok": verification.is_intact, **to_builtins(verification)}
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """Return a server's entries of one kind, such as tools, each with the name of the server added."""
+    """Return a server's entries of one kind, such as tools, each with the server's name added."""
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
@@ -96,7 +96,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
         ]
     listed = [{"server": view.name, **to_json(entry)} for entry in getattr(view.catalog, kind)]
     if kind == "tools":
-        # `off` is an addition of mcphost; it means that the tool is not offered to the model.
+        # `off` is not part of the specification: mcphost does not offer the tool to the model.
         return [{**entry, "off": True} if entry["name"] in view.disabled_tools else entry for entry in listed]
     return listed
 
@@ -123,7 +123,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return a sign-in with its validity and its OAuth scopes, each with a description."""
+    """Return a sign-in as JSON, with its validity and a description of each of its OAuth scopes."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,

@@ -24,8 +24,8 @@ class OversizedLine:
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
     """Yield each line without its line end until the input ends; the last line needs no line end.
 
-    A daemon thread reads the input, because it may be a file, which event loops cannot watch, and because a thread
-    that is waiting for a terminal cannot be stopped.
+    A daemon thread reads the input, because event loops cannot watch regular files, and because a thread that is
+    blocked reading from a terminal cannot be stopped.
     """
     token = current_token()
     lines: deque[bytes | OversizedLine | None] = deque()
@@ -102,10 +102,7 @@ class _LineBuffer:
 
 
 class LineWriter:
-    """Writer of lines on a daemon thread, so that a slow reader never blocks the event loop.
-
-    The lines are written to a file descriptor.
-    """
+    """Writer of lines to a file descriptor, on a daemon thread, so that a slow reader blocks nothing else."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

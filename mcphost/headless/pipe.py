@@ -1,4 +1,4 @@
-"""The `pipe` protocol, which gives programs the whole host: one JSON object a line in each direction."""
+"""The `pipe` protocol, which lets a program control the whole host with one JSON object per line."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 
 
 class PipeCommands:
-    """Handlers of the pipe's commands, keyed by the command name in `do`.
+    """Handlers for the pipe's commands; the member `do` of a command selects its handler.
 
     *emit* receives events that are not the result of a command.
     """
@@ -121,7 +121,7 @@ class PipeCommands:
         return json_output.call_json(result), json_output.call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Offer `tool` of `server` to the model from now on; stop offering it if `on` is false."""
+        """Turn `tool` of `server` on for the model, or off if `on` is false, in this and later runs."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" must be true or false.')
@@ -143,7 +143,7 @@ class PipeCommands:
         return {"uri": uri, **json_output.contents_json(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Return a filled prompt; with `insert`, also add its messages to the conversation."""
+        """Return a prompt with its arguments filled in; with `insert`, also add its messages to the conversation."""
         server, name, arguments = (
             get_text(message, "server"),
             get_text(message, "name"),
@@ -253,8 +253,8 @@ class PipeCommands:
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Turn on auto-approval of `tools`, which maps server names to lists of tool names.
 
-        It lasts until the budget of `calls`, `seconds` and `tokens` is used up. If `tools` is not given, turn
-        auto-approval off and stop the running turn.
+        Auto-approval ends when its budget of `calls`, `seconds` and `tokens` is used up. If `tools` is not given, turn
+        it off and stop the running turn.
         """
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
@@ -294,12 +294,12 @@ class PipeCommands:
         return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List past tool calls to the server of `rule`, and whether the rule would cover each."""
+        """List past tool calls to the server named in `rule`, and whether the rule would have covered each."""
         past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
         return {"calls": [json_output.to_json(one) for one in past]}, 0
 
     async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Add the folder `add` to the shareable folders, or remove the folder `remove`; return all of them.
+        """Add the folder `add` to the list of folders to share, or remove the folder `remove`; return the list.
 
         If neither is given, nothing is changed. `name` is an optional name for the added folder, and `keep` is the
         scope of the change: run, project or user.
@@ -354,7 +354,7 @@ def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 DRAIN_SECONDS = 10
-"""Seconds that running commands may still take after the end of the input."""
+"""Seconds that running commands have to finish after the input ends."""
 _FLUSH_SECONDS = 2
 _log = logging.getLogger(__name__)
 
@@ -381,8 +381,8 @@ class PipeServer:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
         The host must be entered but not started. At the end of the input, open questions are refused and running
-        commands get ten seconds to finish, unless nothing reads the output any more; `quit` cancels them immediately.
-        Every command gets a result before the end.
+        commands get ten seconds to finish, unless the reader of the output has gone; `quit` cancels them immediately.
+        Every command gets a result before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:
@@ -480,7 +480,7 @@ class PipeServer:
         self._write_result(command_id, {}, 0)
 
     async def _wait_for_commands(self) -> None:
-        """Wait at most ten seconds for running commands, as long as the output is being read."""
+        """Wait at most ten seconds for running commands, and only while the output has a reader."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._running_ids and not self._writer.is_reader_closed():
                 self._idle = anyio.Event()
@@ -489,10 +489,10 @@ class PipeServer:
 
     async def _forward_events(self) -> None:
         async for event in self._events:
-            self._write_event(event)  # never awaits, so that no result overtakes an earlier event
+            self._write_event(event)  # does not await, so that no result overtakes an earlier event
 
     async def _watch_reader(self, scope: anyio.CancelScope) -> None:
-        await self._writer.finished.wait()  # set before `close`, so the reader has gone
+        await self._writer.finished.wait()  # `close` has not been called yet, so the reader has gone
         scope.cancel()
 
     def _write_event(self, event: AnyEvent) -> None:

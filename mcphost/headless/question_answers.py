@@ -1,4 +1,4 @@
-"""Questions on the pipe: events that list the possible answers, and parsing of answers from JSON."""
+"""Questions over the pipe: events that list the possible answers, and parsing of JSON answers."""
 
 import time
 from collections.abc import Callable
@@ -418,7 +418,8 @@ def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer
 
 def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> AcceptToolChanges:
     tools = value.get("tools")
-    names = [one.tool for one in question.changes]  # not a set, because an answer may have values of any type
+    # Not a set, because an answer may contain values that are not hashable.
+    names = [one.tool for one in question.changes]
     if len(value) != 1 or not isinstance(tools, list) or any(one not in names for one in cast("list[Any]", tools)):
         raise _invalid_answer_error(question)
     return AcceptToolChanges(tuple(cast("list[str]", tools)))
@@ -469,7 +470,7 @@ def _allowed_answers(question: Question[Any]) -> list[Any]:
 
 
 def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
-    """Return an example of each JSON object that is a possible answer to this question."""
+    """Return an example of each JSON object with which this question can be answered."""
     if isinstance(question, ApproveTool) and not question.editable:
         return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:

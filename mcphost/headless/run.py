@@ -1,4 +1,4 @@
-"""A single turn without a screen: rules answer questions, and events are printed as text or JSON."""
+"""One turn without a screen (`mcphost run`): rules answer questions; events are printed as text or JSON."""
 
 import shlex
 import sys
@@ -36,7 +36,7 @@ from mcphost.translation import _, translate_sentence
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Parse each string as one rule, in which the first slash ends the server's name.
+    """Parse each string as one rule; the first slash in it separates the server from the tool.
 
     Raises UsageError if a string is not a rule; the message quotes it.
     """
@@ -44,10 +44,10 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError if a rule names a configured server whose slash is not written as %2F.
+    """Raise UsageError if a rule names a configured server without escaping the slash in its name as %2F.
 
-    The first slash of a rule ends the server's name, so the rule would apply to a tool of another server. *names* are
-    the configured servers.
+    Only the text before the first slash of a rule is the server's name, so the rule would apply to another server.
+    *names* are the names of the configured servers.
     """
     known = frozenset(names)
     for text in texts:
@@ -131,7 +131,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
     calls: tuple[CallReport, ...] = ()
     usage: Usage = Usage()
     value: Any = None
-    """The answer as JSON, if it matches the schema of `--schema`."""
+    """The parsed answer if `--schema` is given and the answer matches it, else None."""
 
 
 class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
@@ -164,7 +164,7 @@ class StatusDisplay(Protocol):
     def show(self, text: str, *, keep_time: bool = False) -> bool:
         """Show *text* and the time since it was first shown; return whether the user can see it.
 
-        With *keep_time*, continue the time of the previous text instead of starting at zero.
+        With *keep_time*, continue counting from the previous text instead of starting at zero.
         """
         ...
 
@@ -311,7 +311,7 @@ async def wait_for_servers(
     print_message: Callable[[str], None],
     print_starting: Callable[[Sequence[str]], None],
 ) -> tuple[str, ...]:
-    """Wait until the *wanted* servers are ready or failed; return the enabled, unapproved servers.
+    """Wait until each of the *wanted* servers is ready or has failed; return the enabled, unapproved servers.
 
     *print_message* is called with a message about enabled servers that are not wanted. If the wait takes longer than a
     second, *print_starting* is called with the names of the servers that are still starting.

@@ -33,7 +33,7 @@ MAX_FILES = 50
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_SYSTEM_BYTES = 200_000
 FIRST_BYTE_TIMEOUT = 3.0
-"""Seconds to wait for the first byte of a pipe that the user did not ask to read."""
+"""Seconds to wait for the first byte from standard input if the user did not ask to read it."""
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -60,7 +60,7 @@ def read_stdin(*, is_named: bool) -> bytes:
 
 
 async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Part, ...]:
-    """Return as attachments the files, folders and line ranges in *names*, and *stdin*, if not empty.
+    """Return attachments for the files, folders and line ranges in *names*, and for *stdin* unless it is empty.
 
     Raises UsageError if one of them cannot be attached, and ModelError if the provider is unknown.
     """

@@ -23,7 +23,11 @@ _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue her
 
 
 class ForkPoint(NamedTuple):
-    """A copy of a conversation: its id, the original, the last copied message's number there, and how many were."""
+    """A copy of a conversation, and the point at which it was copied.
+
+    `id` is the id of the copy and `source` that of the original; `after` is the number of the last copied message in
+    the original, and `length` is the number of copied messages.
+    """
 
     id: str
     source: str
@@ -54,9 +58,9 @@ class Conversation:
         self._unsaved_prompts: list[str] = []  # the newest prompts, until the conversation is stored
         self._compactions: list[Compaction] = []  # summaries of all branches
         self._numbers: list[int] = []  # the store's number of each message; 0 for an unsaved message
-        self._last_number = 0  # of all messages in the store, on any branch
+        self._last_number = 0  # the highest number in the store, on any branch
         self.on_shared: Callable[[str], object] = lambda text: None
-        """Called with a message for the user when another mcphost has changed this conversation."""
+        """Called with a message for the user when another mcphost process has changed this conversation."""
 
         self._store = store
         self._on_store_error = on_store_error
@@ -91,7 +95,7 @@ class Conversation:
 
     @property
     def covered(self) -> int:
-        """The number of messages, counted from the first, that the current summary replaces; 0 without one."""
+        """The number of messages, counted from the first, that the summary in use replaces; 0 without a summary."""
         return 0 if self.compaction is None else self._numbers.index(self.compaction.last) + 1
 
     async def add_compaction(self, compaction: Compaction) -> Compaction:
@@ -212,7 +216,7 @@ class Conversation:
         return not self._is_failing
 
     def _notice_others(self, number: int) -> None:
-        """Notify the user if a saved message's number shows that another mcphost changed the conversation."""
+        """Notify the user if a saved message's number shows that another process changed the conversation."""
         before, self._last_number = self._last_number, number
         if number > before + 1:
             self.on_shared(
@@ -240,7 +244,7 @@ class Conversation:
         self._choose_compaction()
 
     async def fork(self, count: int) -> ForkPoint:
-        """Copy the first *count* messages to a new stored conversation; return its id and where it begins.
+        """Copy the first *count* messages to a new stored conversation, and return its fork point.
 
         Raises UsageError as `rewind` does, or if there is nothing to copy, and StoreError.
         """
@@ -270,7 +274,7 @@ class Conversation:
 
 
 class ActiveConversation:
-    """The open conversation, as one object that all parts of the host share.
+    """Holder of the open conversation, shared by all parts of the host.
 
     Another conversation can be opened in its place, but only while no turn is running.
     """
@@ -307,7 +311,7 @@ class ActiveConversation:
         self._listeners.append(listener)
 
     def on_rewound(self, listener: Callable[[], object]) -> None:
-        """Register *listener* to be called whenever messages leave the open conversation.
+        """Register *listener* to be called whenever messages are removed from the open conversation.
 
         This also happens when another conversation is opened.
         """
@@ -395,7 +399,7 @@ class ActiveConversation:
                 await anyio.sleep(_RETRY_SECONDS)
 
     async def close(self) -> None:
-        """Try once more to save all messages, and report lost ones."""
+        """Try once more to save all messages, and report those that are lost."""
         if not await self._save_all():
             count = sum(one.unsaved_count for one in (*self._left, self.current))
             self._events.report_store_error(

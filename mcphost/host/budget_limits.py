@@ -53,7 +53,7 @@ class CostEstimate(Struct, frozen=True):
 
 
 class BudgetLimits:
-    """The configured limits, limits raised for a conversation, and the check of a request against them.
+    """Limits of the budget, as configured or raised for one conversation, and the check of requests against them.
 
     Turns and sampling share one object, so that a raised limit applies to both.
     """

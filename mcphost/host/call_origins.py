@@ -3,9 +3,9 @@
 from mcphost.serialization import Struct
 
 FILES = "@file"
-"""Stands for attached local files, in origins and in rules."""
+"""Name that stands for attached local files, in origins and in rules."""
 OTHER_SERVERS = "*"
-"""Stands for all other servers, in rules and if a comparison could not be completed."""
+"""Name that stands for all other servers, in rules and after an incomplete comparison."""
 
 
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Events of the host as immutable values; their tags are the event names of `mcphost pipe`.
+"""Events of the host, as immutable values whose tags are the event names in `mcphost pipe`.
 
 Text from servers and models is not sanitized in events; a frontend must sanitize it before display.
 """
@@ -42,7 +42,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
-    """Change of a server's tools, with the names of those that were added, removed or changed."""
+    """A server's tools changed; contains the names of those that were added, removed or changed."""
 
     server: str
     added: tuple[str, ...] = ()

@@ -107,7 +107,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
 
 class ProjectInstructions(Protocol):
-    """Instructions of the user and, unless they are left out, of the project."""
+    """Interface to the switch that includes a project's instructions files or leaves them out."""
 
     @property
     def uses_project(self) -> bool:
@@ -136,7 +136,10 @@ class LiveConfig:
         instructions: ProjectInstructions,
         state_dir: Path | None = None,
     ) -> None:
-        """*state_dir* is the folder of requests to restart a server; None if there are none."""
+        """Create the object for *config*, the configuration in use.
+
+        Requests to restart a server are read from the folder *state_dir*; None disables them.
+        """
         self.config = config
         self._restarts = None if state_dir is None else RestartRequests(state_dir)
         self._load, self._files = sources
@@ -195,10 +198,10 @@ class LiveConfig:
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
         """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
 
-        Servers that `mcphost servers restart` names meanwhile are restarted.
-        *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same
-        for POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and works
-        on network folders, where change notifications do not.
+        A server is also restarted when `mcphost servers restart` requests it. *on_change* receives the error if the
+        files cannot be loaded. Files are read only after they stayed the same for POLL_SECONDS, so that no half-written
+        file is read. Polling is fast enough for these few files, and works on network folders, where change
+        notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await anyio.to_thread.run_sync(self._read_signature)
@@ -282,7 +285,7 @@ def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
 
 
 def _settings_that_differ(old: HostConfig, new: HostConfig) -> tuple[str, ...]:
-    # This setting is applied at once.
+    # This setting is applied immediately.
     context = replace(old.context, project_instructions=new.context.project_instructions)
     old = replace(old, context=context)
     differing = (name for name in _SETTINGS_AT_START if getattr(new, name) != getattr(old, name))

@@ -37,7 +37,9 @@ class ModelSelection:
 
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory
-        self._cached_models: list[tuple[ModelConfig, ChatModel]] = []  # a list: headers make a key unhashable
+        self._cached_models: list[
+            tuple[ModelConfig, ChatModel]
+        ] = []  # a list, because a ModelConfig with headers is not hashable
         self._previous_facts: ModelFacts | None = None
         self._events = events
         self._lifetime = lifetime

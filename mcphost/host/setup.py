@@ -101,7 +101,7 @@ class Setup:
 
     @property
     def is_first_run(self) -> bool:
-        """Whether no model is configured, no flag gave a server, and the start card was never shown."""
+        """Whether no model is configured, no server was given by a flag, and the start card was never shown."""
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
         return not (self._places.state_dir / _MARK_FILE).exists()
@@ -218,7 +218,7 @@ class Setup:
         current = self._model_selection.config
         selected = self._resolve(current)
         if (selected.name, selected.api_base) == (used.name, used.api_base):
-            self._model_selection.select(current)  # a new model, which has not learnt it
+            self._model_selection.select(current)  # create the model again, without the refusal
 
     def _resolve(self, model: ModelConfig) -> ModelConfig:
         return add_local_address(add_default_provider(model), self._places.environ)

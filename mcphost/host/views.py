@@ -34,7 +34,7 @@ class OutputValidation(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """What one server offers, as last fetched; `left_out` contains a sentence for each omitted entry."""
+    """What one server offers, as last listed; `left_out` contains a sentence for each omitted entry."""
 
     tools: Sequence[Tool] = ()
     """The definitions of the tools; each is decoded when it is accessed."""

@@ -49,7 +49,7 @@ _REFUSAL_HINT = (
 
 
 class AuditSubject(Struct, frozen=True, kw_only=True):
-    """What a decision or an action is about, as recorded in the audit log.
+    """The subject of a decision or an action, as recorded in the audit log.
 
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
     drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a tool's
@@ -183,8 +183,8 @@ class AuditLog:
     ) -> tuple[AuditRow, ...]:
         """Return up to *limit* rows that match the filter *wanted*, newest first, including queued ones.
 
-        With *describe*, which is called on another thread, words of the filter may also occur in its descriptions of
-        rows. Raises StoreError.
+        If *describe* is given, the words of the filter may also occur in its descriptions of rows; it is called on
+        another thread. Raises StoreError.
         """
         from mcphost.store.audit_reader import AuditReader
 

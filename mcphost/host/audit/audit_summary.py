@@ -165,7 +165,7 @@ def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | 
         edited = answer.arguments if isinstance(answer, AllowOnce | AllowRule) else None
         return question.arguments if edited is None else edited
     if isinstance(question, FillForm) and isinstance(answer, Accept):
-        # A digest of a short text can be guessed, so likely secrets have none.
+        # Short text can be guessed from its digest, so no digest is recorded for likely secrets.
         return None if _has_secret_field(question) else _form_content(question, answer)
     return None
 
@@ -185,7 +185,7 @@ def _has_secret_field(question: Question[Any]) -> bool:
 
 
 def question_subject(question: Question[Any]) -> str:
-    """Return the name of what a question is about: a tool, command, host or model, or "" for other questions."""
+    """Return the name of a question's subject: a tool, command, host or model; "" for other questions."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
     if isinstance(question, TrustProject):
@@ -225,7 +225,7 @@ def resolve_answer(question: Question[Any], answer: Any) -> Any:
 def to_redacted_json(value: Any) -> str:
     """Return the value as JSON with secrets removed, truncated to 30,000 characters."""
     text = dumps(value)
-    # Redacted before it is cut, so that no part of a secret at the end remains.
+    # Redact before truncating, so that no part of a secret remains at the end.
     text = redact(text[: CONTENT_LIMIT + _LONGEST_SECRET])
     return text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…"
 

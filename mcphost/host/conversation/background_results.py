@@ -38,7 +38,7 @@ def make_lost_message(part: ToolReturnPart) -> Message:
 
 
 def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
-    """Return the background calls without a result in *messages*, by call id."""
+    """Return the background calls in *messages* that have no result yet, keyed by call id."""
     awaited: dict[str, ToolReturnPart] = {}
     for message in messages:
         for part in message.parts:
@@ -52,8 +52,8 @@ def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
 class BackgroundResults:
     """Results of background calls that are waiting to be added to their conversation.
 
-    A result is added at once if no turn is running, otherwise when the turn ends, and only to a branch that contains
-    its call.
+    A result is added immediately if no turn is running, otherwise when the turn ends, and only to a branch that
+    contains its call.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class BackgroundResults:
 
     async def deliver(self) -> None:
         """Add the waiting results to the open conversation; do nothing while a turn is running."""
-        # Each is added in the same step as the check: a turn must not be interrupted between a call and its result.
+        # Check before each result: a running turn must not get a message between a tool call and its result.
         while not self._active.is_busy and (message := self._take_next(self._active.current)) is not None:
             await self._append(self._active.current, message)
 
@@ -121,7 +121,7 @@ class BackgroundResults:
             await anyio.to_thread.run_sync(list, conversation.messages)
         if conversation is None:
             self._waiting.pop(conversation_id, None)
-        elif self._active.id == conversation_id:  # the user has opened it meanwhile
+        elif self._active.id == conversation_id:  # the user has opened it in the meantime
             await self.deliver()
         else:
             while (message := self._take_next(conversation)) is not None:

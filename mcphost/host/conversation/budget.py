@@ -1,4 +1,4 @@
-"""The budget check of every model request of a turn, before the request is sent."""
+"""Budget guard of a turn: ask the user before a model request that would exceed the budget."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -43,7 +43,7 @@ class PreparedRequest(NamedTuple):
 
 
 class RequestSource(Protocol):
-    """Interface for the request builder, as far as BudgetGuard uses it."""
+    """Interface of the parts of the request builder that BudgetGuard uses."""
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the next request of a conversation."""

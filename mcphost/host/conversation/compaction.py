@@ -95,7 +95,7 @@ class Compactor:
         self._frontend = frontend
         self._events = events
         self._spending = spending
-        self._refused = ("", 0)  # where the user refused an offer, and the size of that request
+        self._refused = ("", 0)  # the conversation in which the user last refused, and the request's size in tokens
 
     async def compact(self, instructions: str = "") -> RoomResult:
         """Summarize all but the last messages, and use the summary if the user agrees.

@@ -1,4 +1,4 @@
-"""Tool calls that have already run, and so are not undone by going back in a conversation."""
+"""Tool calls that have already run; going back in a conversation does not undo them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

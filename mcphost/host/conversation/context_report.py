@@ -117,10 +117,7 @@ class ContextReport(Struct, frozen=True, kw_only=True):
 
 
 class ContextMeter:
-    """Meter that estimates the contents of the open conversation's next request.
-
-    `tools` holds the user's choices about tools.
-    """
+    """Meter that estimates the contents of the open conversation's next request."""
 
     def __init__(
         self,
@@ -184,7 +181,7 @@ def _find_count(messages: Sequence[Message], since: float) -> int:
 
 def _iter_shortened(stored: Sequence[Message], sent: tuple[Message, ...]) -> Iterator[str]:
     """Yield the call id of each result that is shortened in the request."""
-    # A summary takes the place of the first messages, so both are compared from the end.
+    # A summary replaces the first messages, so both sequences are compared from the end.
     for before, after in zip(reversed(stored), reversed(sent), strict=False):
         if after is not before:
             pairs = zip(before.results, after.results, strict=False)

@@ -91,7 +91,7 @@ class ConversationController:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The messages of the open conversation now, oldest first."""
+        """The current messages of the open conversation, oldest first."""
         return self._active.messages
 
     @property
@@ -127,7 +127,7 @@ class ConversationController:
     async def insert(self, messages: Sequence[Message]) -> None:
         """Add the messages of a prompt, of both roles, to the end of the open conversation.
 
-        The model is not asked to answer; if the last message is the user's, `continue_turn` does that. Raises
+        The model does not answer; if the last message is from the user, call `continue_turn` to get an answer. Raises
         UsageError while a turn is running.
         """
 
@@ -170,7 +170,7 @@ class ConversationController:
     def list_completed_calls(self, servers: Servers) -> "tuple[CompletedCall, ...]":
         """Return the open conversation's tool calls that going back would not undo, oldest first.
 
-        Whether a call only read data is taken from the tools that *servers* list now.
+        Whether a call was read-only is determined from the tools that *servers* list now.
         """
         from mcphost.host.conversation.completed_calls import list_completed_calls
 
@@ -269,7 +269,7 @@ class ConversationController:
 
     @property
     def covered(self) -> int:
-        """The number of messages, counted from the first, that a summary replaces in requests; 0 without one."""
+        """The number of messages, counted from the first, that a summary replaces in requests; 0 without a summary."""
         return self._active.current.covered
 
     async def compact(self, instructions: str = "") -> bool:
@@ -354,7 +354,7 @@ class ConversationController:
     async def _run_alone(self, run: Callable[[], Awaitable[T]]) -> T | None:
         """Run a turn, or other work that must not overlap with a turn; return None if it was stopped.
 
-        It runs as a task of the host, so that it ends properly even if the frontend ends first. Raises UsageError if a
+        It runs as a task of the host, so that it can clean up even if the frontend exits first. Raises UsageError if a
         turn is already running or the host is not open, and any McpHostError raised by *run*. Cancelling the caller
         stops it.
         """
@@ -429,7 +429,7 @@ class ConversationController:
         outcome = TurnOutcome("stopped")
         try:
             with scope:
-                await anyio.lowlevel.checkpoint()  # a stop before the start skips the model
+                await anyio.lowlevel.checkpoint()  # if the turn is already stopped, do not call the model
                 await parts.instructions.refresh()
                 await parts.hooks.refresh()
                 await self._startup.wait()

@@ -158,7 +158,7 @@ class FileIndex:
         return tuple(FileMatch(path, path.endswith("/")) for path in found)
 
     def _candidates(self, query: str) -> Iterable[str]:
-        # Each piece excludes the letter that it looks for, so that a line is read once.
+        # Each part of the pattern excludes the letter that it looks for, so that each line is scanned only once.
         pieces = (f"[^\n{_class(letter)}]*[{_class(letter)}]" for letter in query[:100])
         pattern = re.compile(f"^{''.join(pieces)}.*$", re.MULTILINE)
         for chunk in self._chunks:  # one call for all paths would block other threads

@@ -17,7 +17,7 @@ from mcphost.store.search import EarlierPrompts, SearchResult, SearchStore
 from mcphost.store.unsent_texts import UnsentText, UnsentTextStore, make_new_place
 
 INDEX_PAUSE = 0.02
-"""Seconds between two indexing steps, in which messages can be saved without delay."""
+"""Seconds to pause between indexing steps, so that messages can be saved without delay."""
 PREVIEW_MESSAGES = 12
 _log = logging.getLogger(__name__)
 

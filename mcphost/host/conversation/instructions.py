@@ -25,7 +25,7 @@ class InstructionsStatus(Struct, frozen=True):
 
 
 class Instructions:
-    """The instructions files in use; the user is asked about a project's new or changed file."""
+    """The instructions files in use; the user must approve a project's new or changed files."""
 
     def __init__(
         self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus, *, uses_project: bool = True

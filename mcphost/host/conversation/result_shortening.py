@@ -73,7 +73,7 @@ class ResultShortening:
         if name != self._model:
             # Another model has a different context window and an empty cache.
             self._old_count, self._model = 0, name
-        # A summary takes the place of the first messages, so positions are counted from the end.
+        # A summary replaces the first messages, so positions are counted from the end.
         old = self._old_count - (len(conversation.messages) - len(messages))
         room = self._room.round_bytes
         if room != self._fitted_bytes:

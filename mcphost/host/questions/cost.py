@@ -9,7 +9,7 @@ BudgetName = Literal["ask_above", "per_turn", "per_conversation", "per_day"]
 
 
 class BudgetUse(Struct, frozen=True):
-    """A limit of the budget and the amount spent before the request, both in US dollars.
+    """A limit of the budget and the amount already spent, both in US dollars.
 
     `limit` is the limit that applies in this conversation. If the request would exceed it, `raised` is the limit that
     `RaiseBudget` sets, else 0.

@@ -151,7 +151,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create prompts; *open_url* opens a browser, or the frontend does if it is None.
+        """Create prompts; *open_url* opens a browser. If it is None, the frontend opens addresses.
 
         *can_open* returns whether a browser can be opened on this computer.
         """

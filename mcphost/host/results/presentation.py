@@ -219,7 +219,7 @@ MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
 THREAD_THRESHOLD = 256 * 1024
 """Results of at least this many bytes are rendered in a thread."""
 USER_ONLY_TEXT = "[content that the server intended only for the user]"
-"""What the model receives instead of content that is meant only for the user."""
+"""Text that the model receives in place of content intended only for the user."""
 
 
 class RenderedResult(Struct, frozen=True):

@@ -33,10 +33,10 @@ from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 MAX_URL = 16 * 1024
 _SAFE_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
-# Browsers decode percent codes in a host, and accept characters that people mistake for the end of the host.
+# Other characters are refused: browsers decode percent codes in a host, and some look like its end to a reader.
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _NUMBER = re.compile(r"(0x[0-9a-f]*|\d+)", re.IGNORECASE)
-# Suffixes that people mistake for the end of a host, wherever they occur.
+# Suffixes that readers take for the end of a host, even in the middle of it.
 _COMMON_SUFFIXES = frozenset({"com", "org", "net", "io", "dev", "gov", "edu", "app"})
 
 
@@ -178,7 +178,7 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user why a request was refused, at most once for each of the first 20 reasons."""
+        """Notify the user why a request was refused; each of the first 20 different reasons is reported once."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")

@@ -47,7 +47,7 @@ BURST = 20
 SECONDS_PER_TOKEN = 3.0
 """Seconds after which a server may withdraw one more question."""
 AUDIT_INTERVAL = 600.0
-"""Minimum seconds between two audit rows about refused questions; a row has the number since the last row."""
+"""Minimum seconds between audit rows about refused questions; each row counts those since the last one."""
 
 
 class QuestionRateLimiter:
@@ -138,7 +138,7 @@ class ServerRequestHandlerFactory:
 
 
 MAX_CALL_NUMBERS = 100
-"""Maximum calls whose numbers are remembered."""
+"""Maximum number of calls whose numbers are remembered."""
 _call_number: ContextVar[int] = ContextVar("number", default=0)
 """Number of the call that a request belongs to; a context variable, because questions are created in other modules."""
 
@@ -213,9 +213,8 @@ class ServerRequestHandler:
     def capabilities(self) -> dict[str, Any]:
         """The client capabilities to declare, in the newest version's form; `capabilities_for` converts them.
 
-        `sampling.context` is never declared, so that servers do not request the conversation. Servers of protocol
-        versions without that capability may request it; they get it only if the user adds it to the individual
-        request.
+        `sampling.context` is never declared, so that servers do not request the conversation. Servers of older protocol
+        versions can request it anyway; they receive it only if the user adds it to that request.
         """
         kinds = self._frontend.kinds
         declared: dict[str, Any] = {}

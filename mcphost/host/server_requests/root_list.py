@@ -36,7 +36,7 @@ RootScope = Literal["run", "project", "user"]
 """Scope of an edit: this run, every run started in this folder, or every run."""
 ROOT_SCOPES: tuple[RootScope, ...] = ("run", "project", "user")
 EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
-"""The user's edits by scope, widest first; the narrowest scope with an edit of a folder applies."""
+"""The user's edits by scope, widest first; an edit in a narrower scope overrides those in wider ones."""
 
 
 class RootFolder(Struct, frozen=True, kw_only=True):

@@ -337,7 +337,7 @@ class RootSharing:
         return True
 
     def _release_held(self) -> None:
-        """Let waiting requests be answered; if the server cancelled its request, notify it to send a new one."""
+        """Let waiting requests be answered; if the server cancelled its request, prompt it to send a new one."""
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
             self._roots.notify_change()

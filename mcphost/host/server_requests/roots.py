@@ -125,7 +125,7 @@ class Roots:
         number = next(self._inspection_numbers)
         folders = await self._inspect_shared()
         if self._last_folders is not None and number < self._newest_inspection:
-            return self._last_folders  # a later inspection knows newer edits
+            return self._last_folders  # a later inspection has seen newer edits
         before, self._last_folders, self._newest_inspection = self._last_folders, folders, number
         if before is not None and before != folders:
             if before.roots != folders.roots:
@@ -146,7 +146,7 @@ class Roots:
         shared = self._pending_inspection = _SharedInspection()
         try:
             await anyio.lowlevel.checkpoint()
-            self._pending_inspection = None  # later callers may know of newer edits
+            self._pending_inspection = None  # later callers need an inspection that includes newer edits
             shared.result = await self._inspect()
             return shared.result
         finally:

@@ -36,7 +36,7 @@ class SamplingCosts:
     async def find_max_output(
         self, frontend: Frontend, server: str, why: str, model: ChatModel, request: ModelRequest, input_tokens: int
     ) -> int:
-        """Check a request against the budget; return the maximum number of tokens of its answer.
+        """Check a request against the budget; return the maximum number of tokens in its answer.
 
         The user is asked if the request exceeds a limit. *input_tokens* is the estimated size of its input; the result
         is at most `request.max_output_tokens`. Raises BudgetReached if the user refuses, and StoreError if the budget

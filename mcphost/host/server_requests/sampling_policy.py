@@ -211,7 +211,10 @@ MINUTE = 60.0
 
 
 class SamplingBudget:
-    """Sampling limits of one server and their use; requests count on arrival, tokens after their use."""
+    """Sampling limits of one server, and how much of each limit has been used.
+
+    A request is counted when it arrives, and its tokens after they have been used.
+    """
 
     def __init__(self, limits: SamplingLimits) -> None:
         self.limits = limits

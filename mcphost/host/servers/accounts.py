@@ -141,7 +141,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """Create the operations; *notify* receives a message, and its consequence or the next step."""
+        """Create the operations; *notify* is called with a message for the user and a hint."""
         self._servers = servers
         self._opener = opener
         self._audit = audit

@@ -142,7 +142,10 @@ class ServerApprovals:
         return bound_server if await self.is_approved(bound_server) else server
 
     async def has_connected(self, server: ServerConfig) -> bool:
-        """Return whether the server, with this configuration, was connected before. Raises StoreError."""
+        """Return whether mcphost has connected to the server with this configuration before.
+
+        Raises StoreError.
+        """
         from mcphost.client.connect import endpoint_digest
 
         return await self._grants.load_eras(endpoint_digest(await self.approved_config(server))) is not None

@@ -28,7 +28,7 @@ from mcphost.sandbox import schema_limits
 from mcphost.serialization import Raw, Struct, decode, encode_sorted, loads, replace
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-# Digits, and the characters after a digit in a number that is not an integer.
+# Maps bytes: digits to "0"; ".", "e" and "E", which occur in non-integers, to "e"; all others to a space.
 _DIGITS = bytes(0x30 if byte in b"0123456789" else 0x65 if byte in b".eE" else 0x20 for byte in range(256))
 _MANY_DIGITS = b"0" * 18
 NAME_LIMIT = 1_000
@@ -217,7 +217,7 @@ def _definition_error(tool: Tool, raw: Raw) -> str:
     if problem:
         return f"its inputSchema cannot be used: {problem}"
     try:
-        root = loads(schema, "schema")  # also finds what raw JSON hides, such as the number 1e400
+        root = loads(schema, "schema")  # also rejects values such as 1e400, which are valid only as raw JSON
     except MalformedMessage as error:
         return f"its inputSchema cannot be used: {error.message[:200]}"
     if root.get("type") != "object":

@@ -79,7 +79,7 @@ class ChangeWatcher:
         self._warn = warn
         self._on_listing = on_listing
         self._listing_seconds = 0.0
-        self._idle_until = 0.0  # the time at which enough idle time has followed the listings so far
+        self._idle_until = 0.0  # the time at which the pause after the listings so far ends
         self._listed_at = 0.0
         self._is_doubtful = False
         self._has_unlisted_change = False
@@ -146,7 +146,7 @@ class ChangeWatcher:
         with anyio.CancelScope(shield=True):  # new tools are always compared
             await self._on_listing(self.listing)
         if "tools" in kinds:
-            self._has_unlisted_change = "tools" in self._stale_kinds  # changed meanwhile
+            self._has_unlisted_change = "tools" in self._stale_kinds  # changed in the meantime
             self._listing_settled.set()
             self._listing_settled = anyio.Event()
         return True
@@ -226,7 +226,7 @@ class ChangeWatcher:
         self._listing_seconds = ended - began
         self._idle_until = max(self._idle_until, ended) + IDLE_RATIO * self._listing_seconds
         if "tools" in kinds:
-            self._listed_at, self._is_doubtful = ended, "tools" in self._stale_kinds  # changed meanwhile
+            self._listed_at, self._is_doubtful = ended, "tools" in self._stale_kinds  # changed in the meantime
 
     async def _refresh_stale(self) -> None:
         while True:
@@ -277,7 +277,7 @@ class ChangeWatcher:
         return WatchedChanges(tools=tools, prompts=prompts, resources=resources, uris=tuple(self._watched_uris))
 
     async def _publish_updates(self) -> None:
-        """Publish resource updates in batches, 0.25 seconds apart; the first is published at once."""
+        """Publish resource updates in batches, 0.25 seconds apart; the first is published immediately."""
         while True:
             await self._resource_updated.wait()
             self._resource_updated = anyio.Event()

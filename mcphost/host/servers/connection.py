@@ -126,7 +126,7 @@ class ServerConnection:
 
     @property
     def identity(self) -> str:
-        """The digest followed by the account name, as the key for data that accounts must not share."""
+        """The key for data that accounts must not share: the digest, followed by the account name."""
         return f"{self.digest} {self.account}".strip()
 
     @property
@@ -398,7 +398,7 @@ class ServerConnection:
                 await self.tool_changes.compare_first(self.listing)
                 for problem in self.listing.catalog.left_out:
                     self.warn(problem)
-                await self._tell_drift(session.facts)
+                await self._report_drift(session.facts)
                 ready_at = time.monotonic()
                 silence_timer.cancel()
                 self.request_handler.root_sharing.mark_ready()
@@ -423,7 +423,7 @@ class ServerConnection:
                 self._counts += ready_session.anomaly_counts
         return ready_at
 
-    async def _tell_drift(self, facts: ServerFacts) -> None:
+    async def _report_drift(self, facts: ServerFacts) -> None:
         """Notify the user, once, if the server differs from the project's lock file."""
         lock = self.tool_changes.project_lock
         if lock.locked is None and not lock.problem:
@@ -530,7 +530,7 @@ class ServerConnection:
         return tuple(self._watched_uris)
 
     async def unwatch(self, uri: str) -> None:
-        """Unsubscribe from one resource; while not connected, only do not subscribe again. Raises ServerError."""
+        """Unsubscribe from one resource; without a connection, only forget the subscription. Raises ServerError."""
         if self._watcher is None:
             self._watched_uris.pop(uri, None)
         else:

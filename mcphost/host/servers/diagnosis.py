@@ -112,7 +112,7 @@ def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
 
 
 def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
-    """Return the diagnosis of tools: names and schemas that the provider refuses, and quarantined tools."""
+    """Return diagnosis steps for the tools: names and schemas that the provider rejects, and quarantined tools."""
     steps: list[DiagnosisStep] = []
     long = [tool.name for tool in view.catalog.tools if len(f"{view.name}__{tool.name}") > _MAX_TOOL_NAME]
     if long:

@@ -48,7 +48,7 @@ URI_LIMIT = 64 * 1024
 _log = logging.getLogger(__name__)
 
 MAX_FOLLOWED = 100
-"""Maximum number of attached resources that are subscribed to; of more, the newest are."""
+"""Maximum number of attached resources to subscribe to; if there are more, the newest ones are chosen."""
 
 
 class ServerFeatures:
@@ -58,7 +58,7 @@ class ServerFeatures:
     """
 
     def __init__(self, servers: Servers, on_prompt: Callable[[str, str, GetPromptResult], None] | None = None) -> None:
-        """Create the access; *on_prompt* receives the server, name and content of each filled prompt."""
+        """Create the object; *on_prompt* is called with the server, name and content of each prompt it gets."""
         self._servers = servers
         self._on_prompt = on_prompt
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
@@ -218,7 +218,7 @@ class ServerFeatures:
 
     # -- logs
     async def set_log_level(self, server: str, level: str) -> None:
-        """Set the lowest level of the server's log messages, also after a reconnect; "" for no messages.
+        """Set the minimum level of log messages from a server, also after a reconnect; "" for no messages.
 
         Messages are added to the server's log and published as events. Before protocol version 2026-07-28, there is no
         way to make servers stop sending them, so "" has no effect.
@@ -334,9 +334,10 @@ def _display_template(template: str) -> str:
 
 
 class AttachedSubscriptions:
-    """Subscriptions that mcphost makes and ends itself; those that the user made are left alone.
+    """Subscriptions to attached resources, so that a change on the server marks an attachment as outdated.
 
-    A subscription that the user ends is not made again while the resource stays attached.
+    Subscriptions that the user made are left alone. A subscription that the user ends is not made again while the
+    resource stays attached.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -363,7 +364,7 @@ class AttachedSubscriptions:
                     self._own.add(key)
 
     async def _subscribe(self, server: str, uri: str) -> bool:
-        """Subscribe to a resource; return False if it is impossible, or was done by the user."""
+        """Subscribe to a resource; return False if the server cannot, or if the user has already subscribed."""
         try:
             connection = self._servers.find(server)
             facts = connection.view().facts

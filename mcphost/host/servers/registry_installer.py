@@ -230,8 +230,7 @@ class InstallDraft:
     def next_kind(self) -> str:
         """The next kind in which this server can be installed, such as "pypi"; "" if there is only one.
 
-        Preparing each new draft with the `next_kind` of the last one leads through all kinds. An update keeps its
-        kind.
+        Preparing a new draft with the previous draft's `next_kind` cycles through all kinds. An update keeps its kind.
         """
         usable = (option.kind for option in list_options(self.entry) if not option.problem)
         kinds = list(dict.fromkeys(usable))

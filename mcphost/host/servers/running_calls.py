@@ -102,7 +102,7 @@ class RunningCalls:
         self._calls[call].is_in_background = True
 
     def cancel(self, call: str) -> bool:
-        """Cancel a running call for the user without waiting for its end; return False if it is not running."""
+        """Cancel a running call at the user's request, without waiting; return False if it is not running."""
         active = self._calls.get(call)
         if active is None:
             return False

@@ -74,9 +74,7 @@ class Servers:
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:
-        """Start a connection's task unless it was started already or the server is disabled.
-
-        Returns the connection.
+        """Start a connection's task, unless it was started before or the server is disabled, and return the connection.
 
         Raises UsageError for an unknown name.
         """
@@ -208,7 +206,7 @@ class Quarantine:
 
 
 class ServerStartup:
-    """Startup wait of a turn: it waits until the servers have started, up to a time limit.
+    """The wait for starting servers at the beginning of a turn, up to a time limit.
 
     The tools of slower servers are added later.
     """

@@ -72,7 +72,7 @@ class ServerStatus:
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
     def set_stopped(self, error: McpHostError) -> None:
-        """Set the state "stopped", which the user chose; code that waits for the server gets *error*."""
+        """Set the state "stopped", which the user chose; code that waits for the server raises *error*."""
         self.error = error
         self.set_state("stopped", error.message, error.hint)
 

@@ -31,7 +31,7 @@ UNLOCKED_NOTE = "  The project's lock file does not contain this tool's definiti
 UNKNOWN_NOTE = "  The previous definition is unknown; this is the current one."
 FORMATTING_NOTE = "  Only the formatting differs."
 DIFFERENCE_NOTES = frozenset({REVERTED_NOTE, UNLOCKED_NOTE, UNKNOWN_NOTE, FORMATTING_NOTE})
-"""Lines of a difference that are not text of the server."""
+"""Lines of a diff that mcphost wrote; all other lines contain text from the server."""
 MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
@@ -74,7 +74,7 @@ def definition_lines(definition: bytes) -> list[str]:
         head = f"{sanitize(path, keep_newlines=False)}: " if path else ""
         out += [head + parts[0], *(f"    {part}" for part in parts[1:])]
         if len(out) > MAX_LINES:
-            # Different definitions must not look the same after the cut.
+            # Different definitions must not look the same when truncated.
             mark = fingerprint(definition)[:16]
             return [*out[:MAX_LINES], f"… and more: {len(definition):,} bytes in all, with the fingerprint {mark}"]
     return out
@@ -302,7 +302,7 @@ class ToolChangeTracker:
         return bool(self._quarantined)
 
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
-        """Accept quarantined tools; return the names of accepted ones. *tools* maps tool names to digests.
+        """Accept quarantined tools, given as a mapping of names to digests; return the accepted names.
 
         A tool whose definition no longer has the given digest stays in quarantine.
         """
@@ -329,8 +329,8 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether one more tool can be remembered, forgetting the oldest unlisted tool if necessary.
 
-        The caller must remember *tool* in its place: below the maximum, new tools would not be quarantined. A tool
-        that is not remembered is quarantined when it is listed, even if it was accepted before it was forgotten.
+        The caller must then remember *tool*, because new tools are trusted while there is room for them. A tool that is
+        not remembered is quarantined when it is listed, even if it was accepted before it was forgotten.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:

@@ -1,8 +1,8 @@
-"""Tools that are switched off or pinned.
+"""Tools that are turned off or pinned.
 
-Those switched off are not offered to the model, and its calls of them are refused; the user may still call them. A
-pinned tool is part of each request, and never left to the search for tools. A renamed server or tool is new: it is on,
-not pinned, and calls to it need approval again.
+A tool that is off is not offered to the model, and the model's calls to it are refused; the user can still call it. The
+definition of a pinned tool is sent with every request and never deferred. A renamed server or tool counts as new: it is
+on and not pinned, and calls to it need approval again.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ DisabledBy = Literal["", "file", "user"]
 
 
 class ToolToggles:
-    """Registry of the switched-off and the pinned tools; `load` reads the ones from earlier runs."""
+    """Registry of the tools that are turned off or pinned; `load` restores those from earlier runs."""
 
     def __init__(
         self,

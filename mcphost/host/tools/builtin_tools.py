@@ -95,7 +95,7 @@ class ResultTool:
         self._reviewer = reviewer
         self.room = room
         self.has_shortened = False
-        """Whether requests contain results that were shortened for them."""
+        """Whether a request to the model contains shortened results."""
 
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
         """Store a result that is too big for the model; return the result and the path of its file.

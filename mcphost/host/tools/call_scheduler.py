@@ -99,7 +99,7 @@ class CallScheduler:
         try:
             with call.scope:
                 call.outcome = await run()
-        except Exception as error:  # noqa: BLE001 - raised again in the turn; in the background, told to the model
+        except Exception as error:  # noqa: BLE001 - raised again in the turn; in the background, reported to the model
             call.error = error
         finally:
             self._calls.remove(call)

@@ -132,7 +132,7 @@ class ToolHooks:
                     approved = hooks if await self._approvals.find_source(text) in USED else ()
                 except McpHostError as error:
                     problems.append(f"The project's hooks are not used: {error.message}")
-            # The earlier hooks stay in effect until here, because calls that run meanwhile must not bypass all hooks.
+            # Keep the previous hooks in effect until here, so that calls made in the meantime do not bypass all hooks.
             self._project = approved
             for problem in problems:
                 if problem not in self._reported:
@@ -185,7 +185,7 @@ class ToolHooks:
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
         """Return whether a hook applies to a call; as with never-rules, an uncertain match counts.
 
-        A rule about a server of the user also covers a project's entry that leads to the same server.
+        A rule about one of the user's servers also covers a project's entry for the same server.
         """
         if any(condition.operator in ORIGIN_OPERATORS for rule in hook.rules for condition in rule.conditions):
             origins = await self._find_origins(rule_input.server, rule_input.arguments)
@@ -198,7 +198,7 @@ class ToolHooks:
         return not hook.rules
 
     def _find_same(self, server: str) -> tuple[str, ...]:
-        """Return the names of the user's servers that a project's server is the same as."""
+        """Return the names of the user's servers that have the same target as a project's server."""
         try:
             return self._servers.find(server).config.matching_servers
         except UsageError:  # removed while its call ran
