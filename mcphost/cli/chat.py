@@ -91,13 +91,13 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     The id of the conversation that is open at the end is appended to *conversation_ids*.
     """
     from mcphost.tui.app import McpHostApp
-    from mcphost.tui.key_table import build_key_table, read_wanted
+    from mcphost.tui.key_table import build_key_table, read_key_settings
 
     # Until logging is set up, warnings would be written over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
     settings = _read_screen_settings(options)
     set_language(choose_language(_get_screen_setting(settings, "language"), os.environ))
-    keys, _faults = build_key_table(read_wanted(settings.get("keys")))
+    keys, _faults = build_key_table(read_key_settings(settings.get("keys")))
     app = McpHostApp(
         theme=_choose_theme(options, settings),
         keys=keys,

@@ -553,9 +553,9 @@ class McpHostApp(QuestionApp):
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
             if self.chat.pending_edit is not None:
-                from mcphost.tui.screens.rewind import leave_edit
+                from mcphost.tui.screens.rewind import cancel_edit
 
-                self.run_worker(partial(leave_edit, self.chat), group="turn")
+                self.run_worker(partial(cancel_edit, self.chat), group="turn")
 
     def action_continue_turn(self) -> None:
         """Ask the model to continue a truncated answer, or to answer the last message if it has no answer."""

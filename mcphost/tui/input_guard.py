@@ -24,7 +24,7 @@ GUARD_SECONDS = 0.3
 TYPING_SECONDS = 2.0
 """How long after the last key in a text field the user is still considered to be typing."""
 FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right"})
-"""Keys with which the user enters a question, beside those of "answer"; none of them inserts text."""
+"""Keys that enter a question, in addition to those of the action "answer"; none of them inserts text."""
 SCROLL_KEYS = frozenset({"pageup", "pagedown", "home", "end"})
 clock = monotonic
 _NEVER = float("-inf")

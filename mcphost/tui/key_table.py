@@ -150,7 +150,7 @@ def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: boo
     return "" if is_known else _KITTY_ONLY
 
 
-def read_wanted(table: object) -> dict[str, tuple[str, ...]]:
+def read_key_settings(table: object) -> dict[str, tuple[str, ...]]:
     """Return the valid entries of a [keys] table; `mcphost.config` reports the others."""
     wanted: dict[str, tuple[str, ...]] = {}
     for action, value in islice(cast("dict[str, Any]", table).items() if isinstance(table, dict) else (), _MAX_ACTIONS):

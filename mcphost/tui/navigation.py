@@ -237,7 +237,7 @@ class NavigationApp(InputGuardApp):
         async def use_and_retry(choice: "ModelChoice") -> None:
             await self.chat.use_model(choice)
             if self.host.model_selection.config == choice.config:
-                self._correct("retry")
+                self._apply_rewind("retry")
 
         if choice is not None:
             self.run_worker(partial(use_and_retry, choice), group="setup")
@@ -415,11 +415,11 @@ class NavigationApp(InputGuardApp):
         self._open_rewind(None)
 
     def _open_rewind(self, selected: int | None) -> None:
-        from mcphost.tui.screens.rewind import RewindChoice, RewindScreen, correct
+        from mcphost.tui.screens.rewind import RewindChoice, RewindScreen, apply_rewind
 
         def finish(choice: RewindChoice | None) -> None:
             if choice is not None:
-                self.run_worker(partial(correct, self.chat, choice), group="turn")
+                self.run_worker(partial(apply_rewind, self.chat, choice), group="turn")
 
         self.open_page(RewindScreen(self.host, selected=selected), finish)
 
@@ -435,22 +435,22 @@ class NavigationApp(InputGuardApp):
 
     def action_retry(self) -> None:
         """Let the model answer the last message again."""
-        self._correct("retry")
+        self._apply_rewind("retry")
 
     def action_call_again(self) -> None:
         """Let the model answer the last message again, without reusing results of earlier calls."""
-        self._correct("call_again")
+        self._apply_rewind("call_again")
 
     def action_fork(self) -> None:
         """Copy the conversation to a new one, and open the copy."""
-        self._correct("fork")
+        self._apply_rewind("fork")
 
-    def _correct(self, action: Literal["retry", "call_again", "fork"]) -> None:
+    def _apply_rewind(self, action: Literal["retry", "call_again", "fork"]) -> None:
         """Retry the last message, with or without reusing results of earlier calls, or fork the conversation."""
-        from mcphost.tui.screens.rewind import RewindChoice, correct
+        from mcphost.tui.screens.rewind import RewindChoice, apply_rewind
 
         choice = RewindChoice(action, len(self.host.conversation.messages))
-        self.run_worker(partial(correct, self.chat, choice), group="turn")
+        self.run_worker(partial(apply_rewind, self.chat, choice), group="turn")
 
     def action_summarize(self) -> None:
         """Let the model summarize earlier messages."""

@@ -1,4 +1,7 @@
-"""Display of the host's questions, each as a dialog or, while the user is typing, as a small card."""
+"""Display of the host's questions, each as a dialog or, while the user is typing, as a small card.
+
+A card does not take the focus; the user opens it when ready to answer.
+"""
 
 from collections.abc import Callable
 from functools import partial

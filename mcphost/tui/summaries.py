@@ -23,7 +23,7 @@ _MAX_TOTAL_CHARS = 2_000_000
 async def summarize(chat: "ChatScreen") -> None:
     """Let the model summarize earlier messages, and use the summary if the user agrees; Esc cancels it.
 
-    An error becomes a notice in the transcript.
+    If that fails, add a notice to the transcript.
     """
     if chat.host.conversation.is_busy or chat.is_sending:
         chat.notify(_("Still answering. Press Esc to stop, then summarize."), markup=False, timeout=6)
@@ -36,7 +36,7 @@ async def summarize(chat: "ChatScreen") -> None:
 
 
 async def undo_summary(chat: "ChatScreen") -> None:
-    """Stop using the summary, so that its messages are sent again; an error becomes a notice."""
+    """Stop using the summary, so that its messages are sent again; add a notice if that fails."""
     try:
         await chat.host.conversation.undo_compaction()
     except McpHostError as error:

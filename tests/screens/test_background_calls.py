@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 
 from mcphost.host import events
-from mcphost.tui.transcript.blocks import LateResult
+from mcphost.tui.transcript.blocks import BackgroundResult
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
 from tests.screens.conftest import AppDriver, Run
@@ -47,7 +47,7 @@ async def test_b_on_the_card_lets_the_answer_go_on_and_the_result_comes_later(
         await driver.until(lambda: "Background result" in driver.transcript(), "its block")
         assert find_card(driver).state == "ok"
         await driver.until(lambda: driver.has_notified("has ended in the background: ok."), "the notice")
-        late = next(one for one in driver.app.chat.presenter.transcript.blocks if isinstance(one, LateResult))
+        late = next(one for one in driver.app.chat.presenter.transcript.blocks if isinstance(one, BackgroundResult))
         opened = late.activate()
         assert opened is not None
         assert "Counted to 40" in opened[1]

@@ -315,7 +315,7 @@ _SHORTEST_LINE = 4
 _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
 
 
-def origin_lines(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
+def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
     """Return a line for each copied part with its source and number of characters, the longest first."""
     shown = sorted(origins, key=lambda origin: -origin.characters)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_LINES]]

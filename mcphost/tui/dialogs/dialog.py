@@ -35,7 +35,7 @@ class FlowLayout(Layout):
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Place the children in rows. Of their margins, only the right one has an effect."""
+        """Place the children in rows. Only their right margins are respected."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
@@ -240,7 +240,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions that open an input while one is open, because their keys are then text."""
+        """Disable the actions that open an input while one is open, because their keys then enter text."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)

@@ -1,4 +1,4 @@
-"""Dialog to review a tool result before the model receives it, and to send, edit, trim or withhold it."""
+"""Dialog to review a tool result before the model receives it: send, edit, trim or withhold it."""
 
 import re
 from collections.abc import Sequence
@@ -126,7 +126,7 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
 
 
 class ResultPartsEditor(Vertical):
-    """Editor for the parts of a result, which shows one part at a time; `texts` holds the edited texts."""
+    """Editor that shows one part of a tool result at a time; `texts` are the edited texts of all parts."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
@@ -389,7 +389,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys that open an input while the editor is open, because they are then text."""
+        """Disable the keys that open an input while the editor is open, because they then enter text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )

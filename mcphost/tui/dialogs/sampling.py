@@ -166,7 +166,7 @@ class SamplingDialog(Dialog[Any]):
             self.approve("send", self.answer())
 
     def action_deny_unless_editing(self) -> None:
-        """Deny the request; do nothing while the form is open, because the key is then text."""
+        """Deny the request; do nothing while the form is open, because the key then enters text."""
         if self.form is None:
             self.dismiss(Deny())
 

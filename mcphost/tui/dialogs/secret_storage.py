@@ -104,7 +104,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """Store secrets in a plain file; do nothing while an input is open, because the key is then text."""
+        """Store secrets in a plain file; do nothing while an input is open, because the key then enters text."""
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 

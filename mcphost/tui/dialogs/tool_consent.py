@@ -31,8 +31,8 @@ from mcphost.tui.dialogs.call_view import (
     has_hidden_characters,
     is_same_json,
     mark_copies,
-    origin_lines,
     render_call,
+    render_origins,
     summarize_arguments,
 )
 from mcphost.tui.dialogs.dialog import Dialog
@@ -234,7 +234,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(Content.styled(_("first use of this tool"), "$warning"))
         if question.arguments_error:
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
-        out += origin_lines(self._origins(), is_complete=question.are_origins_complete)
+        out += render_origins(self._origins(), is_complete=question.are_origins_complete)
         if self.review.is_edited:
             words = _("edited by you: {changes} · allowed once, or by a rule").format(changes=self.call_view.changes)
             out.append(Content.styled(words, "$accent"))

@@ -268,7 +268,7 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Show an error if the field is required but empty, now and after later changes."""
+        """From now on, show an error whenever the field is required but empty."""
         self._is_validated = True
         self.update_note()
 

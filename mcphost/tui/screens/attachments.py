@@ -72,7 +72,7 @@ class Attachments:
         self._show()
         return taken
 
-    def act(self, action: AttachmentAction, index: int) -> None:
+    def handle_action(self, action: AttachmentAction, index: int) -> None:
         """Open, remove or refresh the attachment with this index; do nothing if it has been removed."""
         listed = (*self.parts, *(one.part for one in self._outdated))
         if not 0 <= index < len(listed):

@@ -219,7 +219,7 @@ class ChatScreen(Screen[None]):
         if self.pending_edit is not None:
             from mcphost.tui.screens.drafts import EDITING
 
-            if self.pending_edit.fits(self.host.conversation.id, len(messages)):
+            if self.pending_edit.matches(self.host.conversation.id, len(messages)):
                 self.presenter.add_notice("info", _(EDITING))
         self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history(
@@ -540,7 +540,7 @@ class ChatScreen(Screen[None]):
     def on_attachment_requested(self, message: AttachmentRequested) -> None:
         """Open, remove or refresh an attachment."""
         message.stop()
-        self.attachments.act(message.action, message.index)
+        self.attachments.handle_action(message.action, message.index)
 
     def attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""

@@ -132,6 +132,6 @@ class PendingEdit(NamedTuple):
     after: Draft
     attachments: "tuple[Part, ...]"
 
-    def fits(self, conversation_id: str, count: int) -> bool:
-        """Return whether the edit belongs to this conversation and nothing was sent since it began."""
+    def matches(self, conversation_id: str, count: int) -> bool:
+        """Return whether the edit belongs to this conversation and nothing has been sent since it began."""
         return (self.conversation_id, self.kept) == (conversation_id, count)

@@ -389,7 +389,7 @@ class ModelForm(FormScreen[ModelChoice]):
         self.query_one(LabeledInputGroup).focus_input()
 
     def on_resize(self) -> None:
-        """Leave out empty lines on a small screen, so that the buttons and the key hints are visible."""
+        """Remove blank lines on a small screen, so that the buttons and the key hints are visible."""
         self.set_class(self.size.height < _ROOMY_HEIGHT, "small")
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:

@@ -220,8 +220,8 @@ STILL_ANSWERING = N_("Still answering. Press Esc to stop, then go back.")
 COPY_NOTE = N_("This is a copy. The original stays in the history ({history}).")
 
 
-async def correct(chat: "ChatScreen", choice: "RewindChoice") -> None:
-    """Carry out a choice made on the rewind screen; an error becomes a notice in the transcript."""
+async def apply_rewind(chat: "ChatScreen", choice: "RewindChoice") -> None:
+    """Carry out a choice made on the rewind screen; add a notice to the transcript if that fails."""
     host = chat.host
     if host.conversation.is_busy or chat.is_sending:
         chat.notify(_(STILL_ANSWERING), markup=False, timeout=6)
@@ -275,10 +275,10 @@ def _is_editing(chat: "ChatScreen") -> bool:
     pending, conversation = chat.pending_edit, chat.host.conversation
     if pending is None or conversation.is_busy or chat.is_sending:
         return False
-    return pending.fits(conversation.id, len(conversation.messages))
+    return pending.matches(conversation.id, len(conversation.messages))
 
 
-async def leave_edit(chat: "ChatScreen") -> None:
+async def cancel_edit(chat: "ChatScreen") -> None:
     """If an earlier message is being edited, cancel the edit and return to the previous branch.
 
     The composer's earlier text is restored, unless the user has changed the text in the meantime.

@@ -193,8 +193,8 @@ class UserMessage(TranscriptBlock):
         return "\n".join((self.text, *self.attachment_names))
 
 
-class LateResult(TranscriptBlock):
-    """Block for a background call's result, at the place where it was added to the chat; Enter opens it."""
+class BackgroundResult(TranscriptBlock):
+    """Block for the result of a background call, shown where the result joined the chat; Enter opens it."""
 
     gap = 1
     can_step = True
@@ -245,8 +245,8 @@ class LateResult(TranscriptBlock):
 class MarkdownBlock(TranscriptBlock):
     """Part of the model's answer, shown as Markdown; the last block grows during streaming.
 
-    `is_joined` means that there is no blank row before the block, `is_plain` that the text is not parsed as Markdown,
-    and `continues_code` that it begins with the rest of the code block above.
+    If `is_joined` is true, there is no blank row before the block. If `is_plain` is true, the text is not parsed as
+    Markdown. If `continues_code` is true, it begins with the rest of the code block above.
     """
 
     can_step = True

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PartCopier:
-    """Copier for the parts of a block; each call for the same block copies the next part."""
+    """Copier of the code blocks, tables and results in the transcript's blocks, one part at a time."""
 
     def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
         """Create a copier that posts its messages to *widget*."""
@@ -24,7 +24,7 @@ class PartCopier:
         self._last = (-1, -1)
 
     def copy_next(self, index: int, *, as_tsv: bool) -> None:
-        """Copy the part after the one that was copied last, or the first part of the block at *index*."""
+        """Copy the first part of the block at *index* or, in repeated calls for the same block, the next part."""
         last_index, last_part = self._last
         self.copy(index, last_part + 1 if last_index == index else 0, as_tsv=as_tsv)
 

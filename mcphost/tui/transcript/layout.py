@@ -66,7 +66,7 @@ _MAX_CACHED_BLOCKS = 300  # blocks with cached strips
 
 
 class BlockLayout:
-    """The blocks of the transcript, their positions, and their cached rows.
+    """Layout of the transcript's blocks: their order, their positions, and their cached rows.
 
     The height of a block is estimated until the block is first rendered. `draw` is called with a block and its index
     and returns the rendered rows; `width` returns the current width in columns.

@@ -39,7 +39,7 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
 
 
 @contextmanager
-def spare_collector() -> Generator[None]:
+def pause_garbage_collection() -> Generator[None]:
     """Pause the garbage collector while many objects are created; then move them to its oldest generation.
 
     Otherwise it would search all of them several times, which takes over 0.1 s each time for 100,000 messages.
@@ -100,7 +100,7 @@ class EarlierMessages:
 
     async def _run(self) -> None:
         await self._shown.wait()
-        with spare_collector():
+        with pause_garbage_collection():
             await self._build_slices()
 
     async def _build_slices(self) -> None:

@@ -25,7 +25,7 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import (
-    LateResult,
+    BackgroundResult,
     MarkdownBlock,
     NoticeBlock,
     SpeakerHeading,
@@ -52,11 +52,11 @@ def format_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds).astimezone():%H:%M}" if seconds else ""
 
 
-def build_user_message(message: Message) -> UserMessage | LateResult:
+def build_user_message(message: Message) -> UserMessage | BackgroundResult:
     """Return the block for a user message, with a row for each attachment, or for a background result."""
     if (late := message.late_result) is not None:
         images = len(message.parts) - 1
-        return LateResult(late.server, late.source, late.text, format_time(message.at), images)
+        return BackgroundResult(late.server, late.source, late.text, format_time(message.at), images)
     attached = [(name, resource_key(part)) for part in message.parts if (name := describe_attachment(part))]
     names, resources = tuple(name for name, _unused in attached), tuple(key for _unused, key in attached)
     return UserMessage(message.text, names, format_time(message.at), describe_source(message), resources)
@@ -231,7 +231,7 @@ class TranscriptPresenter:
             events.ToolProgress: self._handle_tool_progress,
             events.ToolFinished: self._handle_tool_finished,
             events.ToolBackgrounded: self._handle_backgrounded,
-            events.BackgroundResultAdded: self._handle_late_result,
+            events.BackgroundResultAdded: self._handle_background_result,
             events.MessagesInserted: self._handle_inserted,
             events.ResultReviewed: self._handle_result_reviewed,
             events.TurnFinished: self._handle_turn_finished,
@@ -502,7 +502,7 @@ class TranscriptPresenter:
             self.manual_cards[event.call] = card
             self.transcript.update_block(card)
 
-    def _handle_late_result(self, event: events.BackgroundResultAdded) -> None:
+    def _handle_background_result(self, event: events.BackgroundResultAdded) -> None:
         self.transcript.close_tail()
         self._heading = None
         self._add_with_images(build_user_message(event.message), event.message)

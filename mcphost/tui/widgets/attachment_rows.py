@@ -16,7 +16,7 @@ def build_row(part: Part) -> AttachmentRow:
         case _:
             server, name, size = "", "", 0
     where = f"{server} · {name}" if server else name
-    return AttachmentRow(kind_of(part), where, format_size(size), estimate_part_tokens(part))
+    return AttachmentRow(describe_kind(part), where, format_size(size), estimate_part_tokens(part))
 
 
 def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
@@ -25,7 +25,7 @@ def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
     return AttachmentRow(N_("paste"), placeholder, size, estimate_text_tokens(text))
 
 
-def kind_of(part: Part) -> str:
+def describe_kind(part: Part) -> str:
     """Return the kind of an attachment as one word."""
     match part:
         case ResourcePart() if part.uri.startswith("tool:") and part.server:

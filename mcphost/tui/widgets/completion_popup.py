@@ -51,8 +51,8 @@ def no_completions(kind: str) -> list[CompletionItem]:
 class CompletionPopup:
     """Completion popup of a composer: a list above the text area, whose widget exists only while it is open.
 
-    Resources are listed immediately. Files, for which a thread searches, are added below them, so that the entry that
-    the user is about to choose does not move.
+    Resources are listed immediately. Files are added below them once a thread has found them. The entry that the user
+    is about to choose therefore does not move.
     """
 
     def __init__(

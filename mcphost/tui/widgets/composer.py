@@ -170,7 +170,7 @@ class ComposerInput(OrderedTextArea):
 
     def edit(self, edit: "Edit") -> "EditResult":
         """Apply an edit; if the text is then empty, reset its recorded origin to "typed"."""
-        self.composer.pastes.widen(edit, self.document.lines)
+        self.composer.pastes.extend_edit(edit, self.document.lines)
         result = super().edit(edit)
         self.composer.popup.is_change_pending = True
         self.composer.reset_origin_if_empty()

@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
 
 
 class PasteGuard:
-    """Guard that distinguishes keys that belong to a paste from keys that the user types afterwards.
+    """Guard that distinguishes keys of a paste from keys that the user types afterwards.
 
     In some terminals, pasted text can contain the code that ends a paste; the rest of the text then arrives as key
     presses. These follow the paste and one another without a pause, even if the connection stalled in between. The
@@ -129,7 +129,7 @@ class FoldedPastes:
         found = next((match for match in self._matches(line) if match.end() == column), None)
         return None if found is None else (found[0], found.start())
 
-    def widen(self, edit: "Edit", lines: Sequence[str]) -> None:
+    def extend_edit(self, edit: "Edit", lines: Sequence[str]) -> None:
         """Extend an edit so that it replaces whole placeholders; *lines* is the text before the edit."""
         if not self._texts:
             return

@@ -3,7 +3,7 @@
 from textual.content import Content
 
 from mcphost.host.call_origins import FILES, ArgumentOrigin
-from mcphost.tui.dialogs.call_view import COPIED_STYLE, mark_copies, origin_lines
+from mcphost.tui.dialogs.call_view import COPIED_STYLE, mark_copies, render_origins
 
 ARGUMENTS = {"body": "FYI\nthe first copied line\nand the second one\nbye", "to": ["a", "another copied text"]}
 BODY = ArgumentOrigin(argument="body", server="mail", source="read_message", characters=40, spans=((4, 44),))
@@ -16,7 +16,7 @@ def marked_texts(content: Content) -> list[str]:
 
 def test_each_argument_has_a_line_with_source_and_length_the_longest_first() -> None:
     split = ArgumentOrigin(argument="a + b", server=FILES, source="plan.txt", characters=3_000, encoding="split")
-    lines = [line.plain for line in origin_lines((BODY, split), is_complete=True)]
+    lines = [line.plain for line in render_origins((BODY, split), is_complete=True)]
     assert lines == [
         "▲ a + b: 3,000 characters from a file · plan.txt (spread over these arguments)",
         "▲ body: 40 characters from mail · read_message",
@@ -25,7 +25,7 @@ def test_each_argument_has_a_line_with_source_and_length_the_longest_first() -> 
 
 def test_names_of_servers_cannot_forge_lines_and_many_lines_are_counted() -> None:
     odd = ArgumentOrigin(argument="x\n▲ y", server="m\x1b[31m", source="t\u202e", characters=20)
-    lines = origin_lines((odd,) * 9, is_complete=False)
+    lines = render_origins((odd,) * 9, is_complete=False)
     assert len(lines) == 8
     assert all("\n" not in line.plain and "\x1b" not in line.plain and "\u202e" not in line.plain for line in lines)
     assert "and 3 more" in lines[6].plain

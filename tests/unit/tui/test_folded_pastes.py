@@ -44,7 +44,7 @@ def test_edits_take_a_placeholder_as_a_whole(
     pastes = FoldedPastes()
     lines = [f"a {pastes.fold(FORTY_LINES)} b", ""]
     edit = Edit("", start, end, maintain_selection_offset=False)
-    pastes.widen(edit, lines)
+    pastes.extend_edit(edit, lines)
     assert (edit.from_location, edit.to_location) == widened
 
 

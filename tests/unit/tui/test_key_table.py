@@ -9,7 +9,14 @@ from textual.screen import Screen
 
 import mcphost.tui.dialogs
 import mcphost.tui.screens
-from mcphost.tui.key_table import DEFAULT_KEYS, FIXED_KEYS, QUESTION_KEYS, build_key_table, has_kitty_keys, read_wanted
+from mcphost.tui.key_table import (
+    DEFAULT_KEYS,
+    FIXED_KEYS,
+    QUESTION_KEYS,
+    build_key_table,
+    has_kitty_keys,
+    read_key_settings,
+)
 from mcphost.tui.keymap import ACTIONS
 
 
@@ -183,8 +190,8 @@ def test_the_row_of_keys_leaves_out_actions_without_a_key() -> None:
     "table", [None, 3, [], {"theme": 3}, {"theme": ["x"] * 9}, {"theme": "x" * 999}, {"theme": {}}]
 )
 def test_a_table_of_the_wrong_form_changes_nothing(table: object) -> None:
-    assert read_wanted(table) == {}
+    assert read_key_settings(table) == {}
 
 
 def test_a_table_of_many_entries_is_cut() -> None:
-    assert len(read_wanted({f"a{n}": "ctrl+k" for n in range(100_000)})) == 200
+    assert len(read_key_settings({f"a{n}": "ctrl+k" for n in range(100_000)})) == 200
