@@ -27,7 +27,17 @@ from mcphost.auth.discovery import (
     summarize_discovery,
 )
 from mcphost.auth.dpop import JwtSigner
-from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
+from mcphost.auth.interactive_flow import (
+    AuthorizationRequest,
+    InteractiveSignIn,
+    ProgressCallback,
+    SignInFailed,
+    SignInInteraction,
+    SignInMethodSwitched,
+    SignInStep,
+    SignInTarget,
+    ignore_progress,
+)
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.registration import ENTERED_KIND, OAuthClient, quote_server_text
 from mcphost.auth.token_store import StoredSignIn, TokenStore
@@ -41,13 +51,6 @@ from mcphost.auth.tokens import (
     select_scopes,
 )
 from mcphost.auth.url_policy import UnsafeUrl, check_url, url_origin
-from mcphost.auth.user_interaction import (
-    ProgressCallback,
-    SignInFailed,
-    SignInInteraction,
-    SignInTarget,
-    ignore_progress,
-)
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import sanitize
@@ -186,7 +189,7 @@ async def run_device_flow(
         outcomes.append(SignInMethodSwitched())
         tasks.cancel_scope.cancel()
 
-    async def ask_person() -> None:
+    async def ask_user() -> None:
         switch = switch_method if document.authorization_endpoint else None
         others = await interactive.other_accounts()
         terms = SignInTerms(
@@ -197,7 +200,7 @@ async def run_device_flow(
             other_accounts=others,
         )
         if (
-            await interactive.ask_person(
+            await interactive.ask_user(
                 request, code.verification_uri, terms, note=interactive.previous_error, code=code.user_code
             )
             is None
@@ -207,7 +210,7 @@ async def run_device_flow(
 
     with anyio.move_on_after(interactive.target.timeout):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask_person)
+            tasks.start_soon(ask_user)
             try:
                 outcomes.append(
                     await poll_token(
@@ -388,13 +391,13 @@ async def _wait_for_response(
         is_switched = True
         tasks.cancel_scope.cancel()
 
-    async def ask_person() -> None:
+    async def ask_user() -> None:
         nonlocal is_refused
         note, others = interactive.previous_error, await interactive.other_accounts()
         switch = switch_method if request.metadata.device_authorization_endpoint else None
         while True:
             terms = SignInTerms(timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others)
-            redirect_url = await interactive.ask_person(request, url, terms, note=note)
+            redirect_url = await interactive.ask_user(request, url, terms, note=note)
             if redirect_url is None:
                 is_refused = True
                 tasks.cancel_scope.cancel()
@@ -410,7 +413,7 @@ async def _wait_for_response(
     callback.expect(is_expected)
     with anyio.move_on_after(interactive.target.timeout):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask_person)
+            tasks.start_soon(ask_user)
             accepted.append(await callback.wait())
             tasks.cancel_scope.cancel()
     if accepted:

@@ -19,16 +19,16 @@ from mcphost.auth.authorization_flow import AuthorizationFlow
 from mcphost.auth.client_grants import ClientGrant, fetch_token
 from mcphost.auth.discovery import AuthorizationServerMetadata, discover_resource, select_challenge
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
-from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
-from mcphost.auth.token_store import StoredSignIn, TokenStore
-from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens, split_scopes
-from mcphost.auth.user_interaction import (
+from mcphost.auth.interactive_flow import (
     ProgressCallback,
     SignInFailed,
     SignInInteraction,
     SignInTarget,
     ignore_progress,
 )
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.token_store import StoredSignIn, TokenStore
+from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens, split_scopes
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.serialization import replace
 from mcphost.sign_in import AuthChallenge, SignInProgress

@@ -267,11 +267,11 @@ def create_oauth_registry(
     each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
+    from mcphost.auth.interactive_flow import ignore_progress
     from mcphost.auth.keyring_backend import KeyringBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.secret_store import SecretStorage
     from mcphost.auth.token_store import TokenStore
-    from mcphost.auth.user_interaction import ignore_progress
 
     can_ask = ChooseSecretStorage.KIND in frontend.kinds
 

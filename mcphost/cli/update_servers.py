@@ -235,9 +235,9 @@ class _Update:
         self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines removed from and added to the server's description, and the new warnings."""
-        from mcphost.config.server_files import file_of, plan_set
+        from mcphost.config.server_files import find_server_file, plan_set
         from mcphost.host.servers.registry_installer import describe_update
 
-        file = file_of(self._server, editor.config_dir, editor.folder)
+        file = find_server_file(self._server, editor.config_dir, editor.folder)
         edit = plan_set(file, self._server.name, entry, replace=True)
         return describe_update(self._server, edit.server, planned)

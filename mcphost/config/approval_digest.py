@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.config.env_file import UNREADABLE, describe_env_file, with_env_file
 from mcphost.config.json_files import read_bytes
-from mcphost.config.mcp_json import list_configured
+from mcphost.config.mcp_json import list_non_defaults
 from mcphost.config.references import ReferenceValue, resolve_target, target_values
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
@@ -101,7 +101,7 @@ def server_digest(server: ServerConfig) -> str:
         facts["headers"] = [[lower, _bound_value(server, name, text, sharing)] for lower, name, text in headers]
         facts["oauth"] = {
             key: _bound_value(server, key, text, sharing, is_secret=hides)
-            for key, text, hides in list_configured(server.oauth)
+            for key, text, hides in list_non_defaults(server.oauth)
         }
     if server.source == "project":
         facts |= _restriction_facts(server)
@@ -249,7 +249,7 @@ def masked_sign_in(server: ServerConfig) -> dict[str, str]:
     sharing = _hidden_count(server)
     return {
         key: _display_value(server, key, text, sharing, is_secret=hides)
-        for key, text, hides in list_configured(server.oauth)
+        for key, text, hides in list_non_defaults(server.oauth)
     }
 
 
@@ -269,7 +269,8 @@ def _hidden_count(server: ServerConfig) -> int:
     """Return the number of variables, headers and sign-in settings that are masked in full or in part."""
     pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
     return sum(
-        _mask_value(server, name, text, hides) != text for name, text, hides in (*pairs, *list_configured(server.oauth))
+        _mask_value(server, name, text, hides) != text
+        for name, text, hides in (*pairs, *list_non_defaults(server.oauth))
     )
 
 

@@ -28,7 +28,7 @@ class ProjectBudget:
         self._is_limited = source == "project"
         self._references = self._arguments = 0
 
-    def spend_references(self, entry: Any, location: str) -> int:
+    def count_references(self, entry: Any, location: str) -> int:
         """Count the references of an entry before it is parsed, and return their number.
 
         Raises ConfigError if the entry has too many, or if the entries of a project's file together have too many.
@@ -40,7 +40,7 @@ class ProjectBudget:
         self._check(self._references, _MAX_PROJECT_REFERENCES, "references", location)
         return count
 
-    def spend_arguments(self, server: ServerConfig, location: str) -> None:
+    def count_arguments(self, server: ServerConfig, location: str) -> None:
         """Count a server's arguments. Raises ConfigError, without counting them, if the file has too many."""
         self._check(self._arguments + len(server.args), _MAX_PROJECT_ARGUMENTS, "arguments", location)
         self._arguments += len(server.args)

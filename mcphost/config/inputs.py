@@ -107,7 +107,7 @@ def _is_plain(text: str) -> bool:
     return text == text.strip() and sanitize(text, keep_newlines=False) == text and not set("{}") & set(text)
 
 
-def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
+def add_input_definitions(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
     """Return a copy of an entry from another file, with the definitions of its inputs added.
 
     *definitions* is that file's list of inputs. Invalid definitions and the defaults of passwords are left out.

@@ -97,7 +97,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
     return oauth
 
 
-def list_configured(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
+def list_non_defaults(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
     """List the non-default settings as tuples of the key in mcp.json, the value as text, and "is secret"."""
     default = OAuthConfig()
     configured: list[tuple[str, str, bool]] = []
@@ -183,11 +183,11 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     for name, entry in servers[:_MAX_SERVERS]:
         location = _entry_location(file, name)
         try:
-            has_references = budget.spend_references(entry, location) > 0
+            has_references = budget.count_references(entry, location) > 0
             config = _ServerEntry(
                 name, entry, file, source, on_problem, definitions if has_references else None
             ).build()
-            budget.spend_arguments(config, location)
+            budget.count_arguments(config, location)
             configs.append(config)
         except ConfigError as error:
             on_problem(str(error))

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from mcphost.config.inputs import carry_inputs
+from mcphost.config.inputs import add_input_definitions
 from mcphost.config.json_files import describe_type, parse_json
 from mcphost.errors import ConfigError
 
@@ -30,7 +30,7 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     if not entries:
         raise ConfigError("It contains no server.", _HINT)
     definitions = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
-    return {entry_name: carry_inputs(entry, definitions) for entry_name, entry in entries.items()}
+    return {entry_name: add_input_definitions(entry, definitions) for entry_name, entry in entries.items()}
 
 
 def _strip_code_fence(text: str) -> str:

@@ -83,7 +83,7 @@ def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
             return ServerFile(config_dir / LOCAL_FILE, "user", ("folders", os.path.realpath(folder)))
 
 
-def file_of(server: ServerConfig, config_dir: Path, folder: Path) -> ServerFile:
+def find_server_file(server: ServerConfig, config_dir: Path, folder: Path) -> ServerFile:
     """Return the file that configures a server. Raises UsageError for the demo's built-in server."""
     if server.source == "demo" or not server.file:
         raise UsageError(f"{server.name!r} is built in.", "Only servers in a file can be changed.")

@@ -88,7 +88,7 @@ class BundleManifest(Struct, frozen=True):
             for name, setting in self.user_config.items()
         )
 
-    def asked_names(self) -> dict[str, set[str]]:
+    def input_names(self) -> dict[str, set[str]]:
         """Return the names of the settings that each environment variable uses, keyed by variable name."""
         prefix = "user_config."
         return {

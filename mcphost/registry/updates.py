@@ -88,7 +88,7 @@ def merge_update(
     return entry, replace(planned, missing=missing, secret_keys=secret_keys)
 
 
-def asked_names(option: InstallOption) -> dict[str, dict[str, set[str]]]:
+def input_names(option: InstallOption) -> dict[str, dict[str, set[str]]]:
     """Return the names of the inputs that each variable and header of an option uses.
 
     The outer key is "env" or "headers", the inner key the name of the variable or header.

@@ -66,7 +66,7 @@ SIGN_IN_LANDMARKS = (
     "auth/discovery:discover_issuer",
     "auth/registration:register_client",
     "auth/callback_server:run_callback_server",
-    "auth/interactive_flow:InteractiveSignIn.ask_person",
+    "auth/interactive_flow:InteractiveSignIn.ask_user",
     "auth/callback_server:CallbackServer.wait",
     "auth/tokens:parse_token_response",
     "auth/token_store:TokenStore.save",

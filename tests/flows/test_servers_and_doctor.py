@@ -314,7 +314,7 @@ def test_doctor_reports_problems_and_their_fixes(program: Program) -> None:
 
 def test_a_bug_exits_1_names_the_log_and_shows_no_traceback(program: Program) -> None:
     code = (
-        "import sys, mcphost.cli.listing as module\n"
+        "import sys, mcphost.cli.list_features as module\n"
         "def run(command, given): raise ZeroDivisionError('oops')\n"
         "module.run = run\n"
         "from mcphost.cli.main import main\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcphost.auth.interactive_flow import SignInInteraction
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
-from mcphost.auth.user_interaction import SignInInteraction
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.peers.oidc import OidcUser, run_oidc_provider

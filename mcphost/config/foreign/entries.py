@@ -151,7 +151,7 @@ def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 
-def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the references in a converted entry that mcphost cannot expand.
 
     These are references of unknown kinds, such as `${command:NAME}`, and inputs that the entry does not define.
@@ -169,7 +169,7 @@ def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
     return _shown(found)
 
 
-def newly_filled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def newly_expanded_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the `${NAME}` references in an entry that mcphost expands but the entry's own host does not."""
     references = [reference for text in entry_texts(entry) for reference in find_references(text)]
     return _shown([one.text for one in references if one.kind == "variable" and not one.text.startswith("${env:")])

@@ -29,10 +29,10 @@ from mcphost.config.foreign.entries import (
     convert_opencode,
     convert_zed,
     is_entry_disabled,
-    newly_filled_references,
-    unfilled_references,
+    newly_expanded_references,
+    unsupported_references,
 )
-from mcphost.config.inputs import carry_inputs
+from mcphost.config.inputs import add_input_definitions
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 
@@ -284,13 +284,13 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any) ->
         if not isinstance(entry, dict):
             raise UnusableEntry("Its entry is not an object.")
         members = cast("dict[str, Any]", entry)
-        converted = carry_inputs(host.convert(members, host.syntax), inputs)
+        converted = add_input_definitions(host.convert(members, host.syntax), inputs)
     except UnusableEntry as reason:
         return ForeignServer(name=shown, host=host.title, file=file, problem=str(reason))
-    notes = [f"mcphost does not fill in {reference}." for reference in unfilled_references(converted)]
+    notes = [f"mcphost does not fill in {reference}." for reference in unsupported_references(converted)]
     notes += [
         f"mcphost fills in {reference}; {host.title} passes it on as it is."
-        for reference in newly_filled_references(converted)
+        for reference in newly_expanded_references(converted)
     ]
     if members.get("envFile") and "envFile" not in converted:
         notes.append("Its envFile was left out: the path is relative, or the server is not a program.")

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from mcphost.config.approval_digest import describe_server, diff_lines
 from mcphost.config.schema import ServerConfig
-from mcphost.config.server_files import ServerFile, file_of, plan_set, scope_file
+from mcphost.config.server_files import ServerFile, find_server_file, plan_set, scope_file
 from mcphost.errors import ConfigError, RegistryError, UsageError
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.live_editor import LiveServerEditor
@@ -28,7 +28,7 @@ from mcphost.registry.package_grammar import RUNNERS
 from mcphost.registry.plan import InstallOption, PlannedEntry, choose_option, list_options, plan_entry, suggest_name
 from mcphost.registry.plan_inputs import PlanInput
 from mcphost.registry.updates import InstalledServer, merge_update, read_record
-from mcphost.registry.updates import asked_names as list_asked_names
+from mcphost.registry.updates import input_names as list_asked_names
 from mcphost.serialization import Struct, replace
 
 _SEARCH_LIMIT = 100
@@ -53,11 +53,11 @@ class PlanSource:
             return plan_entry(self.option, values, show_missing=show_missing)
         return plan_bundle(self._bundle.manifest, self._bundle.folder, values, show_missing=show_missing)
 
-    def asked_names(self) -> dict[str, dict[str, set[str]]]:
+    def input_names(self) -> dict[str, dict[str, set[str]]]:
         """Return the inputs that each variable or header uses, by section ("env" or "headers") and name."""
         if self._bundle is None:
             return list_asked_names(self.option)
-        return {"env": self._bundle.manifest.asked_names()}
+        return {"env": self._bundle.manifest.input_names()}
 
     def discard(self) -> None:
         """Delete the bundle, if one was unpacked for this plan."""
@@ -180,7 +180,7 @@ def plan_update(
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)
-    entry, planned = merge_update(planned, source.option.inputs, source.asked_names(), old_entry, given)
+    entry, planned = merge_update(planned, source.option.inputs, source.input_names(), old_entry, given)
     own = with_registry(planned, source.option, latest, absolute_place(place), values)["mcphost"]
     return {**entry, "mcphost": {**entry.get("mcphost", {}), **own}}, planned
 
@@ -377,7 +377,7 @@ class RegistryInstaller:
     def _file(self, draft: InstallDraft) -> ServerFile:
         if draft.installed is None:
             return scope_file("user", self._editor.config_dir, self._editor.folder)
-        return file_of(draft.installed[0], self._editor.config_dir, self._editor.folder)
+        return find_server_file(draft.installed[0], self._editor.config_dir, self._editor.folder)
 
     def _read_installed(self) -> list[tuple[ServerConfig, InstalledServer]]:
         found: list[tuple[ServerConfig, InstalledServer]] = []

@@ -19,7 +19,7 @@ from mcphost.config.server_files import (
     Scope,
     ServerEdit,
     ServerFile,
-    file_of,
+    find_server_file,
     plan_remove,
     plan_set,
     plan_set_disabled,
@@ -291,7 +291,7 @@ class ServerEditor:
         await self._audit.record_event(subject, "downloaded", decision="always", who="person")
 
     def _file_of(self, server: ServerConfig) -> ServerFile:
-        return file_of(server, self.config_dir, self.folder)
+        return find_server_file(server, self.config_dir, self.folder)
 
     async def _set(self, request: "_EditRequest", *, is_approved: bool) -> SavedServer:
         file, name, entry, what, replace, known = request

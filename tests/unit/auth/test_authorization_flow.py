@@ -9,13 +9,13 @@ import pytest
 
 from mcphost import redact
 from mcphost.auth.discovery import UntrustedMetadata
+from mcphost.auth.interactive_flow import SignInFailed
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.registration import RegistrationError
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl
-from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import SignInRequired
 from tests.unit.auth.oauth_peer import (
     BrowserUser,

@@ -12,6 +12,7 @@ from mcphost import redact
 from mcphost.auth.client_grants import JWT_BEARER, ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.dpop import JwtSigner
+from mcphost.auth.interactive_flow import SignInFailed, SignInTarget
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
@@ -19,7 +20,6 @@ from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import InvalidScopes, TokenError
 from mcphost.auth.url_policy import UrlPolicy
-from mcphost.auth.user_interaction import SignInFailed, SignInTarget
 from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
 from tests.unit.auth.grant_servers import DpopServer, MachineTokenServer, create_private_key_pem, decode_jwt

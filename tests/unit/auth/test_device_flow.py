@@ -6,10 +6,10 @@ import pytest
 
 from mcphost.auth import authorization_flow
 from mcphost.auth.discovery import UntrustedMetadata
+from mcphost.auth.interactive_flow import SignInFailed
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl
-from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import SignInRequired
 from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
 from tests.unit.auth.oauth_peer import create_oauth, run_peer

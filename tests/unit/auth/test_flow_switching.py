@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from mcphost.auth.interactive_flow import DEFAULT_TIMEOUT, SignInFailed
 from mcphost.auth.tokens import TokenError
-from mcphost.auth.user_interaction import DEFAULT_TIMEOUT, SignInFailed
 from mcphost.errors import SignInRequired
 from tests.unit.auth.device_server import DeviceCodeServer
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer

@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from mcphost.auth import authorization_flow
+from mcphost.auth.interactive_flow import SignInFailed, SignInTarget
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
-from mcphost.auth.user_interaction import SignInFailed, SignInTarget
 from mcphost.cli.terminal_frontend import SignInProgressPrinter
 from mcphost.errors import SignInRequired
 from mcphost.sign_in import SignInProgress

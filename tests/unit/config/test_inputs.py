@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.approval_digest import server_digest
-from mcphost.config.inputs import INPUTS_FILE, MAX_INPUTS, carry_inputs, check_input_value, save_input_value
+from mcphost.config.inputs import INPUTS_FILE, MAX_INPUTS, add_input_definitions, check_input_value, save_input_value
 from mcphost.config.loader import load_config
 from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.references import expand_target
@@ -184,9 +184,9 @@ def test_an_export_has_the_definitions_of_the_file_and_no_value(tmp_path: Path) 
 
 def test_an_entry_keeps_the_definitions_that_it_has(tmp_path: Path) -> None:
     own = {**ENTRY, "mcphost": {"inputs": [REGION]}}
-    assert carry_inputs(own, [TOKEN]) == own
-    assert carry_inputs(ENTRY, None) == ENTRY
-    assert carry_inputs(ENTRY, [{**TOKEN, "more": 1, "default": "s3cret"}])["mcphost"] == {"inputs": [TOKEN]}
+    assert add_input_definitions(own, [TOKEN]) == own
+    assert add_input_definitions(ENTRY, None) == ENTRY
+    assert add_input_definitions(ENTRY, [{**TOKEN, "more": 1, "default": "s3cret"}])["mcphost"] == {"inputs": [TOKEN]}
 
 
 def test_servers_of_single_folders_have_values_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from mcphost.config.server_files import (
     SCOPES,
     Scope,
     ServerFile,
-    file_of,
+    find_server_file,
     plan_remove,
     plan_set,
     plan_set_disabled,
@@ -140,7 +140,7 @@ def test_a_local_server_is_loaded_in_its_folder_only_and_hides_the_users_own(
     here = load_config(config_dir)
     assert [(server.name, server.command, server.source) for server in here.servers] == [("time", "uvx", "user")]
     assert not here.problems
-    assert file_of(here.servers[0], config_dir, folder) == server_file("local", folder)
+    assert find_server_file(here.servers[0], config_dir, folder) == server_file("local", folder)
     monkeypatch.chdir(folder.parent)
     assert [server.command for server in load_config(config_dir).servers] == ["global"]
 

@@ -12,6 +12,7 @@ import pytest
 
 from mcphost.auth.client_grants import ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
+from mcphost.auth.interactive_flow import SignInTarget
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
@@ -19,7 +20,6 @@ from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy
-from mcphost.auth.user_interaction import SignInTarget
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import McpHostError, ServerError, SignInRequired

@@ -16,12 +16,12 @@ import mcphost.auth
 from mcphost import redact
 from mcphost.auth import authorization_flow
 from mcphost.auth.client_grants import ClientGrant
+from mcphost.auth.interactive_flow import SignInTarget
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.url_policy import UrlPolicy
-from mcphost.auth.user_interaction import SignInTarget
 from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
