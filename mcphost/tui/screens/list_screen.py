@@ -261,6 +261,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries = self.query_one("#entries", OptionList)
         if entries.option_count:
             entries.highlighted = entries.option_count - 1
+            # The list scrolls only as far as it was tall when it was last laid out.
+            entries.call_after_refresh(entries.scroll_to_highlight)
 
     def action_search(self) -> None:
         """Focus the search line."""
