@@ -199,6 +199,24 @@ def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
     return [*values, sentence[at:end]]
 
 
+def translate_facts(text: str) -> str:
+    """Translate a sentence, or else each part of a list such as "2026-07-28, 10 tools" or "tools, prompts"."""
+    for separator in ("", "; ", ", "):
+        parts = text.split(separator) if separator else [text]
+        shown = separator.join(map(_translate_fact, parts))
+        if shown != text:
+            return shown
+    return text
+
+
+def _translate_fact(fact: str) -> str:
+    shown = translate_sentence(fact)
+    if shown != fact:
+        return shown
+    word, mark, rest = fact.partition(" (")
+    return f"{_(word)}{_(mark + rest)}"
+
+
 def translate_sentence(sentence: str) -> str:
     """Translate one or more sentences of a lower layer; return them unchanged without a translation."""
     global _sentences  # noqa: PLW0603 - built with the first sentence

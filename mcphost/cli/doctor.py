@@ -15,7 +15,7 @@ from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revis
 from mcphost.protocol.skills import EXTENSION as SKILLS
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.serialization import Struct, field
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, translate_facts, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
@@ -130,17 +130,7 @@ def _name_of(check: Check) -> str:
 
 
 def _text_of(result: Check | DiagnosisStep) -> str:
-    return f"{_translate_detail(result.detail)} {translate_sentence(result.hint)}".rstrip()
-
-
-def _translate_detail(text: str) -> str:
-    """Translate a sentence, or else each part of a list such as "2026-07-28, 10 tools"."""
-    for separator in ("", "; ", ", "):
-        parts = text.split(separator) if separator else [text]
-        shown = separator.join(map(translate_sentence, parts))
-        if shown != text:
-            return shown
-    return text
+    return f"{translate_facts(result.detail)} {translate_sentence(result.hint)}".rstrip()
 
 
 def _print_conformance(*, as_json: bool) -> int:
@@ -447,7 +437,7 @@ def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[st
     lines = [_("mcphost {version} speaks these revisions of MCP:").format(version=report.version)]
     for support in report.revisions:
         text = _("{revision} ({era} era) over {transports}").format(
-            revision=support.revision, era=support.era, transports=", ".join(support.transports)
+            revision=support.revision, era=_(support.era), transports=", ".join(support.transports)
         )
         lines += ["", text]
         for what, names in (

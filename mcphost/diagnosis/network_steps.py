@@ -57,7 +57,7 @@ async def check_address(server: ServerConfig) -> AsyncIterator[DiagnosisStep]:
     if isinstance(addresses, DiagnosisStep):
         yield addresses
         return
-    yield make_step("name", "ok", f"{host} is {', '.join(addresses)}")
+    yield make_step("name", "ok", f"{host}: {', '.join(addresses)}")
     reachable = await _connect_any(addresses, host, port)
     yield reachable
     if reachable.status == "ok" and scheme == "https":

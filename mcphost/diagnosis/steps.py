@@ -4,9 +4,18 @@ from typing import Literal
 
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
+from mcphost.translation import N_
 
 StepStatus = Literal["ok", "warning", "failed"]
 MAX_DETAIL_LENGTH = 1_000
+
+STEP_NAMES = (
+    N_("configuration"), N_("folder"), N_("command"), N_("interpreter"), N_("arguments"), N_("URL"), N_("proxy"),
+    N_("name"), N_("port"), N_("certificate"), N_("well-known"), N_("approval"), N_("process"), N_("HTTP"),
+    N_("answer"), N_("output"), N_("protocol"), N_("version"), N_("capabilities"), N_("sign-in"), N_("lists"),
+    N_("tools"), N_("latency"),
+)  # fmt: skip
+"""Names of the steps, for translation."""
 
 
 class DiagnosisStep(Struct, frozen=True):

@@ -17,6 +17,7 @@ from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
+from mcphost.translation import N_
 
 POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
@@ -88,22 +89,25 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)
         return bool(self.changed or self.removed) or has_rules or has_settings
 
-    def describe(self) -> tuple[str, ...]:
-        """Return one line for each kind of change that can be applied."""
-        lines = [
-            _describe_names("add", [server.name for server in self.added]),
-            _describe_names("change", [_describe_server(server) for _, server in self.changed]),
-            _describe_names("remove", self.removed),
-            f"use the model {_clean(self.model.name) or 'none'}{_address(self.model)}" if self.model else "",
-            "another system prompt" if self.system_prompt is not None else "",
-            _describe_names("forbid", self.never_added),
-            _describe_names("no longer forbid", self.never_removed),
-            _describe_names("run the hook", [hook.name for hook in self.hooks_added]),
-            _describe_names("no longer run the hook", [hook.name for hook in self.hooks_removed]),
-            _describe_switch("the project's instructions", self.project_instructions),
-            f"the theme {_clean(self.theme) or 'default'}" if self.theme is not None else "",
-        ]
-        return tuple(line for line in lines if line)
+    def describe(self, translate: Callable[[str], str] = str) -> tuple[str, ...]:
+        """Return one line for each kind of change that can be applied, in the language of *translate*."""
+        names: tuple[tuple[str, Iterable[str]], ...] = (
+            (N_("add {names}"), [server.name for server in self.added]),
+            (N_("change {names}"), [_describe_server(server, translate) for _, server in self.changed]),
+            (N_("remove {names}"), self.removed),
+            (N_("use the model {names}"), [_describe_model(self.model, translate)] if self.model else ()),
+            (N_("another system prompt"), ("",) if self.system_prompt is not None else ()),
+            (N_("forbid {names}"), self.never_added),
+            (N_("no longer forbid {names}"), self.never_removed),
+            (N_("run the hook {names}"), [hook.name for hook in self.hooks_added]),
+            (N_("no longer run the hook {names}"), [hook.name for hook in self.hooks_removed]),
+            (N_("use the project's instructions"), ("",) if self.project_instructions else ()),
+            (N_("no longer use the project's instructions"), ("",) if self.project_instructions is False else ()),
+            (N_("the theme {names}"), [self.theme or translate(N_("default"))] if self.theme is not None else ()),
+        )
+        return tuple(
+            translate(template).format(names=_join_names(shown, translate)) for template, shown in names if shown
+        )
 
 
 class ProjectInstructions(Protocol):
@@ -300,22 +304,21 @@ def _file_signature(path: Path) -> tuple[int, ...]:
     return (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _describe_names(verb: str, names: Iterable[str]) -> str:
-    shown = [_clean(name) for name in names]
-    more = f" and {len(shown) - _MAX_NAMES_SHOWN} more" if len(shown) > _MAX_NAMES_SHOWN else ""
-    return f"{verb} {', '.join(shown[:_MAX_NAMES_SHOWN])}{more}" if shown else ""
+def _join_names(names: Iterable[str], translate: Callable[[str], str]) -> str:
+    listed = [_clean(name) for name in names]
+    shown, more = ", ".join(listed[:_MAX_NAMES_SHOWN]), len(listed) - _MAX_NAMES_SHOWN
+    return translate(N_("{shown} and {more} more")).format(shown=shown, more=more) if more > 0 else shown
 
 
-def _describe_switch(what: str, value: bool | None) -> str:
-    return "" if value is None else f"use {what}" if value else f"no longer use {what}"
+def _describe_server(server: ServerConfig, translate: Callable[[str], str]) -> str:
+    return translate(N_("{name} (disabled)")).format(name=server.name) if server.disabled else server.name
 
 
-def _describe_server(server: ServerConfig) -> str:
-    return f"{server.name} (disabled)" if server.disabled else server.name
-
-
-def _address(model: ModelConfig) -> str:
-    return f" at {_clean(model.api_base)}" if model.api_base else ""
+def _describe_model(model: ModelConfig, translate: Callable[[str], str]) -> str:
+    name = model.name or translate(N_("none"))
+    if not model.api_base:
+        return name
+    return translate(N_("{name} at {address}")).format(name=_clean(name), address=model.api_base)
 
 
 def _clean(text: str) -> str:

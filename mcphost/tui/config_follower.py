@@ -8,7 +8,7 @@ from textual.screen import Screen
 
 from mcphost.config.schema import Profile
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _
 from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ConfigFollower:
         for problem in change.problems:
             self._add_notice("warning", problem)
         if change.needs_confirmation:
-            lines = "; ".join(map(translate_sentence, change.describe()))
+            lines = "; ".join(change.describe(_))
             self._add_notice(
                 "info",
                 _("The configuration files changed: {lines}.").format(lines=lines),
@@ -116,7 +116,7 @@ class ConfigFollower:
             return
         for problem in changes.problems:
             self._add_notice("warning", problem)
-        done = "; ".join(map(translate_sentence, changes.describe()))
+        done = "; ".join(changes.describe(_))
         title = _("Using the profile {name}").format(name=name) if name else _("Using no profile")
         self._add_notice("info", f"{title}{f': {done}' if done else ''}.")
         self._chat.refresh_status()
@@ -135,7 +135,7 @@ class ConfigFollower:
             return
         if changes.theme is not None:
             self._use_theme(changes.theme)
-        done = "; ".join(map(translate_sentence, changes.describe()))
+        done = "; ".join(changes.describe(_))
         text = _("Applied from the configuration files: {done}.").format(done=done) if done else ""
         if notice := " ".join(filter(None, (text, _describe_rest(changes)))):
             self._add_notice("info", notice)

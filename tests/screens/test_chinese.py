@@ -9,8 +9,10 @@ import jsonschema_rs
 import pytest
 
 from mcphost.auth.accounts import DiscoverySummary
+from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_summary import ANSWER_LABELS
+from mcphost.host.live_config import ConfigChanges
 from mcphost.host.questions.form_fields import Field, validate_content
 from mcphost.host.questions.questions import ApproveTool, FillForm, ReviewToolChanges, ToolChange
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
@@ -277,3 +279,19 @@ async def test_notes_in_the_difference_of_a_changed_tool_are_in_chinese_and_line
         await driver.until(lambda: driver.app.screen.query("LongText"), "the whole text")
         await driver.pilot.press("end")
         await driver.until(lambda: "+ ……还有更多：共" in driver.text(), "the end")
+
+
+def test_changes_of_the_configuration_are_described_in_chinese() -> None:
+    changes = ConfigChanges(
+        config=HostConfig(),
+        removed=("old", "older"),
+        model=ModelConfig(name="openai/x", api_base="http://127.0.0.1:9/v1"),
+        system_prompt="",
+        project_instructions=False,
+    )
+    assert changes.describe(_) == (
+        "移除 old, older",
+        "使用模型 openai/x（位于 http://127.0.0.1:9/v1）",
+        "另一个系统提示词",
+        "不再使用项目的说明",
+    )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.translation import set_language
 from mcphost.tui.screens.diagnosis import draw_sparkline
 from tests.screens.real_program import Files
 from tests.unit.host.setup_host import DEMO_ENTRY
@@ -38,6 +39,33 @@ async def test_a_working_server_shows_its_steps_and_its_latency(files: Files) ->
             assert name in driver.text()
         await driver.pilot.press("r")
         await driver.until(lambda: "latency" in driver.text(), "the second diagnosis")
+
+
+async def test_the_failing_step_is_in_view_in_a_small_terminal(files: Files) -> None:
+    files.write_servers(remote={"url": "http://127.0.0.1:9/mcp"})
+    async with files.open((80, 24)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "i check" in driver.text(), "the page of servers")
+        await driver.pilot.press("i")
+        await driver.until(lambda: "✕ port" in driver.text(), "the failing step in the list")
+
+
+async def test_the_steps_are_shown_in_the_language_of_the_user(files: Files) -> None:
+    files.write_servers(demo=DEMO_ENTRY, remote={"url": "http://127.0.0.1:9/mcp"})
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").state == "ready", "the start")
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "i check" in driver.text(), "the page of servers")
+        set_language("zh-CN")
+        try:
+            await driver.pilot.press("i")
+            await driver.until(lambda: " ms" in driver.text(), "the latency")
+            for text in ("（无状态时代）", "工具, 资源, 提示词", "10 个工具, 2 个资源, 1 个提示词", "列表"):
+                assert text in driver.text()
+            await driver.pilot.press("escape", "down", "i")
+            await driver.until(lambda: "✕ 端口" in driver.text(), "the failing step")
+        finally:
+            set_language("en")
 
 
 @pytest.mark.parametrize(

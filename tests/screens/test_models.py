@@ -121,6 +121,7 @@ async def test_where_a_key_was_found_is_said_in_the_language_of_the_user(run: Ru
         try:
             await driver.pilot.press("ctrl+b")
             await driver.until(lambda: "已设置 ANTHROPIC_API_KEY" in driver.text(), "the origin")
+            assert "Ollama，位于 127.0.0.1:11434" in driver.text()
         finally:
             set_language("en")
 

@@ -135,6 +135,7 @@ async def test_the_plan_is_shown_in_the_language_of_the_user(files: Files, runne
                 await driver.pilot.press("enter")
                 await driver.until(lambda: "运行: uvx clock-mcp@1.0.0" in driver.text(), "the plan")
                 assert "参数 1: clock-mcp@1.0.0" in driver.text()
+                assert "，名为 clock" in driver.text()
             finally:
                 set_language("en")
 

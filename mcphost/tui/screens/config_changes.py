@@ -82,7 +82,7 @@ def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
         (_("URL"), server.url),
         (_("variables"), ", ".join(server.env)),
         (_("headers"), ", ".join(server.headers)),
-        ("approval", _("asked before it starts, unless you approved exactly this")),
+        (_("approval"), _("asked before it starts, unless you approved exactly this")),
     ]
 
 

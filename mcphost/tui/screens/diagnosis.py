@@ -7,7 +7,7 @@ import anyio
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, translate_facts, translate_sentence
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -65,7 +65,7 @@ class DiagnosisScreen(ListScreen):
             ListRow(
                 step,
                 _(step.name),
-                f"{translate_sentence(step.detail)} {translate_sentence(step.hint)}".strip(),
+                f"{translate_facts(step.detail)} {translate_sentence(step.hint)}".strip(),
                 mark,
                 style,
             )
@@ -109,7 +109,7 @@ class DiagnosisScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show the full result of a step."""
         step: DiagnosisStep = row.value
-        result, hint = translate_sentence(step.detail), translate_sentence(step.hint)
+        result, hint = translate_facts(step.detail), translate_sentence(step.hint)
         self.show_about(clean_pairs([(_("step"), _(step.name)), (_("result"), result), (_("what to do"), hint)]))
 
 

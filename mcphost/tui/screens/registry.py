@@ -118,7 +118,7 @@ class RegistryScreen(ListScreen):
         mark, style = ("●", "$success") if known else ("", "$accent")
         if known and is_newer(entry, known.version):
             mark, style = "▲", "$warning"
-        status = "" if entry.status == "active" else f"{entry.status} · "
+        status = "" if entry.status == "active" else f"{_(entry.status)} · "
         kinds = ", ".join(entry.kinds) or _("nothing to install")
         return ListRow(entry, entry.name, f"{entry.version} · {kinds} · {status}{entry.description}", mark, style)
 
@@ -141,7 +141,7 @@ class RegistryScreen(ListScreen):
                         _("{version}, as {name}").format(version=known.version, name=known.name) if known else "",
                     ),
                     (_("publisher"), describe_publisher(entry, _)),
-                    (_("status"), "" if entry.status == "active" else f"{entry.status} {entry.status_message}"),
+                    (_("status"), "" if entry.status == "active" else f"{_(entry.status)} {entry.status_message}"),
                     (
                         _("repository"),
                         f"{entry.repository.url} {entry.repository.subfolder}".strip() or _("none is given"),
@@ -200,7 +200,7 @@ class RegistryScreen(ListScreen):
         except McpHostError as error:
             self.notify(describe_error(error), severity="warning", markup=False, timeout=8)
             return
-        numbers = [f"{one.version}{'' if one.status == 'active' else f' ({one.status})'}" for one in entries]
+        numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in entries]
         more = len(numbers) - _MAX_VERSIONS_SHOWN
         shown = ", ".join(numbers[:_MAX_VERSIONS_SHOWN])
         self._versions[name] = _("{shown} and {more} more").format(shown=shown, more=more) if more > 0 else shown
@@ -509,6 +509,7 @@ _LINE_LABELS = frozenset(
         N_("runs"),
         N_("sign-in"),
         N_("started in"),
+        N_("version"),
     }
 )
 """The labels of a plan's lines; `argument`, `environment`, `header` and `sign-in` precede a number or a name."""
@@ -521,6 +522,8 @@ def _translate_line(line: str) -> str:
     kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")
     if not colon or kind not in _LINE_LABELS:
         return line
+    if kind == "file":
+        value = _(", as ").join(value.rsplit(N_(", as "), 1))
     return f"{mark}{' '.join(filter(None, (_(kind), subject)))}: {value}"
 
 
