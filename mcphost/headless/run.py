@@ -256,7 +256,7 @@ async def run_turn(
             raise not_approved_error(untrusted)
         result = await host.conversation.send(prompt, attachments)
         if schema is not None:
-            result, value = await _hold_to_schema(host, schema, result, printer.print_message)
+            result, value = await _enforce_schema(host, schema, result, printer.print_message)
         for event in feed.drain():
             printer.handle(event)
         tasks.cancel_scope.cancel()
@@ -264,7 +264,7 @@ async def run_turn(
     return result.exit_code
 
 
-async def _hold_to_schema(
+async def _enforce_schema(
     host: Host, schema: AnswerSchema, result: TurnResult, print_message: Callable[[str], None]
 ) -> tuple[TurnResult, Any]:
     """Validate the answer against the schema; return the result and the parsed value.

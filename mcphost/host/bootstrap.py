@@ -462,8 +462,8 @@ class _LateParts:
 
         core, skills = self._core, self.features.skills
         core.conversation.on_rewound(skills.unload_all)
-        room = ResultLimits(core.config.context, core.model_selection)
-        result_tool = ResultTool(core.results, core.conversation, core.events, self.reviewer, room)
+        limits = ResultLimits(core.config.context, core.model_selection)
+        result_tool = ResultTool(core.results, core.conversation, core.events, self.reviewer, limits)
         return BuiltinTools(
             skills, self.consent, result_tool, core.conversation, core.events, self.reviewer, core.audit,
             core.model_selection,

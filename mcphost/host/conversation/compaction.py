@@ -66,7 +66,7 @@ def _has_open_call(messages: Iterable[Message]) -> bool:
     return bool(open_calls)
 
 
-class RoomResult(NamedTuple):
+class CompactionResult(NamedTuple):
     """Result of a compaction: whether a new summary is in use, and the tokens spent on writing it."""
 
     is_changed: bool = False
@@ -97,7 +97,7 @@ class Compactor:
         self._spending = spending
         self._refused = ("", 0)  # the conversation in which the user last refused, and the request's size in tokens
 
-    async def compact(self, instructions: str = "") -> RoomResult:
+    async def compact(self, instructions: str = "") -> CompactionResult:
         """Summarize all but the last messages, and use the summary if the user agrees.
 
         *instructions* are added to the prompt for the model. Raises UsageError if there is nothing to summarize,
@@ -132,9 +132,9 @@ class Compactor:
         self._publish_change()
         return undone
 
-    async def make_room(
+    async def compact_if_needed(
         self, request: ModelRequest, overflow: ModelError | None = None, *, turn: str = ""
-    ) -> RoomResult:
+    ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
         *overflow* is the error with which the model rejected the request. Mode "never" does nothing; mode "ask" asks
@@ -143,24 +143,24 @@ class Compactor:
         """
         model = self._model_selection.model
         if self._config.mode == "never" or model is None:
-            return RoomResult()
+            return CompactionResult()
         window = model.facts.context_window
         tokens = estimate_request_tokens(request, self._active.current.beginning_changed_at)
         conversation = self._active.current
         if overflow is None and (not window or tokens < window * self._config.threshold / 100):
-            return RoomResult()
+            return CompactionResult()
         count = find_cut(conversation, self._config.keep_messages) or find_cut(conversation, 1)
         if not count:
-            return RoomResult()
+            return CompactionResult()
         is_asking = self._config.mode == "ask"
         if is_asking and not await self._offer(count, tokens, window, overflow):
-            return RoomResult()
+            return CompactionResult()
         why = "the conversation barely fits the model's window"
         try:
             return await self._summarize(conversation, count, "", why, is_reviewed=is_asking, turn=turn)
         except ModelError as error:
             self._events.notify("error", f"No summary was made. {error.message}", error.hint)
-            return RoomResult()
+            return CompactionResult()
 
     async def _offer(self, count: int, tokens: int, window: int, overflow: ModelError | None) -> bool:
         conversation = self._active.current
@@ -192,7 +192,7 @@ class Compactor:
         *,
         is_reviewed: bool,
         turn: str = "",
-    ) -> RoomResult:
+    ) -> CompactionResult:
         model = self._model()
 
         def publish_progress(done: int, planned: int) -> None:
@@ -221,11 +221,11 @@ class Compactor:
             answer = await self._frontend.ask(question)
             sentences = mark_edited(answer.sentences, question.sentences) if isinstance(answer, UseSummary) else ()
             if summary_error(question, sentences):
-                return RoomResult(usage=summarizer.usage)
+                return CompactionResult(usage=summarizer.usage)
             compaction = replace(compaction, sentences=sentences)
         await conversation.add_compaction(compaction)
         self._publish_change()
-        return RoomResult(is_changed=True, usage=summarizer.usage)
+        return CompactionResult(is_changed=True, usage=summarizer.usage)
 
     def _model(self) -> ChatModel:
         """Return the model that writes summaries. Raises ModelError if no model is selected."""

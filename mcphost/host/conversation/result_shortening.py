@@ -49,7 +49,7 @@ class ResultShortening:
     ) -> None:
         self._threshold = config.shorten_above
         self._model_selection = model_selection
-        self._room = result_tool.room
+        self._limits = result_tool.limits
         self._result_tool = result_tool
         self._events = events
         self._old_count = 0  # how many of the conversation's first messages have old results
@@ -75,9 +75,10 @@ class ResultShortening:
             self._old_count, self._model = 0, name
         # A summary replaces the first messages, so positions are counted from the end.
         old = self._old_count - (len(conversation.messages) - len(messages))
-        room = self._room.round_bytes
-        if room != self._fitted_bytes:
-            self._fitted_messages, self._fitted_bytes = _create_cache(lambda message: fit_results(message, room)), room
+        max_bytes = self._limits.round_bytes
+        if max_bytes != self._fitted_bytes:
+            self._fitted_messages = _create_cache(lambda message: fit_results(message, max_bytes))
+            self._fitted_bytes = max_bytes
         sent = tuple(
             message
             if message.role == "assistant" or not message.results
@@ -157,13 +158,13 @@ def _find_last_results(messages: Sequence[Message]) -> int:
     return next((at for at in reversed(range(len(messages))) if messages[at].results), 0)
 
 
-def fit_results(message: Message, room: int) -> Message:
-    """Return the message with its results truncated to *room* bytes in total, and each to half of *room*.
+def fit_results(message: Message, max_bytes: int) -> Message:
+    """Return the message with its results truncated to *max_bytes* bytes in total, and each to half of *max_bytes*.
 
     The longest results are truncated to the same length, with a note that says how to read on.
     """
     sizes = [_size(part.text) if is_result(part) else 0 for part in message.parts]
-    limit = max(_fair_limit(sizes, room), _MIN_CUT_BYTES)
+    limit = max(_fair_limit(sizes, max_bytes), _MIN_CUT_BYTES)
     if max(sizes, default=0) <= limit + _NOTE_BYTES:
         return message
     pairs = zip(message.parts, sizes, strict=True)
@@ -171,9 +172,9 @@ def fit_results(message: Message, room: int) -> Message:
     return replace(message, parts=tuple(parts))
 
 
-def _fair_limit(sizes: Sequence[int], room: int) -> int:
-    """Return the largest limit for a single size, at most half of *room*, so that all sizes together fit."""
-    left, limit = room, room // 2
+def _fair_limit(sizes: Sequence[int], max_bytes: int) -> int:
+    """Return the largest limit for a single size, at most half of *max_bytes*, so that all sizes together fit."""
+    left, limit = max_bytes, max_bytes // 2
     for at, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - at)
         if size > share:

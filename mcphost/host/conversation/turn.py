@@ -236,13 +236,13 @@ class Turn:
     async def _prepare(self) -> PreparedRequest:
         """Build a request within the budget; if it nearly fills the context window, summarize messages first."""
         prepared = await self._budget.prepare(self._conversation, self._id, self._model)
-        if await self._make_room(prepared.request):
+        if await self._compact_if_needed(prepared.request):
             prepared = await self._budget.prepare(self._conversation, self._id, self._model)
         self._model = prepared.model
         return prepared
 
-    async def _make_room(self, request: llm.ModelRequest, overflow: ModelError | None = None) -> bool:
-        is_changed, usage = await self._compactor.make_room(request, overflow, turn=self._id)
+    async def _compact_if_needed(self, request: llm.ModelRequest, overflow: ModelError | None = None) -> bool:
+        is_changed, usage = await self._compactor.compact_if_needed(request, overflow, turn=self._id)
         self._count_usage(usage)
         return is_changed
 
@@ -270,7 +270,7 @@ class Turn:
                 error = again
             else:
                 return
-        if not await self._make_room(prepared.request, error):
+        if not await self._compact_if_needed(prepared.request, error):
             raise error
         await self._stream(await self._prepare(), answer)
 

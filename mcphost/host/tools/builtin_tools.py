@@ -87,13 +87,13 @@ class ResultTool:
         conversation: ActiveConversation,
         events: EventBus,
         reviewer: ResultReviewer,
-        room: ResultLimits,
+        limits: ResultLimits,
     ) -> None:
         self._result_store = result_store
         self._conversation = conversation
         self._events = events
         self._reviewer = reviewer
-        self.room = room
+        self.limits = limits
         self.has_shortened = False
         """Whether a request to the model contains shortened results."""
 
@@ -121,7 +121,7 @@ class ResultTool:
 
     async def _read(self, source: ToolReturnPart | ResourcePart, name: str, offset: int, limit: int) -> StoredText:
         """Read from the result's file if *name* is the file's name, else from the message. Raises StoreError."""
-        limit = min(limit, self.room.result_bytes)
+        limit = min(limit, self.limits.result_bytes)
         if source.use_id == name:
             return read_text_part(source.text, offset, limit)
         return await self._result_store.read(name, offset, limit)

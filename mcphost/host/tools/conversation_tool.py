@@ -46,7 +46,7 @@ class _Arguments(NamedTuple):
     numbers: str
     search: str
     offset: int
-    room: int
+    max_bytes: int
     """Maximum number of bytes of messages that are returned."""
 
 
@@ -69,7 +69,7 @@ class ConversationTool:
         """Run one call proposed by the model. Errors are part of the outcome; only cancellation is raised."""
         self._events.publish(ToolProposed(use.id, "", READ_CONVERSATION, use.arguments, use.raw))
         try:
-            arguments = _parse_arguments(use.arguments or {}, self._room())
+            arguments = _parse_arguments(use.arguments or {}, self._max_bytes())
         except UsageError as error:
             self._events.publish(ToolFinished(use.id, "", READ_CONVERSATION, "failed", str(error)))
             part = make_tool_return(use, "", READ_CONVERSATION, str(error), outcome="failed")
@@ -80,19 +80,19 @@ class ConversationTool:
         self._events.publish(ToolFinished(use.id, "", READ_CONVERSATION, "ok", text))
         return ToolCallOutcome(make_tool_return(use, "", READ_CONVERSATION, text, outcome="ok"))
 
-    def _room(self) -> int:
+    def _max_bytes(self) -> int:
         """Return the maximum size of a result in bytes, which is a share of the model's context window."""
         share = int(self._model_selection.window * _WINDOW_SHARE) * BYTES_PER_TOKEN
         return min(max(share, _MIN_BYTES), MODEL_TEXT_LIMIT)
 
 
-def _parse_arguments(values: Mapping[str, Any], room: int) -> _Arguments:
+def _parse_arguments(values: Mapping[str, Any], max_bytes: int) -> _Arguments:
     numbers, search, offset = values.get("numbers", ""), values.get("search", ""), values.get("offset", 0)
     if not isinstance(numbers, str) or not isinstance(search, str) or bool(numbers.strip()) == bool(search.strip()):
         raise UsageError("Pass either numbers, such as 12, 14-16, or a search text.")
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**53:
         raise UsageError("offset must be a whole number of characters.")
-    return _Arguments(numbers[:_MAX_ARGUMENT], search[:_MAX_ARGUMENT], offset, room)
+    return _Arguments(numbers[:_MAX_ARGUMENT], search[:_MAX_ARGUMENT], offset, max_bytes)
 
 
 def _list_covered(conversation: Conversation) -> dict[int, Message]:
@@ -113,24 +113,24 @@ def _read(messages: Mapping[int, Message], arguments: _Arguments) -> str:
 
 
 def _list_messages(messages: Mapping[int, Message], numbers: tuple[int, ...], arguments: _Arguments) -> Iterator[str]:
-    room = arguments.room
+    bytes_left = arguments.max_bytes
     for at, number in enumerate(numbers):
         text = describe_message(messages[number], whole=True)
         start = arguments.offset if at == 0 else 0
-        shown = truncate_text(text[start : start + room], room)
+        shown = truncate_text(text[start : start + bytes_left], bytes_left)
         yield dumps({"n": number, "role": messages[number].role, "text": shown})
-        room -= len(shown.encode())
+        bytes_left -= len(shown.encode())
         end = start + len(shown)
         if end < len(text):
             yield f"[mcphost: message {number} has {len(text)} characters; it continues at offset {end}]"
-        if room <= 0 and at + 1 < len(numbers):
+        if bytes_left <= 0 and at + 1 < len(numbers):
             yield f"[mcphost: not shown: {format_numbers(numbers[at + 1 :])}]"
             return
 
 
 def _search(messages: Mapping[int, Message], arguments: _Arguments) -> Iterator[str]:
     words = arguments.search.casefold().split()
-    hits, most = 0, min(_MAX_HITS, arguments.room // _EXCERPT)
+    hits, most = 0, min(_MAX_HITS, arguments.max_bytes // _EXCERPT)
     for number, message in messages.items():
         text = describe_message(message, whole=True)
         folded = text.casefold()
