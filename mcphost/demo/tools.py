@@ -356,7 +356,7 @@ class VisitPage:
                     page.visited.set()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-                """Write no access log, because standard error is shown to the user."""
+                """Suppress the access log, which the user would see, because it goes to standard error."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Visit)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True, name="page")

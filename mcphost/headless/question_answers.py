@@ -403,7 +403,7 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Convert several servers' answers about sharing folders. Raises UsageError for an invalid answer."""
+    """Convert an answer about sharing folders with several servers. Raises UsageError if it is invalid."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):

@@ -52,7 +52,7 @@ class Conversation:
         """
 
         self.forked: ForkPoint | None = None
-        """Where the conversation was copied from in this run; None if it was not."""
+        """The point at which the conversation was copied in this run; None if it was not."""
 
         self._system_prompts: list[str] = []  # set by the user, oldest first
         self._unsaved_prompts: list[str] = []  # the newest prompts, until the conversation is stored

@@ -137,7 +137,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 
 
 class SetupParts(NamedTuple):
-    """What the host needs to change its configuration: locations, keyring, and configuration files."""
+    """Parts that the host needs to change its configuration: locations, keyring, and configuration files."""
 
     places: SetupPlaces
     secrets: "ProviderKeys"

@@ -22,7 +22,7 @@ CACHE_SECONDS = 300.0
 """Minimum number of seconds for which providers cache the beginning of a request."""
 
 MIN_OUTPUT_TOKENS = 256
-"""The shortest answer that is offered as a way to stay within the budget."""
+"""Minimum length of an answer that is short enough for the budget and still worth offering, in tokens."""
 
 MAX_QUESTIONS = 20
 """Maximum number of questions about one request; each changes the request or the budget."""

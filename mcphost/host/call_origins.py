@@ -1,4 +1,4 @@
-"""Where the arguments of a tool call were copied from."""
+"""Origins of the arguments of a tool call: other servers or files from which they were copied."""
 
 from mcphost.serialization import Struct
 
@@ -31,7 +31,7 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 
 
 class CallOrigins(Struct, frozen=True, kw_only=True):
-    """Where the arguments of one tool call were copied from.
+    """Origins of the arguments of one tool call: the servers and files they were copied from.
 
     `unchecked` names the servers whose texts were not all compared; it contains `OTHER_SERVERS` if the arguments are
     too large to be compared at all.

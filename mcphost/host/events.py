@@ -125,7 +125,7 @@ class ServerLog(HostEvent, frozen=True, tag="log"):
 
 
 class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
-    """A subscribed resource, or one below it in the hierarchy, changed; mcphost did not read it again."""
+    """A subscribed resource, or one below it in the hierarchy, changed; mcphost does not read it again."""
 
     server: str
     uri: str
@@ -364,7 +364,7 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation was opened; `messages` counts its messages, which are in `host.conversation`."""
+    """Another conversation was opened; `messages` is the number of its messages (see `host.conversation`)."""
 
     id: str
     title: str

@@ -148,7 +148,7 @@ class Host:
 
     @property
     def features(self) -> "ServerFeatures":
-        """What servers offer besides tools: resources, prompts, skills and completion."""
+        """Features of servers besides tools: resources, prompts, skills and completion."""
         return self.late_parts.features.get()
 
     @property

@@ -11,7 +11,7 @@ from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, 
 from mcphost.store.grants import GrantStore, TrustedServer
 
 ApprovalSource = Literal["own", "always", "session", "flag", "refused", "not asked"]
-"""What approved a file, or why it is not used: "own" is the user's own file, "flag" a command-line flag."""
+"""How a file was approved, or why it is not used: "own" is the user's file, "flag" a command-line flag."""
 
 USED: frozenset[ApprovalSource] = frozenset({"own", "always", "session", "flag"})
 """The sources that allow a file to be used."""

@@ -34,7 +34,7 @@ class OutputValidation(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """What one server offers, as last listed; `left_out` contains a sentence for each omitted entry."""
+    """Everything that one server offers, as last listed; `left_out` has a sentence for each omitted entry."""
 
     tools: Sequence[Tool] = ()
     """The definitions of the tools; each is decoded when it is accessed."""
@@ -166,10 +166,7 @@ def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
 
 
 def allowed_icons(icons: tuple[Icon, ...], server_url: str) -> tuple[Icon, ...]:
-    """Return the icons that may be shown.
-
-    These are embedded icons, and https icons with the same origin as the https server.
-    """
+    """Return the icons that may be shown: embedded ones, and https icons of an https server's own origin."""
     return tuple(icon for icon in icons[:ICON_LIMIT] if _is_allowed(icon.src, server_url))
 
 

@@ -31,7 +31,7 @@ MAX_PROMPT_SIZE = 20 * 1024 * 1024
 """The maximum size of all messages together, as JSON in bytes."""
 MAX_LINKS = 20
 MAX_CONTENTS = 20
-"""How many contents of a linked resource are read."""
+"""Maximum number of content items that are read from a linked resource."""
 
 ReadResourceFn = Callable[[str, str], Awaitable[ReadResourceResult]]
 """Reads the resource with a URI from a server."""
@@ -123,7 +123,7 @@ def _convert_block(source: PromptSource, block: ContentBlock, facts: ModelFacts)
             contents = ResourceContents(uri=f"{kind} of {source.name}", mime_type=block.mime_type, blob=block.data)
         case EmbeddedResource():
             contents = block.resource
-        case _:  # a link stays a link; the model is told its address
+        case _:  # the link is kept, so that the model receives the address
             return TextPart(_clean(render_block(block)[0]))
     (part,) = _convert_contents(source, (contents,), facts)
     return part

@@ -25,7 +25,7 @@ from mcphost.serialization import replace
 OLD_HEAD_BYTES, OLD_TAIL_BYTES = 800, 200
 """Number of bytes kept at the beginning and at the end of an old result."""
 _MIN_OLD_BYTES = 1_500
-"""Old results of fewer bytes are not shortened, because the added note would cancel the saving."""
+"""Old results smaller than this are not shortened, because the added note would outweigh the saving."""
 _NOTE_BYTES = 400
 """Bytes allowed above the limit for notes, such as how to read the omitted part."""
 _MIN_CUT_BYTES = 200

@@ -119,7 +119,7 @@ class Summarizer:
     def __init__(self, model: llm.ChatModel, instructions: str, on_progress: ProgressCallback, track: TrackFn) -> None:
         """Create a summarizer that uses *model*; *instructions* are added to its prompt.
 
-        *on_progress* is called before each request with the number of finished and of planned requests. *track* records
+        *on_progress* is called before each request with the numbers of finished and planned requests. *track* records
         the cost of each request.
         """
         self._model, self._instructions, self._on_progress = model, instructions, on_progress

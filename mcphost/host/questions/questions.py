@@ -77,7 +77,7 @@ class PassEditedResult(Struct, frozen=True):
 
 
 class WithholdResult(Struct, frozen=True):
-    """Answer that withholds the result; the model is told so, with `reason` if it is not empty."""
+    """Answer that withholds the result; the model is informed, with `reason` unless it is empty."""
 
     reason: str = ""
 
@@ -311,7 +311,7 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
     """Asks whether to continue a turn that reached its limit of tool rounds.
 
-    The answer True allows the same number of rounds again.
+    If the answer is True, the turn may use as many rounds again.
     """
 
     KIND: ClassVar[str] = "continue_turn"

@@ -235,7 +235,7 @@ class SignInPrompts:
 def describe_scope(scope: str, translate: Callable[[str], str] = str) -> str:
     """Return what an OAuth scope seems to permit, such as "read files", or "" if its name is unclear.
 
-    *translate* is called with texts of mcphost only, before the words of the scope are filled in.
+    *translate* is called only with mcphost's own texts, before the words of the scope are filled in.
     """
     if scope.lower() in _KNOWN:
         return translate(_KNOWN[scope.lower()])

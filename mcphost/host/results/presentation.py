@@ -226,8 +226,8 @@ class RenderedResult(Struct, frozen=True):
     """A tool result rendered as text and images.
 
     `text` is the full text, and `assistant_text` the text without parts meant only for the user, "" if it is the same.
-    `images` are the valid images for the model, `user_images` those for the user. `note` is a remark of mcphost about
-    the result.
+    `images` are the valid images for the model, `user_images` those for the user. `note` is a comment by mcphost on the
+    result.
     """
 
     text: str
@@ -284,7 +284,7 @@ def render(result: CallToolResult, *, null_counts: bool = False, note: str = "")
     """Render a result, omitting structured content that only repeats the content blocks.
 
     *null_counts* says whether structured content `null` is a value, as it is since protocol version 2026-07-28. *note*
-    is a remark of mcphost that is added to the result.
+    is a comment by mcphost that is added to the result.
     """
     return join_parts(make_parts(result, null_counts=null_counts, note=note))
 

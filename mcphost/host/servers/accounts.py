@@ -88,8 +88,8 @@ def describe_client(account: Account, translate: Callable[[str], str] = str) -> 
 def describe_discovery(account: Account, translate: Callable[[str], str] = str) -> list[tuple[str, str]]:
     """Return the OAuth metadata discovered at sign-in as (label, value) pairs.
 
-    The list is empty for a sign-in stored by an early version, which did not save its metadata. *translate* is
-    called with texts of mcphost only.
+    The list is empty for a sign-in stored by an early version, which did not save its metadata. *translate* is called
+    only with mcphost's own texts.
     """
     metadata = account.discovery
     if not metadata.metadata_kind:

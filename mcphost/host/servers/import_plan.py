@@ -22,7 +22,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
 
     found: ForeignServer
     hosts: tuple[str, ...]
-    """Titles of all hosts that have this server."""
+    """Display names of all hosts in whose configuration this server was found."""
 
     state: ImportState
     name: str

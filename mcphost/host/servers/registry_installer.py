@@ -199,7 +199,7 @@ def describe_update(
 
 
 class InstallReview(Struct, frozen=True):
-    """What an installation would do, for the user to read before confirming it.
+    """Description of an installation, which the user reads before confirming it.
 
     `missing` names the required inputs without a value; `problem` says why there is no plan, "" if there is one.
     """

@@ -20,7 +20,7 @@ from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress
 
 NEW_SERVER_FACTOR = 10
-"""How many times longer a turn waits for a server at its first start, when its program may have to be installed."""
+"""Factor by which a turn waits longer at a server's first start, when its program may have to be installed."""
 
 
 class Servers:

@@ -436,7 +436,7 @@ class ToolChangeTracker:
 def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, ToolFingerprint]) -> ToolDigests:
     """Return the digests of the tools.
 
-    The canonical digest is slow, and so is computed only if the bytes of the definition changed.
+    The canonical digest is slow to compute, so it is computed only if the bytes of the definition changed.
     """
     raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
     canonical: dict[str, str] = {}

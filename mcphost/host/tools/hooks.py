@@ -25,7 +25,7 @@ from mcphost.sanitize import sanitize, strip_hidden_text
 from mcphost.serialization import Struct, encode, loads, replace
 
 DENY_CODE = 2
-"""Exit code with which a hook denies a call; its error output is the reason."""
+"""Exit code with which a hook denies a call; its standard error is the reason."""
 
 MAX_RESULT_CHARACTERS = 200_000
 """Maximum number of characters of a result that are passed to a hook."""

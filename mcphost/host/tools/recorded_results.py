@@ -13,7 +13,7 @@ from mcphost.serialization import encode
 from mcphost.store.recorded_results import RecordedResult, RecordedResultStore
 
 MAX_AGE = 24 * 3600.0
-"""Maximum age in seconds of a reused result, so that a time of day without a date is unambiguous."""
+"""Maximum age in seconds of a reused result; a day, because its time is shown without a date."""
 _log = logging.getLogger(__name__)
 
 
