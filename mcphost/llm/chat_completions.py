@@ -1,7 +1,4 @@
-"""Conversion of conversations to OpenAI's Chat Completions JSON, and of worker events to model events.
-
-Does no I/O.
-"""
+"""Conversion of messages to OpenAI's Chat Completions JSON, and of worker events to model events; no I/O."""
 
 import re
 import uuid
@@ -44,15 +41,15 @@ MEDIA_FOLLOW = "(The media of this message follow.)"
 REUSED = "(Not called again: this is the result of the same call of {:%Y-%m-%d %H:%M} UTC.)"
 IMAGES_OMITTED = "(An image was left out: this model does not accept images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""Tool call ids that every provider accepts; other ids are sent only to the model that created them."""
+"""Pattern of tool call ids that every provider accepts; other ids are sent only to the model that created them."""
 _MAX_EARLY_REPLAYS = 16
-"""How many times the reasoning of an unfinished answer is encoded for replay; each time encodes all of it."""
+"""Maximum number of times that the reasoning of an unfinished answer is encoded; each time encodes all of it."""
 
 Json = dict[str, Any]
 
 
 class ApiRoute(Struct, frozen=True, kw_only=True):
-    """Properties of a model, its provider and its API that determine the JSON of a request."""
+    """Features of a model, its provider and its API that determine how a request is encoded."""
 
     model: str
     provider: str
@@ -62,13 +59,13 @@ class ApiRoute(Struct, frozen=True, kw_only=True):
     supports_audio: bool = False
     replays_thinking: bool = False
     replays_reasoning_text: bool = False
-    """Whether the reasoning that led to tool calls is sent back as text, in `reasoning_content`."""
+    """Whether reasoning that led to tool calls is sent back to the provider as text, in `reasoning_content`."""
 
     marks_cache: bool = False
-    """Whether caching needs explicit marks in the prompt (Anthropic); other providers cache common prefixes anyway."""
+    """Whether the prompt needs explicit cache breakpoints (Anthropic); other providers cache prefixes automatically."""
 
     has_tools: bool = True
-    """Whether the request offers tools. If not, providers reject earlier tool calls, so those are sent as text."""
+    """Whether the request offers tools. If not, providers reject earlier tool calls, so they are sent as text."""
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
@@ -91,7 +88,7 @@ def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
 
 
 def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Raw:
-    """Encode a conversation as Chat Completions JSON, with cache marks if the provider needs them."""
+    """Encode a conversation as Chat Completions JSON, with cache breakpoints if the provider needs them."""
     chat = list(make_chat_messages(messages, system, route))
     if route.marks_cache:
         mark_cache(chat)
@@ -99,26 +96,27 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
 
 
 def mark_cache(chat: list[Json]) -> None:
-    """Add Anthropic's cache marks to the system prompt and the last message of this and the last request.
+    """Add Anthropic's cache breakpoints to the system prompt and to two input messages.
 
-    The mark on the system prompt covers the tools as well. Anthropic allows four marks per request, and ignores marks
-    on prefixes of under about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
+    These are the last input message of this request and that of the previous request. The breakpoint on the system
+    prompt covers the tools as well. Anthropic allows four breakpoints per request, and ignores those on prefixes of
+    less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
     """
     inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
     answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)
     earlier = [at for at in inputs if at < answered]
     for at in {*([0] if chat[:1] and chat[0]["role"] == "system" else []), *inputs[-1:], *earlier[-1:]}:
         content = chat[at]["content"]
-        # litellm expects the mark on the message if the content is a string, and on the part if it is a list.
+        # litellm expects the breakpoint on the message if the content is a string, and on the part if it is a list.
         in_part = isinstance(content, list) and chat[at]["role"] == "user"
         marked: Json = cast("list[Json]", content)[-1] if in_part else chat[at]
         marked["cache_control"] = {"type": "ephemeral"}
 
 
 def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:
-    """Yield messages as Chat Completions JSON.
+    """Convert messages to Chat Completions JSON, with exactly one result for each tool call.
 
-    Exactly one result follows each tool call, because providers require it.
+    Providers reject a conversation in which a tool call has no result.
     """
     if system:
         yield {"role": "system", "content": system}
@@ -144,11 +142,11 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages, with inserted ones (prompts, background results) as all providers accept them.
+    """Adapt inserted messages (from prompts, or with background results) to what all providers accept.
 
-    Some providers reject two consecutive messages of the same role or a conversation that begins with an answer, and
-    all reject media in an answer. Messages written by the user or the model are unchanged, unless they are next to an
-    inserted one.
+    Some providers reject two consecutive messages with the same role, or a conversation that begins with an answer, and
+    all of them reject media in an answer. Messages written by the user or the model change only if they are merged with
+    an adjacent inserted message.
     """
     held: Message | None = None
     for message in messages:
@@ -168,9 +166,9 @@ def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _split_media(message: Message) -> Iterator[Message]:
-    """Yield a prompt's assistant message without its media, then the media as a user message.
+    """Move the media of a prompt's assistant message to a user message after it.
 
-    Other messages are unchanged.
+    Any other message is yielded unchanged.
     """
     media = tuple(part for part in message.parts if not isinstance(part, TextPart))
     if message.prompt is None or message.role != "assistant" or not media:
@@ -187,7 +185,7 @@ def _can_join(first: Message, second: Message) -> bool:
 
 
 def _describe_calls(message: Message) -> Message:
-    """Return the message with its tool calls or results as text, for requests that offer no tools.
+    """Replace the tool calls or results in a message with text, for requests that offer no tools.
 
     A message with tool results becomes a user message.
     """
@@ -213,10 +211,7 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message.
-
-    It is a string if possible, because some servers accept only strings.
-    """
+    """Return the content of a user message, as a string if possible because some servers accept only strings."""
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -250,10 +245,10 @@ def _describe_resource(part: ResourcePart) -> str:
 
 
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
-    """Yield the JSON of an assistant message; nothing if the message is empty.
+    """Yield the JSON of an assistant message, or nothing if the message is empty.
 
-    Its reasoning is included if the same provider produced it. Its tool calls are added to *open_calls*, which maps
-    mcphost's call ids to the ids that are sent.
+    Reasoning is included if it came from the same provider. Tool calls are added to *open_calls*, which maps mcphost's
+    call ids to the ids in the request.
     """
     result: Json = {"role": "assistant", "content": message.text or None}
     calls: list[Json] = []
@@ -295,18 +290,18 @@ def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
 
 
 def encode_arguments(use: ToolUsePart) -> str:
-    """Encode a tool call's arguments as a JSON object, because some providers' clients parse them.
+    """Encode a tool call's arguments as a JSON object, because some provider libraries parse them.
 
-    If the arguments are invalid, the object contains the beginning of their text.
+    If the arguments are not valid JSON, the object contains the beginning of their text.
     """
     return dumps(use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]})
 
 
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
-    """Return the reasoning blocks to send back to their provider, and the order of the answer's items.
+    """Return the reasoning blocks to send back to the provider, and the order of the items in the answer.
 
-    The order is a string with one letter per item; see worker_protocol.ITEM_ORDER. Both are empty if another provider
-    produced the reasoning.
+    The order has one letter per item; see `worker_protocol.ITEM_ORDER`. Both are empty if the reasoning came from
+    another provider.
     """
     try:
         value: Any = loads(part.replay)
@@ -327,7 +322,7 @@ def is_reasoning_item(block: Any) -> bool:
 def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
     """Return the message for a tool result.
 
-    Images that the provider does not accept in tool results are added to *pictures*, for a later user message.
+    If the provider accepts no images in tool results, they are added to *pictures*, for a user message that follows.
     """
     text = f"Error: {part.text}" if part.is_error else part.text
     if part.reused_at:
@@ -365,7 +360,10 @@ def file_item(file: FilePart) -> Json:
 
 
 class AnswerAssembler:
-    """Converter of one answer's worker events to model events; it merges the fragments of tool calls."""
+    """Incremental conversion of one answer's worker events to model events.
+
+    The fragments of each tool call are collected until the call is complete.
+    """
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -373,13 +371,13 @@ class AnswerAssembler:
         self._blocks = ThinkingBlockAssembler()
         self._replay_count = 0
         self._order: list[str] = []
-        """Order of reasoning items, text and tool calls in the answer; see worker_protocol.ITEM_ORDER."""
+        """The order of reasoning items, text and tool calls in the answer; see `worker_protocol.ITEM_ORDER`."""
 
         self.char_count = 0
         """Characters received so far."""
 
     def feed(self, event: worker_protocol.WorkerEvent) -> Iterator[ModelEvent]:
-        """Yield the model events for a worker event; `WorkerFinished` completes the tool calls.
+        """Convert a worker event to model events; `WorkerFinished` completes the tool calls.
 
         Raises ModelError if there are too many tool calls.
         """
@@ -429,7 +427,7 @@ class AnswerAssembler:
             and piece.tool_call_id != call.provider_id
             and piece.name
         ):
-            # Some servers send complete calls that all have index 0.
+            # Some servers send several complete calls, all with index 0.
             key = max(self._calls) + 1
             self._calls[key], call = call, None
             del self._calls[piece.index]
@@ -476,9 +474,9 @@ class _PartialToolCall:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Parse the arguments of a tool call; blank text is an empty object.
+    """Parse the arguments of a tool call; return None if the text is not a JSON object.
 
-    Returns None if the text is not a JSON object.
+    Blank text is treated as an empty object.
     """
     if not raw.strip():
         return {}
@@ -490,9 +488,10 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
 
 
 class ThinkingBlockAssembler:
-    """Assembler of a provider's reasoning blocks from streamed pieces.
+    """Reasoning blocks of one answer, assembled from streamed pieces.
 
-    The text of a block arrives first, then its signature, sometimes together with the complete text again.
+    The text of a block arrives first and its signature last, sometimes together with a second copy of the complete
+    text.
     """
 
     def __init__(self) -> None:
@@ -522,7 +521,7 @@ class ThinkingBlockAssembler:
         return size
 
     def signed_blocks(self) -> list[Json]:
-        """Return the signed blocks; the provider expects them back in the next request."""
+        """Return the signed blocks, which the next request must send back to the provider."""
         self._join_text()
         self.has_new_signature = False
         return [block for block in self._blocks if _is_signed(block)]

@@ -1,6 +1,6 @@
-"""The demo model: a rule-based ChatModel, clearly labelled as not an AI, that streams text and calls tools.
+"""The demo model: a rule-based ChatModel, labelled as not an AI, that streams text and calls tools.
 
-Its rules only recognize requests; every result that it reports comes from a tool of a connected server.
+The rules only recognize requests; every result that the model reports comes from a tool of a connected server.
 """
 
 import json
@@ -29,9 +29,9 @@ from mcphost.serialization import Struct, dumps, loads, replace
 
 LABEL = "demo (not an AI)"
 DELTA_INTERVAL = 0.01
-"""Seconds between two streamed pieces of text."""
+"""Delay in seconds between two streamed pieces of text."""
 MAX_REQUEST_LENGTH = 4_000
-"""Number of characters of a message that the rules examine."""
+"""Maximum number of characters of a message that the rules examine."""
 
 HELP = """I am a set of rules, not an AI, but everything behind me is real. Try one of these:
 
@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern that recognizes a request, the tool to call, and argument names for the pattern's groups."""
+    """A pattern that recognizes a request, the tool to call for it, and the argument name for each group."""
 
     pattern: str
     tool: str
@@ -87,7 +87,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A request recognized in a message; `tool` is the tool's name or the end of the name."""
+    """A request that was recognized in a message; `tool` is the name of a tool, or the end of the name."""
 
     tool: str
     arguments: dict[str, Any]
@@ -106,12 +106,12 @@ class DemoModel:
 
     @property
     def label(self) -> str:
-        """Display name, which says that the model is not an AI."""
+        """Display name, which states that the model is not an AI."""
         return LABEL
 
     @property
     def facts(self) -> ModelFacts:
-        """Known facts: the model supports tools but not images, and costs nothing."""
+        """Facts about the model: it supports tools but not images, and is free."""
         return ModelFacts(supports_images=False, supports_tools=True, input_price=0.0, output_price=0.0)
 
     async def load_facts(self) -> None:
@@ -179,7 +179,7 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
 
 
 def find_requests(text: str) -> list[DemoRequest]:
-    """Return the distinct requests in *text*, in order; each part of the text matches at most one rule."""
+    """Return the distinct requests in *text*, in order; no part of the text is used for two requests."""
     if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", text, re.IGNORECASE):
         return [DemoRequest(named[1], parse_arguments(named[2]))]
     matches: list[tuple[int, int, DemoRequest]] = []
@@ -200,7 +200,7 @@ def find_requests(text: str) -> list[DemoRequest]:
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each matched argument, with numbers converted.
 
-    If the pattern has no groups, as for "slowly", the first argument is 5.
+    If the pattern has no groups (as for "slowly"), the value of the first argument is 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):
@@ -232,7 +232,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
-    """Return the tool named *name*, or else the first whose name ends with a separator and *name*."""
+    """Return the tool named *name*, or else the first tool whose name ends with a separator and *name*."""
     normalized = _normalize_name(name)
     for tool in tools:
         if _normalize_name(tool.name) == normalized:
@@ -266,7 +266,7 @@ def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 
 def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
-    """Return a tool call with the arguments that the tool's schema defines; other arguments are dropped."""
+    """Create a call of *tool*, dropping any arguments that its schema does not define."""
     properties = parse_schema(tool).get("properties")
     if isinstance(properties, dict) and properties:
         arguments = {name: value for name, value in arguments.items() if name in properties}
@@ -274,7 +274,7 @@ def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
 
 
 def report_results(messages: tuple[Message, ...]) -> str:
-    """Return text that reports the tool results at the end of the conversation."""
+    """Describe the tool results at the end of the conversation."""
     parts: list[ToolReturnPart] = []
     for message in reversed(messages):
         if message.role != "tool":
@@ -287,7 +287,7 @@ def report_results(messages: tuple[Message, ...]) -> str:
 
 
 def describe_result(part: ToolReturnPart) -> str:
-    """Return text that reports one tool result."""
+    """Describe one tool result."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
     if part.is_error and "declined" in text.lower():
         return f"{name}: all right, I leave it. {text}"

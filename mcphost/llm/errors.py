@@ -1,8 +1,8 @@
-"""Classification of failed model requests, with a message and a hint without API keys for the user.
+"""Classification of failed model requests, and error messages for the user that contain no API keys.
 
-Status code, exception causes and wording are considered together, because litellm's class names alone mislead
-(measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError,
-and a context overflow is recognized for some providers only).
+The status code, the exception chain and the wording are considered together, because litellm's class names alone are
+misleading (measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a
+BadRequestError, and a context overflow is recognized only for some providers).
 """
 
 import re
@@ -61,7 +61,7 @@ NO_TOOLS_PATTERN = re.compile(
     r"(?:not (?:supported|enabled|available)|disabled)",
     _ANY_CASE,
 )
-"""How Ollama, vLLM, llama.cpp, OpenRouter, Groq and litellm report that a model or server does not support tools."""
+"""Messages with which Ollama, vLLM, llama.cpp, OpenRouter, Groq and litellm report missing tool support."""
 
 MISSING_KEY_PATTERN = re.compile(
     r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE
@@ -78,7 +78,7 @@ MAX_PROVIDER_MESSAGE = 600
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """Names for error messages, and the API key (`secret`), which is removed from the messages."""
+    """Names to use in error messages, and the API key (`secret`) to remove from them."""
 
     model: str
     provider: str
@@ -114,12 +114,12 @@ def answer_too_long_error(sentence: str) -> ModelError:
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether litellm's message only repeats mcphost's own error text and can be left out."""
+    """Return whether litellm's message adds nothing to mcphost's own error message."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
 def classify_failure(failure: CallFailure) -> ModelErrorKind:
-    """Classify a failure by its status code, exception causes and wording."""
+    """Classify a failure by its status code, exception chain and wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.class_names}
     if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "RedirectRefused"}):
@@ -150,9 +150,9 @@ def _classify_status(status: int, text: str) -> ModelErrorKind:
 
 
 def is_retryable(failure: CallFailure) -> bool:
-    """Return whether repeating the request may soon succeed.
+    """Return whether the same request may succeed if it is repeated soon.
 
-    False, for example, after a refused connection, without credit, or with an invalid API key.
+    False, for example, for a refused connection, an account without credit, or an invalid API key.
     """
     kind = classify_failure(failure)
     names = {name.rpartition(".")[2] for name in failure.class_names}
@@ -169,7 +169,7 @@ def refuses_tools(failure: CallFailure) -> bool:
 
 
 def extract_provider_message(message: str) -> str:
-    """Extract the provider's message from litellm's, which may embed it as JSON or as the repr of bytes."""
+    """Extract the provider's message from litellm's message, which may embed it as JSON or as a bytes repr."""
     for brace in islice(re.finditer(r"\{", message), 20):
         tail = message[brace.start() :]
         end = tail.rfind("}")
@@ -195,7 +195,7 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Replace *secret* and anything that looks like an API key with `***`; providers may quote keys."""
+    """Replace *secret*, and anything else that looks like an API key, with `***`; providers may quote keys."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)

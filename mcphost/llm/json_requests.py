@@ -1,4 +1,4 @@
-"""HTTP client for small JSON responses of model servers and providers, with validation of values."""
+"""HTTP client for small JSON responses from model servers and providers, and checks of their values."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -20,17 +20,17 @@ _MAX_COUNT = 10**9
 
 
 class JsonAnswer(Struct, frozen=True):
-    """An HTTP response: `status` is 0 if none arrived; `body` is the JSON object if it is 200."""
+    """An HTTP response. `status` is 0 if no response arrived; `body` is set only for status 200."""
 
     status: int = 0
     body: dict[str, Any] | None = None
 
 
 class JsonClient:
-    """HTTP client for small JSON responses, to be used in an `async with` block. It follows no redirects.
+    """HTTP client for small JSON responses; use it in an `async with` block. It does not follow redirects.
 
-    *uses_proxies* enables the proxies set in the environment; requests to this machine must not go through one.
-    *timeout* is in seconds and applies to connecting and to each read separately.
+    *uses_proxies* enables the proxies that are set in the environment; it must be False for requests to this machine.
+    *timeout* is in seconds and applies separately to connecting and to each read.
     """
 
     def __init__(self, *, uses_proxies: bool, timeout: float) -> None:
@@ -58,10 +58,9 @@ class JsonClient:
         headers: Mapping[str, str] | None = None,
         limit: int = MAX_BODY_BYTES,
     ) -> JsonAnswer:
-        """Send a request and return the response.
+        """Send a request and return the response, also if the request failed. May be cancelled.
 
-        A body that exceeds *limit* bytes or is not a JSON object is discarded. Never raises for a failed request. May
-        be cancelled.
+        A body that exceeds *limit* bytes or is not a JSON object is discarded.
         """
         import httpx
 
@@ -85,7 +84,7 @@ class JsonClient:
 
 
 def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list[dict[str, Any]]:
-    """Return the objects among the first *limit* items of the list `answer[key]`, [] without a list."""
+    """Return the objects among the first *limit* items of the list `answer[key]`, or [] if there is no list."""
     entries = None if answer is None else answer.get(key)
     if not isinstance(entries, list):
         return []
@@ -94,7 +93,7 @@ def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list
 
 
 def valid_names(names: Iterable[object]) -> list[str]:
-    """Return the names that can be displayed and used in settings unchanged."""
+    """Return those names that can be displayed, and used in settings, without changes."""
     return [
         name
         for name in names
@@ -103,6 +102,6 @@ def valid_names(names: Iterable[object]) -> list[str]:
 
 
 def parse_count(value: object) -> int:
-    """Return *value* if it is a positive integer of plausible size, else 0."""
+    """Return *value* if it is a positive integer of at most 10**9, else 0."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_COUNT
     return cast("int", value) if is_count else 0

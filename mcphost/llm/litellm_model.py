@@ -1,10 +1,4 @@
-"""A ChatModel that uses litellm in the worker process, with key lookup, deadlines, retries and limits.
-
-Usage:
-
-worker = WorkerProcess(log) # shared by all models; close it when the program ends model = LiteLlmModel(config, worker,
-environ=os.environ, keyring=keyring.get)
-"""
+"""A ChatModel that calls litellm in the worker process, with key lookup, deadlines, retries and limits."""
 
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -38,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 3
 MAX_TOOL_SEARCHES = 5
-"""Maximum number of searches for refused tools for one answer; a later answer continues with the tools left."""
+"""Maximum number of searches for refused tools per answer; the next answer continues with the remaining tools."""
 
 _NO_SCHEMA = Raw(b"null")
 _PROBE_MESSAGES = Raw(b'[{"role":"user","content":"hi"}]')
@@ -46,13 +40,13 @@ _PROBE_TOKENS = 16
 """The smallest limit on output tokens that OpenAI's Responses API accepts."""
 
 MAX_RETRY_DELAY = 60.0
-"""Seconds; if a provider asks for a longer delay, the request fails and the user decides."""
+"""Maximum delay in seconds; if a provider asks for a longer one, the request fails and the user decides."""
 
 
 class ModelDeadlines(Struct, frozen=True, kw_only=True):
     """Time limits for one answer, in seconds.
 
-    `first_token` covers connecting and waiting for the first piece of the answer, `idle` each later pause, and `total`
+    `first_token` limits connecting and waiting for the first piece of the answer, `idle` each later pause, and `total`
     all attempts together.
     """
 
@@ -60,13 +54,13 @@ class ModelDeadlines(Struct, frozen=True, kw_only=True):
     idle: float = 60.0
     total: float = MAX_ANSWER_SECONDS
     retry_delay: float = 1.0
-    """Delay before the second attempt, doubled for the third; a provider's Retry-After overrides it."""
+    """Delay before the second attempt, doubled for the third; a Retry-After header overrides it."""
     tool_search: float = 60.0
-    """Time limit for each search for the tools that a provider refuses, with test requests."""
+    """Time limit for one search, with test requests, for the tools that a provider refuses."""
 
 
 class LiteLlmModel:
-    """ChatModel that calls litellm in *worker*, a process that several models may share."""
+    """ChatModel that calls litellm in *worker*, a process that several models can share."""
 
     def __init__(
         self,
@@ -78,7 +72,7 @@ class LiteLlmModel:
         deadlines: ModelDeadlines | None = None,
         refusals: ToolRefusals | None = None,
     ) -> None:
-        """Create a model; *refusals* remembers across runs that its provider refuses tools."""
+        """Create a model; *refusals* records, for later runs, that the provider refuses tools for it."""
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
         self._environ = environ
@@ -105,7 +99,7 @@ class LiteLlmModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts about the model from litellm's model list; configured values take precedence."""
+        """Facts about the model from litellm's list of models; configured values take precedence."""
         return self._facts
 
     async def prepare(self) -> None:
@@ -118,7 +112,7 @@ class LiteLlmModel:
         await self._load_facts()
 
     async def close(self) -> None:
-        """Do nothing: streams end with their `async with` blocks, and the worker is closed by its owner."""
+        """Do nothing: each stream is closed by its `async with` block, and the worker by its owner."""
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
@@ -148,14 +142,14 @@ class LiteLlmModel:
                         yield event
                 return
             except _ToolsRefusedError as refused:
-                self._learn_missing_tools(refused)
+                self._disable_tools(refused)
                 continue
             except _DefinitionRefusedError as refused:
                 searches += 1
                 if searches > MAX_TOOL_SEARCHES:
                     raise refused.error from None
                 for tool in await self._find_refused_tools(request, completion, context, refused):
-                    yield self._set_aside(tool)
+                    yield self._replace_refused_tool(tool)
                 continue
             except _RetryableError as retryable:
                 error = retryable.error
@@ -171,7 +165,7 @@ class LiteLlmModel:
     async def _attempt(
         self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
-        """Send the request once and yield the answer's events; *deadline* is a time on the event loop's clock.
+        """Send the request once and yield the events of the answer; *deadline* is an event loop time.
 
         Raises _RetryableError if nothing was received and the same request may succeed later, _ToolsRefusedError if it
         may succeed without tools, _DefinitionRefusedError if it may succeed without some of the tools, and otherwise
@@ -224,7 +218,7 @@ class LiteLlmModel:
     ) -> None:
         """Raise _ToolsRefusedError or _DefinitionRefusedError if the request failed because of its tools.
 
-        *error* is reported to the user if no attempt with fewer tools succeeds.
+        The user sees *error* if no attempt with fewer tools succeeds.
         """
         from mcphost.llm.errors import extract_provider_message, refuses_tools, remove_keys
         from mcphost.llm.refused_tools import refuses_definition
@@ -237,10 +231,10 @@ class LiteLlmModel:
         if refuses_definition(failure):
             raise _DefinitionRefusedError(reason, error)
 
-    def _learn_missing_tools(self, refused: "_ToolsRefusedError") -> None:
-        """Offer no tools to this model from now on.
+    def _disable_tools(self, refused: "_ToolsRefusedError") -> None:
+        """Stop offering tools to this model, because its provider refused them.
 
-        Raises ModelError if that was known, because the same request would be repeated forever.
+        Raises ModelError if tools were already disabled; otherwise, the same request would be repeated forever.
         """
         if self._facts.supports_tools is False:
             raise refused.error from None
@@ -248,15 +242,15 @@ class LiteLlmModel:
         self._refusal, self._is_refusal_new = ToolsRefused(refused.reason), True
 
     async def _remember_refusal(self) -> None:
-        """Store a refusal for later runs, after the same request succeeded without tools."""
+        """Store a new refusal for later runs, once the same request has succeeded without tools."""
         if self._is_refusal_new and self._refusals is not None:
             self._is_refusal_new = False
             config, reason = self._config, self._refusal.reason
-            with suppress(OSError, ConfigError):  # at worst, the next run tries again
+            with suppress(OSError, ConfigError):  # at worst, the next run sends the tools again
                 await anyio.to_thread.run_sync(self._refusals.record, config.name, config.api_base, reason)
 
     async def _recall_refusal(self) -> None:
-        """Offer no tools if the provider refused them in an earlier run."""
+        """Disable tools if the provider refused them in an earlier run."""
         if self._refusals is None or self._config.tools != "auto" or self._facts.supports_tools is False:
             return
         known = await anyio.to_thread.run_sync(self._refusals.find, self._config.name, self._config.api_base)
@@ -264,8 +258,8 @@ class LiteLlmModel:
             self._facts = replace(self._facts, supports_tools=False)
             self._refusal = ToolsRefused(known.reason, known.refused_at)
 
-    def _set_aside(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
-        """Replace a refused tool with its simpler form in later requests, or omit the tool if it has none."""
+    def _replace_refused_tool(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
+        """Replace a refused tool with its simplified form in later requests, or omit it if there is none."""
         if tool.simple is not None:
             self._simplified[_key(tool.spec)] = tool.simple
             return ToolSimplified(tool.spec.name, tool.reason)
@@ -279,9 +273,10 @@ class LiteLlmModel:
         context: "ErrorContext",
         refused: "_DefinitionRefusedError",
     ) -> "list[RefusedTool]":
-        """Find the tools that the provider refuses, with small test requests.
+        """Find the tools that the provider refuses by sending small test requests.
 
-        Raises ModelError if a test request fails for another reason, or if none is found within the time limit.
+        Raises ModelError if a test request fails for another reason, or if no refused tool is found within the time
+        limit.
         """
         from mcphost.llm.chat_completions import encode_tools
         from mcphost.llm.refused_tools import find_refused_tools, simplify_refused
@@ -319,7 +314,7 @@ class LiteLlmModel:
         return found
 
     async def _expand_headers(self) -> dict[str, str]:
-        """Return the configured headers with references expanded.
+        """Return the configured headers with their references expanded.
 
         Raises ModelError if a referenced value is missing.
         """
@@ -347,7 +342,7 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer without text or tokens, which litellm makes from HTML or no body."""
+        """Return the error for an answer without text or tokens, which litellm returns for HTML or an empty body."""
         place = self._config.api_base or providers.parse_provider(self._config.name)
         return ModelError(f"{place} did not respond like a model API.", "Check the base address and the model's name.")
 
@@ -405,10 +400,10 @@ class LiteLlmModel:
         )
 
     def _can_send_schema(self, request: ModelRequest, provider: str) -> bool:
-        """Return whether this request may include a JSON Schema for the answer.
+        """Return whether this request can include a JSON Schema for the answer.
 
-        If the request has tools, only OpenAI accepts a schema as well: other providers reject the combination, or
-        litellm turns the schema into a tool that the model must call.
+        Only OpenAI accepts a schema together with tools: other providers reject the combination, or litellm turns the
+        schema into a tool that the model must call.
         """
         return (
             bytes(request.answer_schema) != b""
@@ -422,7 +417,7 @@ class LiteLlmModel:
         return self._config.tools == "always"
 
     def _max_tokens(self, request: ModelRequest) -> int:
-        """Return the maximum number of output tokens to request, or 0 for no limit.
+        """Return the limit on output tokens for a request, or 0 for no limit.
 
         It never exceeds the model's own maximum, because providers reject a larger number.
         """
@@ -432,9 +427,9 @@ class LiteLlmModel:
         return min(limits, default=0)
 
     async def _ensure_ready(self) -> providers.ProviderKey:
-        """Start the worker, load the facts and return the API key.
+        """Start the worker, load the facts and return the API key. Raises ModelError.
 
-        Raises ModelError. If the provider is unknown, the error says so instead of asking for a key.
+        If the provider is unknown, the error says so instead of asking for a key.
         """
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)
@@ -476,7 +471,7 @@ class LiteLlmModel:
             await self._recall_refusal()
 
     def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
-        """Return the configured prices, or those of litellm's list, in US dollars per token."""
+        """Return the configured prices, or the prices in litellm's list, in US dollars per token."""
         config = self._config
         if config.input_price is not None and config.output_price is not None:
             return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
@@ -489,9 +484,9 @@ class LiteLlmModel:
         }
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
-        """Return a final event with its cost computed from the configured prices, if there are any.
+        """Return the event with its cost computed from the configured prices, if there are any.
 
-        Any other event is returned unchanged.
+        Only WorkerFinished has a cost; other events are returned unchanged.
         """
         config = self._config
         if not isinstance(event, worker_protocol.WorkerFinished) or None in (config.input_price, config.output_price):
@@ -522,12 +517,12 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return a key for a tool's definition, which differs if the definition changes."""
+    """Return a key that identifies the definition of a tool, and changes with it."""
     return spec.name, spec.description, bytes(spec.schema)
 
 
 class _RetryableError(Exception):
-    """Raised for a failed attempt that may be repeated; `error` is its ModelError."""
+    """Raised if an attempt failed and may be repeated; `error` is the ModelError of the attempt."""
 
     def __init__(self, error: ModelError) -> None:
         super().__init__(error.message)

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from typing import Any, cast
 
 REFUSED_ATTRIBUTE = "mcphost_refused"
-"""Attribute of a stream whose model refused to answer."""
+"""Name of the attribute that marks a stream in which the model refused to answer."""
 Json = dict[str, Any]
 
 
 def patch_refusals(chat: Any) -> None:
-    """Make *chat*, litellm's stream class for Chat Completions, pass on refusals as text."""
+    """Patch *chat*, litellm's stream class for Chat Completions, to pass on refusals as text."""
     _wrap_method(chat, "chunk_creator", _convert_chat_refusal)
 
 
 def patch_stream_errors(responses: Any) -> None:
-    """Make litellm's stream class for the Responses API report the message of an `error` event.
+    """Patch litellm's stream class for the Responses API to report the message of an `error` event.
 
     litellm 1.105 looks for the message in a member `error`, which OpenAI's events do not have.
     """
@@ -64,9 +64,9 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
 
 
 def patch_tool_names(ollama: Any) -> None:
-    """Make *ollama*, litellm's class for Ollama's chat API, name the tool in each result.
+    """Patch *ollama*, litellm's class for Ollama's chat API, to name the tool in each tool result.
 
-    Templates of models use the name (`tool_name` in Ollama's API reference); litellm 1.110 sends only the call's id.
+    Chat templates use the name (`tool_name` in Ollama's API reference); litellm 1.110 sends only the id of the call.
     """
     transform = ollama.transform_request
 

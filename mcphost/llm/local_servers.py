@@ -1,7 +1,7 @@
 """Discovery of model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM) and of their models.
 
-Only loopback addresses are contacted, with GET requests and a POST to Ollama's `/api/show`; none of them loads a model.
-A server is identified by the endpoints of its API, never by its port alone. Sources: Ollama's API reference
+Only loopback addresses are contacted, with GET requests and a POST to Ollama's `/api/show`, none of which loads a
+model. A server is identified by its API endpoints, never by its port alone. Sources: Ollama's API reference
 (`/api/version`, `/api/tags`, `/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's server README
 (`/props`) and vLLM's OpenAI-compatible server (`/version`, `/v1/models`).
 """
@@ -19,13 +19,13 @@ from mcphost.serialization import Struct, replace
 LocalServerKind = Literal["ollama", "lm_studio", "llama_cpp", "vllm", "openai_compatible"]
 
 PROBE_SECONDS = 0.3
-"""Time limit for finding servers; all addresses are probed concurrently."""
+"""Time limit in seconds for finding servers; all addresses are probed concurrently."""
 
 LATE_PROBE_SECONDS = 5.0
-"""Time limit for finding servers that did not respond in PROBE_SECONDS, for example while they load a model."""
+"""Time limit in seconds for slower servers, for example while they load a model."""
 
 DETAILS_SECONDS = 2.0
-"""Time limit for asking Ollama what its models support."""
+"""Time limit in seconds for asking Ollama about the capabilities of its models."""
 
 MAX_MODELS = 200
 MAX_DETAILED_MODELS = 50
@@ -50,7 +50,7 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """URL without a path to probe, and the kind of model server that usually listens there."""
+    """A URL (without a path) to probe, and the kind of model server that usually listens there."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
@@ -63,7 +63,7 @@ class LocalModel(Struct, frozen=True, kw_only=True):
     """Name on the server, for example `qwen3:8b`."""
 
     context_window: int = 0
-    """In tokens: the size that the server uses if it reports one, else the model's maximum."""
+    """In tokens: the size that the server is configured to use, if reported, else the model's maximum."""
 
     supports_tools: bool | None = None
     supports_images: bool | None = None
@@ -90,9 +90,10 @@ class LocalModelServer(Struct, frozen=True):
 
 
 def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[LocalAddress, ...]:
-    """Return addresses where local model servers may listen: usual ports, `OLLAMA_HOST`, *more* URLs.
+    """Return the local addresses where model servers may listen.
 
-    Only addresses on this machine are returned.
+    These are the usual ports, the address in `OLLAMA_HOST`, and the URLs in *more*, except for any that are not on this
+    machine.
     """
     ollama = parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [
@@ -132,10 +133,10 @@ async def find_local_servers(
 
 
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
-    """Return *server* with its models' capabilities and context sizes; only Ollama is asked.
+    """Return *server* with the capabilities and context sizes of its models, if it is an Ollama server.
 
-    A server of another kind is returned unchanged. Models for which no response arrives within *seconds* keep their
-    unknown values.
+    Any other server is returned unchanged. Models for which no response arrives within *seconds* are returned
+    unchanged, too.
     """
     if server.kind != "ollama":
         return server
@@ -158,10 +159,7 @@ _Identify = Callable[[JsonClient, str], Awaitable[LocalModelServer | None]]
 
 
 def _identification_order(kind: LocalServerKind) -> tuple[_Identify, ...]:
-    """Return the functions that try to identify a server, beginning with the one for *kind*.
-
-    The generic function is last.
-    """
+    """Return the functions that try to identify a server: first the one for *kind*, last the generic one."""
     checks: dict[LocalServerKind, _Identify] = {
         "ollama": _identify_ollama,
         "lm_studio": _identify_lm_studio,

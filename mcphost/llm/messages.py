@@ -40,7 +40,7 @@ class TextPart(Struct, frozen=True, tag="text"):
 class ThinkingPart(Struct, frozen=True, tag="thinking"):
     """Reasoning that the provider disclosed.
 
-    `replay` is JSON data that the provider expects back in the next request, or "".
+    `replay` is JSON that the next request must send back to the provider, or "".
     """
 
     text: str
@@ -67,8 +67,9 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     If the text is truncated, `kept` is the file with the complete result. `reviewed` is whether the user reviewed the
     result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions. "background"
     means that the call is still running, and that its result follows in a separate message.
-    If `reused_at` is not 0, the tool was not called: the result is that of the same call at this time, in seconds since
-    1970, in an answer that was given before.
+
+    If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call at that time,
+    in seconds since 1970.
     """
 
     use_id: str
@@ -87,8 +88,7 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
 class ImagePart(Struct, frozen=True, tag="image"):
     """A base64-encoded image.
 
-    For an attachment, `name` is its path or URI, and `server` the server that it was read from, "" for the user's own
-    file.
+    For an attachment, `name` is its path or URI, and `server` is the server that provided it, or "" for a local file.
     """
 
     mime_type: str
@@ -110,10 +110,13 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     """Text that the user attached: a server's resource, or a local file or folder.
 
     `server` is "" for a local file or folder. For a binary resource that the model does not accept, `text` only says
-    so. `use_id` is "" for an attachment; otherwise, the part is the result of the tool call with this id, which
-    continued in the background, and `kept` is the file with the complete result if `text` has only its beginning.
-    If `whole` is not "", it is a newer version of a resource that was attached before, and `text`, which the model
-    gets, is the difference to that version in unified format.
+    so.
+
+    `use_id` is "" for an attachment. Otherwise, the part is the result of the tool call with this id, which continued
+    in the background; if `text` has only the beginning of the result, `kept` is the file with all of it.
+
+    If `whole` is not "", it is the new text of a resource that was attached before, and `text`, which is sent to the
+    model, is a unified diff from the earlier version.
     """
 
     server: str
@@ -134,7 +137,7 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 def resource_key(part: Part) -> tuple[str, str] | None:
-    """Return the server and the URI of an attached resource, or None for any other part."""
+    """Return the server and URI of an attached resource, or None if the part is not one."""
     match part:
         case ResourcePart() if part.server and not part.use_id and not part.uri.startswith("tool:"):
             return part.server, part.uri
@@ -145,33 +148,30 @@ def resource_key(part: Part) -> tuple[str, str] | None:
 
 
 def is_about(key: tuple[str, str], server: str, uri: str) -> bool:
-    """Return whether *uri* on *server* is the URI of the resource with this key, or is below that URI."""
+    """Return whether *uri* on *server* is the resource with this key (see `resource_key`), or is below it."""
     return key[0] == server and (uri == key[1] or uri.startswith(f"{key[1].rstrip('/')}/"))
 
 
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
-    """Return whether the part is the result of a tool call.
-
-    False for the note that a background result will follow later.
-    """
+    """Return whether the part is the result of a tool call, and not just a note that the result follows later."""
     if isinstance(part, ToolReturnPart):
         return part.outcome != "background"
     return isinstance(part, ResourcePart) and bool(part.use_id)
 
 
 class PromptSource(Struct, frozen=True):
-    """The server and the name of the prompt from which a message was inserted."""
+    """The server and name of the prompt that a message was inserted from."""
 
     server: str
     name: str
 
 
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
-    """A message of a conversation; `at` is in seconds since 1970.
+    """A message in a conversation; `at` is in seconds since 1970.
 
-    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` is the token usage of
-    the request that produced the message; it is None for other messages and for messages stored by early versions.
-    `prompt` is the prompt from which a message of either role was inserted, None for all other messages.
+    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` is the token usage of the
+    request that produced the message; it is None for other messages, and for messages stored by early versions.
+    `prompt` is the prompt that the message was inserted from, or None.
     """
 
     role: Role
@@ -189,7 +189,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def late_result(self) -> ResourcePart | None:
-        """The background call's result that this message adds; None for all other messages."""
+        """The result of a background call that this message contains, or None."""
         return next((part for part in self.parts if isinstance(part, ResourcePart) and part.use_id), None)
 
     @property

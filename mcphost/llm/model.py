@@ -1,4 +1,4 @@
-"""Interface of models (ChatModel), the requests that they take, and the events that they stream."""
+"""Interface of models (ChatModel), their requests, and the events that they stream."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -20,8 +20,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 
     `tool_choice` "required" demands at least one tool call, "none" forbids tool calls. A provider that does not support
-    `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the model is told to make one tool call at a
-    time.
+    `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the model is instructed to make only one tool
+    call at a time.
     """
 
     messages: tuple[Message, ...]
@@ -42,9 +42,9 @@ class TextDelta(Struct, frozen=True):
 
 
 class ThinkingDelta(Struct, frozen=True):
-    """A piece of reasoning.
+    """A piece of reasoning; see ThinkingPart.
 
-    A `replay` other than "" replaces the `replay` of earlier pieces; see ThinkingPart.
+    Unless it is "", `replay` replaces the value from earlier pieces.
     """
 
     text: str
@@ -72,7 +72,7 @@ class ToolUseReady(Struct, frozen=True):
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Notice that nothing was received and that the request will be repeated after `seconds`."""
+    """Notice that nothing was received, and that the request will be sent again after `seconds`."""
 
     seconds: float
     reason: str
@@ -80,10 +80,10 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class ToolsRefused(Struct, frozen=True):
-    """Notice, once per model, that the model does not support tools and the request has none.
+    """Notice that no tools were sent because the model does not support them; emitted once per model.
 
-    `reason` is the provider's message, or "" if this was known without a request. `refused_at` is the time of the
-    refusal in an earlier run in seconds since 1970, or 0.
+    `reason` is the provider's message, or "" if no request was needed to find out. If tools were refused in an earlier
+    run, `refused_at` is the time of the refusal in seconds since 1970; otherwise, it is 0.
     """
 
     reason: str = ""
@@ -91,14 +91,14 @@ class ToolsRefused(Struct, frozen=True):
 
 
 class ToolQuarantined(Struct, frozen=True):
-    """Notice that this and later requests omit a tool, because the provider refused its definition."""
+    """Notice that a tool is omitted from now on, because the provider refused its definition."""
 
     name: str
     reason: str
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Notice that requests use a simpler schema for a tool whose definition the provider refused."""
+    """Notice that a tool is sent with a simpler schema from now on, because the provider refused its own."""
 
     name: str
     reason: str
@@ -107,7 +107,7 @@ class ToolSimplified(Struct, frozen=True):
 class StreamFinished(Struct, frozen=True):
     """End of the stream.
 
-    `reason` is only a hint: if there were tool calls, the turn continues whatever the reason.
+    `reason` is only a hint: if there were tool calls, the turn continues regardless of it.
     """
 
     reason: str = "stop"
@@ -142,14 +142,14 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     """US dollars per input token."""
 
     cached_input_price: float | None = None
-    """US dollars per input token that the provider's cache holds."""
+    """US dollars per input token that is read from the provider's cache."""
 
     output_price: float | None = None
     """US dollars per output token."""
 
 
 class ChatModel(Protocol):
-    """Interface of a model, which may stream several answers concurrently."""
+    """Interface of a model, which can stream several answers concurrently."""
 
     @property
     def name(self) -> str:
@@ -158,7 +158,7 @@ class ChatModel(Protocol):
 
     @property
     def label(self) -> str:
-        """Display name; that of the demo model says that it is not an AI."""
+        """Display name; the one of the demo model states that it is not an AI."""
         ...
 
     @property
@@ -167,17 +167,14 @@ class ChatModel(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Return a context manager that sends the request and gives an iterator over the answer's events.
+        """Return a context manager that sends the request and yields an iterator over the events of the answer.
 
         Leaving the block closes the connection. Iteration may raise ModelError.
         """
         ...
 
     async def prepare(self) -> None:
-        """Prepare for the first request (start the worker, import libraries).
-
-        Raises ModelError; may be cancelled.
-        """
+        """Prepare for the first request, for example by importing libraries. Raises ModelError; may be cancelled."""
         ...
 
     async def load_facts(self) -> None:

@@ -1,4 +1,4 @@
-"""Catalog of the chat models in litellm's table, read without the slow import of litellm."""
+"""Default models of providers, and the chat models in litellm's table, which is read without importing litellm."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -25,7 +25,7 @@ DEFAULT_MODELS: dict[str, str] = {
     "sambanova": "sambanova/DeepSeek-V3.2",
     "minimax": "minimax/MiniMax-M3",
 }
-"""Default models, keyed by provider, in the order in which they are proposed."""
+"""Default models, keyed by provider, in the order of proposal; all are in litellm's table and support tools."""
 
 PROVIDER_TITLES: dict[str, str] = {
     "anthropic": "Anthropic",
@@ -55,10 +55,10 @@ _MAX_TABLE_BYTES = 50_000_000
 
 
 class CatalogModel(Struct, frozen=True, kw_only=True):
-    """A model as litellm's table describes it; 0 and None mean unknown."""
+    """A model as described in litellm's table; 0 and None mean unknown."""
 
     name: str
-    """litellm's name for it, `provider/model`."""
+    """The model's name in litellm, `provider/model`."""
 
     provider: str
     context_window: int = 0
@@ -88,9 +88,9 @@ class PricedModel(NamedTuple):
 
 
 def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
-    """Return the models whose prices are known: configured, in litellm's table, or zero for local models.
+    """Return the models with known prices: configured ones, those in litellm's table, or zero for local models.
 
-    Reads the table as `load_catalog` does, so call it in a worker thread.
+    This reads the table with `load_catalog`, so call it in a worker thread.
     """
     listed = {model.name: model for model in load_catalog()}
     priced: list[PricedModel] = []
@@ -107,9 +107,9 @@ def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
 
 @cache
 def load_catalog() -> tuple[CatalogModel, ...]:
-    """Return the chat models in litellm's table, sorted by provider and name; empty if there is no table.
+    """Return the chat models in litellm's table, sorted by provider and name, or () if there is no table.
 
-    Takes about 0.2 s the first time, so call it in a worker thread.
+    The first call takes about 0.2 s, so call it in a worker thread.
     """
     spec = find_spec("litellm")
     folders = [] if spec is None else list(spec.submodule_search_locations or [])

@@ -1,4 +1,4 @@
-"""Search for models: by providers' API keys, on local model servers, and in litellm's table."""
+"""Search for available models by API key, on local model servers, and in litellm's table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -29,7 +29,7 @@ from mcphost.llm.providers import (
 from mcphost.serialization import Struct, replace
 
 KEYRING_SECONDS = 2.0
-"""Time limit for reading API keys from the keyring; after that, only keys in the environment are used."""
+"""Time limit in seconds for reading API keys from the keyring; after that, only the environment is used."""
 
 _MAX_PROPOSED_MODELS = 20
 
@@ -43,22 +43,22 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
     ("xai-", "xai"),
     ("csk-", "cerebras"),
 )
-"""Prefixes of API keys that identify a provider; other providers use prefixes that several of them share."""
+"""Prefixes of API keys that identify a provider; prefixes that several providers share are not listed."""
 
 
 def recognize_provider(key: str) -> str:
-    """Return the provider whose API keys begin like this key, or "" if none is known."""
+    """Return the provider that issues API keys with the prefix of this key, or "" if it is unknown."""
     return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
 
 
 class FoundKey(Struct, frozen=True):
-    """A provider whose API key was found in the environment variable or keyring entry named `variable`."""
+    """A provider with an API key, found in the environment variable or keyring entry named `variable`."""
 
     provider: str
     variable: str
     is_in_keyring: bool = False
     is_session_only: bool = False
-    """Whether the key is kept in memory until mcphost quits, because it could not be stored."""
+    """Whether the key could not be stored, so that it is lost when mcphost quits."""
 
     @property
     def title(self) -> str:
@@ -95,7 +95,7 @@ async def find_keys(
 
 
 class AvailableModel(Struct, frozen=True, kw_only=True):
-    """A model that the user can choose, with the known facts about it; 0 and None mean unknown."""
+    """A model that the user can choose, and what is known about it; 0 and None mean unknown."""
 
     config: ModelConfig
     provider: str
@@ -107,7 +107,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
     context_window: int = 0
     supports_tools: bool | None = None
     tools_refused_at: float = 0
-    """When the provider refused tools for this model, in seconds since 1970; 0 if it did not, or long ago."""
+    """When the provider refused tools for this model, in seconds since 1970, or 0 if it has not done so recently."""
 
     supports_images: bool | None = None
     supports_reasoning: bool | None = None
@@ -127,7 +127,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 
 
 class ModelFinder:
-    """Finder of models that the user can choose. It starts no server and loads no model."""
+    """Search for models that the user can choose; it starts no server and loads no model."""
 
     def __init__(
         self,
@@ -136,16 +136,16 @@ class ModelFinder:
         is_session_only: Callable[[str], bool] = lambda name: False,
         refusals: ToolRefusals | None = None,
     ) -> None:
-        """Create a finder; models in *refusals* are described as models without tools."""
+        """Create a finder; models in *refusals* are listed as not supporting tools."""
         self._refusals = refusals
         self._environ = environ
         self._keyring = keyring
         self._is_session_only = is_session_only
 
     async def find_proposed(self) -> tuple[AvailableModel, ...]:
-        """Return the default model of each provider with an API key, then local models.
+        """Return the default model of each provider with an API key, followed by local models.
 
-        Local models that support tools come first. May be cancelled.
+        Local models that support tools come before other local models. May be cancelled.
         """
         keys, local, catalog = await self._search()
         by_name = {model.name: model for model in catalog}
@@ -155,7 +155,7 @@ class ModelFinder:
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
 
     async def find_late(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return the local models that are not among *known*, from servers that take some seconds to respond.
+        """Return local models that are not in *known*, found on servers that take a few seconds to respond.
 
         May be cancelled.
         """
@@ -165,7 +165,7 @@ class ModelFinder:
         return tuple((await self._mark_refused(late))[:_MAX_PROPOSED_MODELS])
 
     async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
-        """Return all models: remembered ones, then those with an API key, local ones, and others.
+        """Return all models: remembered models, then models with an API key, local models, and all others.
 
         Remembered models, which are favorites or were used recently, keep the parameters they were last used with. May
         be cancelled.
@@ -173,7 +173,7 @@ class ModelFinder:
         keys, local, catalog = await self._search()
         origins = {key.provider: describe_key(key) for key in keys}
         models = [_from_catalog(model, origins.get(model.provider, "")) for model in catalog]
-        # The sort is stable: a provider's models stay together, those that support tools first.
+        # The sort is stable: the models of a provider stay together, those that support tools first.
         models.sort(key=lambda model: (not model.is_usable, model.is_usable and not model.supports_tools))
         usable = [model for model in models if model.is_usable]
         found = (*usable, *local, *models[len(usable) :])
@@ -191,10 +191,9 @@ class ModelFinder:
         return tuple(await self._mark_refused([*first, *rest]))
 
     async def add_listed(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Ask the providers for their models, and return *models* with the missing ones added.
+        """Ask providers which models they offer, and return *models* with any missing ones added.
 
-        Only providers whose API key was found are asked. Models that their provider does not list are kept. May be
-        cancelled.
+        Only providers with an API key are asked. Models that a provider does not list are kept. May be cancelled.
         """
         keys = await self._find_keys(LISTING_PROVIDERS)
         secrets = {key.provider: await self._read_key(key) for key in keys}
@@ -208,7 +207,7 @@ class ModelFinder:
         return (*models[:first], *added, *models[first:])
 
     async def _mark_refused(self, models: list[AvailableModel]) -> list[AvailableModel]:
-        """Return the models, those whose provider refused tools marked as models without tools."""
+        """Return the models, with those that are in the list of refusals marked as not supporting tools."""
         if self._refusals is None:
             return models
         refused = await anyio.to_thread.run_sync(self._refusals.load)
@@ -226,7 +225,7 @@ class ModelFinder:
         return [mark(model) for model in models]
 
     async def _find_keys(self, providers: Iterable[str] = DEFAULT_MODELS) -> tuple[FoundKey, ...]:
-        """Search the environment and the keyring; without the keyring if it does not respond in time."""
+        """Search the environment and the keyring for API keys; ignore the keyring if it is too slow."""
         found: tuple[FoundKey, ...] = await find_keys(self._environ, None, providers)
         with anyio.move_on_after(KEYRING_SECONDS):
             found = await find_keys(self._environ, self._keyring, providers)
@@ -240,9 +239,9 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
-        """Describe a remembered model that is not in any list.
+        """Describe a remembered model that no list contains.
 
-        It counts as usable if its API key was found, or if it has a configured address and no configured key.
+        It is considered usable if its API key was found, or if an address but no key variable is configured for it.
         """
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")

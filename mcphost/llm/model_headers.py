@@ -1,4 +1,4 @@
-"""Extra HTTP headers for requests to a model's provider, whose values may refer to secrets."""
+"""Configured HTTP headers for requests to model providers; their values can contain references to secrets."""
 
 import re
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ async def expand_headers(
 ) -> dict[str, str]:
     """Return the headers with `${env:NAME}` and `${keyring:NAME}` expanded.
 
-    Secrets are registered for redaction. Raises ModelError if a variable or keyring entry is missing, or if a name or
-    value is not valid in HTTP.
+    Secrets are registered for redaction. Raises ModelError if a variable or keyring entry is missing, or if HTTP does
+    not allow a name or value.
     """
     expanded: dict[str, str] = {}
     for name, text in headers.items():

@@ -1,4 +1,4 @@
-"""Requests that list a provider's models or check an API key, with one GET request each.
+"""Requests to providers, to list their models or to check an API key, with a single GET each.
 
 Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
 Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's format with additional members).
@@ -15,7 +15,7 @@ from mcphost.llm.providers import is_loopback
 from mcphost.serialization import Struct
 
 LIST_SECONDS = 5.0
-"""Time limit for asking all providers, which happens concurrently."""
+"""Time limit in seconds for asking all providers, concurrently."""
 
 MAX_LISTED_MODELS = 1_000
 _MAX_LIST_BYTES = 4_000_000
@@ -34,20 +34,20 @@ _ADDRESSES: dict[str, str] = {
 """API addresses, keyed by provider; the variable `PROVIDER_API_BASE` or `PROVIDER_BASE_URL` overrides them."""
 
 LISTING_PROVIDERS = tuple(_ADDRESSES)
-"""The providers that can be asked for their models."""
+"""The providers with an API that lists their models."""
 
 _NO_CHAT = re.compile(
     r"embed|whisper|tts|dall-e|moderation|transcri|realtime|image|audio|sora|davinci|babbage|rerank|guard|aqa|veo|imagen",
     re.IGNORECASE,
 )
-"""Matches names of models that cannot chat; OpenAI's list does not say what a model is for."""
+"""Pattern that matches the names of models that cannot chat; OpenAI's list does not say what a model is for."""
 
 
 _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inputTokenLimit")
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
-    """A model in a provider's list; 0 and None mean that the list gives no value."""
+    """A model in a provider's list; 0 and None mean that the list has no value."""
 
     name: str
     """Name for litellm, `provider/model`."""
@@ -65,9 +65,9 @@ KeyVerdict = Literal["accepted", "rejected", "unknown"]
 async def list_provider_models(
     keys: Mapping[str, str], environ: Mapping[str, str], *, seconds: float = LIST_SECONDS
 ) -> tuple[ListedModel, ...]:
-    """Ask several providers for their models concurrently; *keys* maps each provider to its API key.
+    """Ask several providers concurrently which models they offer; *keys* maps each provider to its API key.
 
-    A provider that does not respond in time, or not as documented, contributes no models. May be cancelled.
+    A provider that does not respond in time, or whose response is invalid, contributes no models. May be cancelled.
     """
     found: dict[str, tuple[ListedModel, ...]] = {}
 
@@ -84,12 +84,12 @@ async def list_provider_models(
 
 
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
-    """Ask the provider whether it accepts an API key; "unknown" means no clear response. May be cancelled."""
+    """Ask the provider whether an API key is valid; "unknown" means no clear response. May be cancelled."""
     status = 0
     if provider in _ADDRESSES:
         with anyio.move_on_after(LIST_SECONDS):
             status = (await _request_models(provider, key, environ)).status
-    # Google answers 400 (API_KEY_INVALID) to a key that does not exist.
+    # Google responds with 400 (API_KEY_INVALID) to a key that does not exist.
     if status in (401, 403) or (status == 400 and provider == "gemini"):
         return "rejected"
     return "accepted" if status == 200 else "unknown"
@@ -111,10 +111,7 @@ async def _request_models(provider: str, key: str, environ: Mapping[str, str]) -
 
 
 def _find_address(provider: str, environ: Mapping[str, str]) -> str:
-    """Return the address of a provider's API.
-
-    Returns "" if the environment sets an address that is neither https nor loopback.
-    """
+    """Return the address of a provider's API, or "" if it is configured to one that is neither https nor loopback."""
     prefix = provider.upper()
     own = environ.get(f"{prefix}_API_BASE", "") or environ.get(f"{prefix}_BASE_URL", "")
     base = (own or _ADDRESSES[provider]).strip().rstrip("/")
@@ -133,9 +130,9 @@ def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[List
 
 
 def _can_chat(entry: Mapping[str, Any]) -> bool:
-    """Return False if the provider's list says that the model is inactive or cannot chat, else True.
+    """Return whether a model can chat, as far as its entry in the provider's list tells.
 
-    Google, Mistral and Groq have members that say so.
+    Google and Mistral list the capabilities of a model, and Groq lists whether it is active.
     """
     methods, abilities = entry.get("supportedGenerationMethods"), entry.get("capabilities")
     if isinstance(methods, list) and "generateContent" not in methods:

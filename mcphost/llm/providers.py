@@ -1,4 +1,4 @@
-"""Facts about model providers (key variables, API features, local or not), and the lookup of API keys."""
+"""Facts about model providers (key variables, API features, local or not), and lookup of API keys."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
@@ -10,7 +10,7 @@ from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import split_url
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
-"""Function that returns the keyring entry named like an environment variable, or None."""
+"""Function that looks up the keyring entry for an environment variable; returns None if there is none."""
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -40,15 +40,15 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "volcengine": ("VOLCENGINE_API_KEY",),
     "replicate": ("REPLICATE_API_KEY",),
 }
-"""Environment variables for API keys, keyed by provider, the usual one first (litellm's names)."""
+"""Names of environment variables with API keys, by provider, the usual one first; the same as litellm's."""
 
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "xinference"})
-"""Self-hosted servers, which need no key unless one is configured."""
+"""Providers that are self-hosted servers, which need no key unless one is configured."""
 
 CREDENTIAL_CHAIN_PROVIDERS = frozenset(
     {"bedrock", "bedrock_converse", "sagemaker", "vertex_ai", "azure", "azure_ai", "watsonx"}
 )
-"""Providers whose client libraries can find credentials other than an API key."""
+"""Providers with client libraries that can find other credentials than an API key."""
 
 PLACEHOLDER_KEY = "none"
 """Key sent to servers that need none, because the OpenAI client requires one."""
@@ -63,35 +63,35 @@ THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
 REASONING_TEXT_PROVIDERS = LOCAL_PROVIDERS | {"deepseek", "moonshot", "zai"}
 """Providers that accept the text of their own reasoning in later requests.
 
-DeepSeek and Moonshot refuse the result of a tool call without the reasoning that led to the call.
+DeepSeek and Moonshot refuse a tool result without the reasoning that led to the call.
 """
 
 
 def accepts_reasoning_text(config: ModelConfig) -> bool:
-    """Return whether a model is sent the text of its own earlier reasoning.
+    """Return whether requests to a model include the text of its own earlier reasoning.
 
-    An unknown OpenAI-compatible server is also sent its own reasoning, because it wrote the text itself. OpenAI's own
-    models do not disclose their reasoning in this form.
+    They also do for an unknown OpenAI-compatible server, because the text came from that server. OpenAI's own models do
+    not disclose their reasoning in this form.
     """
     provider = parse_provider(config.name)
     return provider in REASONING_TEXT_PROVIDERS or (provider == "openai" and bool(config.api_base))
 
 
 def marks_cache(model: str) -> bool:
-    """Return whether prompts need explicit cache marks, as for Claude at Anthropic, Bedrock or Vertex AI."""
+    """Return whether prompts need explicit cache breakpoints, as for Claude on Anthropic, Bedrock or Vertex AI."""
     provider = parse_provider(model)
     return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
 
 
 class ProviderKey(Struct, frozen=True):
-    """API key to send to a provider ("" for none), and the environment variable in which users set it."""
+    """The API key to send to a provider ("" for none), and the environment variable in which users set it."""
 
     value: str
     variable: str
 
 
 def parse_provider(model: str) -> str:
-    """Return the provider that a model name contains or implies, as `gpt-4o` does, or "" if there is none."""
+    """Return the provider that a model name contains, or implies as `gpt-4o` does; "" if there is none."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
@@ -106,9 +106,9 @@ def is_known_provider(provider: str) -> bool:
 
 
 def add_default_provider(config: ModelConfig) -> ModelConfig:
-    """Add `openai/` to a model name without a provider if an address is configured.
+    """Add `openai/` to a model name that has no provider, if an address is configured.
 
-    Most servers at such addresses are OpenAI-compatible.
+    Most servers at configured addresses are OpenAI-compatible.
     """
     if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")
@@ -128,9 +128,10 @@ def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelC
 
 
 def parse_ollama_host(text: str) -> str:
-    """Convert the value of `OLLAMA_HOST` to a URL; "" becomes Ollama's default URL.
+    """Convert the value of `OLLAMA_HOST`, which may lack a scheme or port, to a URL.
 
-    The value may lack a scheme or port. A server that listens on all addresses (0.0.0.0) is contacted at 127.0.0.1.
+    An empty value becomes Ollama's default URL. A server that listens on all addresses (0.0.0.0) is contacted at
+    127.0.0.1.
     """
     host = text.strip().rstrip("/")
     if not host:
@@ -168,7 +169,7 @@ def is_loopback(url: str) -> bool:
         host = split_url(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        return False  # a name such as 127.example.org or x.localhost may lead anywhere
+        return False  # a name such as 127.example.org or x.localhost may resolve to any address
 
 
 def _needs_named_key(url: str) -> bool:
@@ -178,8 +179,8 @@ def _needs_named_key(url: str) -> bool:
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Return the API key from the environment or, if there is none, from the keyring.
 
-    Raises ModelError (auth) if a required key is missing. A model server on this machine, or one that is reached
-    without TLS, is sent a key only if the model's configuration names the key's variable.
+    Raises ModelError (auth) if a required key is missing. A model server that is on this machine or has no TLS receives
+    a key only if the configuration of the model names the variable.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)

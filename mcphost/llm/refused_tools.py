@@ -19,7 +19,7 @@ from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Raw, Struct, encode, loads, replace
 
 MAX_PROBES = 48
-"""Maximum number of test requests; to find one refused tool among 128 takes 14, to find three takes 42."""
+"""Maximum number of test requests; finding one refused tool among 128 takes 14, finding three takes 42."""
 
 _DEFINITION_PATTERN = re.compile(
     r"invalid schema for function|invalid_function_parameters|function_declarations\[|tools[.\[]\d|"
@@ -27,7 +27,7 @@ _DEFINITION_PATTERN = re.compile(
     r"json schema|\$defs|\$ref|schema[^\n]{0,40}(?:invalid|not supported|unsupported|must)",
     re.IGNORECASE,
 )
-"""How OpenAI, Anthropic, Google, Mistral and OpenAI-compatible servers describe a tool definition that they refuse."""
+"""Messages with which OpenAI, Anthropic, Google, Mistral and OpenAI-compatible servers refuse a tool definition."""
 
 _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.(\d{1,4})\b)")
 
@@ -35,7 +35,7 @@ _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.
 class RefusedTool(Struct, frozen=True):
     """A tool whose definition a provider refuses, with the provider's reason.
 
-    `simple` is the tool with a simpler schema that the provider accepts, or None if there is none.
+    `simple` is the tool with a simpler schema that the provider accepts, or None.
     """
 
     spec: ToolSpec
@@ -44,7 +44,7 @@ class RefusedTool(Struct, frozen=True):
 
 
 ProbeFn = Callable[[Sequence[ToolSpec]], Awaitable[str]]
-"""Sends a small request with tools; returns the provider's reason for refusing one, or "" if it accepts them all."""
+"""Sends a small request with these tools; returns the provider's reason for refusing a tool, or "" if all are fine."""
 
 
 def refuses_definition(failure: CallFailure) -> bool:
@@ -53,10 +53,10 @@ def refuses_definition(failure: CallFailure) -> bool:
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return the tools that the provider refuses; *reason* is its message about all *tools*.
+    """Return the tools that the provider refuses; *reason* is its message about a request with all *tools*.
 
-    Tools named in the message are tested first, then halves of the list, with at most MAX_PROBES requests. The result
-    is empty if the refusal cannot be narrowed down. May be cancelled; raises what *probe* raises.
+    Tools that are named in the message are tested first, then halves of the list, with at most MAX_PROBES requests. The
+    result is empty if the refused tools cannot be determined. Raises the errors of *probe*. May be cancelled.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)
@@ -69,7 +69,7 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
 
 async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
-    """Test a simpler schema for a refused tool with one request, and add it if the provider accepts it."""
+    """Return the refused tool with a simpler schema added, if a test request shows that it is accepted."""
     simple = simplify_tool(refused.spec)
     return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)
 
@@ -86,7 +86,7 @@ class _Finder:
         return await self._probe(tools)
 
     async def search(self, tools: Sequence[ToolSpec], reason: str) -> list[RefusedTool]:
-        """Return the refused tools among *tools*; a request with all of them was refused for *reason*."""
+        """Return the refused tools in *tools*; a request with all of them was refused because of *reason*."""
         if len(tools) <= 1:
             return [RefusedTool(spec, reason) for spec in tools]
         middle = len(tools) // 2
@@ -105,11 +105,11 @@ def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
 
 
 MAX_DEPTH = 12
-"""Levels of a schema that are kept; anything deeper may be any value."""
+"""Maximum depth of a simplified schema; anything deeper accepts any value."""
 MAX_NODES = 2_000
-"""Maximum number of subschemas and enum values that are kept, counting repeated ones."""
+"""Maximum number of subschemas and enum values in a schema; repeated ones count each time."""
 MAX_TEXT = 1_000
-"""Maximum length of a description, which is truncated, and of an enum value."""
+"""Maximum length of a description (a longer one is truncated) and of an enum value, in characters."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean")
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -134,7 +134,7 @@ class _Simplifier:
         self._left = MAX_NODES
 
     def simplify_top(self) -> Json:
-        """Return the root as an object schema, with the properties of its alternatives as optional ones."""
+        """Return the root as an object schema; the properties of its alternatives become optional."""
         merged = self._merge(self._root, 0)
         simple = self._simplify(merged | {"type": "object"}, 0)
         empty: Json = {"type": "object", "properties": {}}
@@ -236,10 +236,10 @@ def _list(value: Any) -> list[Any]:
 
 
 def find_schema_problem(schema: Raw, provider: str) -> str:
-    """Return why a provider would refuse a tool's input schema, or "" if nothing is known to be wrong.
+    """Return why a provider would refuse a tool's input schema, or "" if no reason is known.
 
-    For a provider without known rules, only an input that is not an object is a problem; for "", the rules of all
-    providers apply.
+    For a provider without known rules, the only problem is an input that is not an object. If *provider* is "", the
+    rules of all providers apply.
     """
     try:
         root: Any = loads(schema) if bytes(schema) else {"type": "object"}

@@ -1,7 +1,7 @@
 """Limits on a model's answer, and on the raw bytes of a provider's response before they are parsed.
 
-The limits on bytes are enforced in the worker process as the response arrives; the host checks the finished answer
-again before storing it.
+The worker process enforces the limits on bytes as the response arrives; the host checks the finished answer again
+before it stores it.
 
 litellm and the providers' own libraries build about ten Python objects for each JSON object in an event, at 20
 microseconds each; their event stream decoders take a third of a microsecond for each empty line. A hostile response
@@ -18,17 +18,17 @@ import anyio.lowlevel
 from mcphost.serialization import count_objects
 
 MAX_ANSWER_LENGTH = 1_000_000
-"""Characters of one answer, including tool arguments and reasoning."""
+"""Maximum number of characters in one answer, including tool arguments and reasoning."""
 MAX_DELTAS = 250_000
-"""Events of one answer, including empty ones."""
+"""Maximum number of events in one answer, including empty ones."""
 MAX_ANSWER_BYTES = 32_000_000
-"""Bytes of all lines that the worker sends for one answer."""
+"""Maximum total size in bytes of the lines that the worker sends for one answer."""
 MAX_LINE_BYTES = 8_000_000
-"""Bytes of one line that the worker sends."""
+"""Maximum size in bytes of a line that the worker sends."""
 MAX_TOOL_CALLS = 256
-"""Tool calls of one answer."""
+"""Maximum number of tool calls in one answer."""
 MAX_ANSWER_SECONDS = 3_600.0
-"""Total time of one answer."""
+"""Maximum total time for one answer, in seconds."""
 MAX_TOKEN_COUNT = 10**12
 """A larger token count is treated as an error of the provider."""
 
@@ -38,7 +38,7 @@ class AnswerTooLong(Exception):
 
 
 class AnswerMeter:
-    """Counter of the lines and chunks of one answer; methods raise AnswerTooLong beyond a limit."""
+    """Counter for the lines and chunks of one answer; its methods raise AnswerTooLong beyond a limit."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -71,20 +71,20 @@ def parse_token_count(value: object) -> int:
 
 
 MAX_EVENT_BYTES = 16_000_000
-"""Bytes of one line of a provider's response."""
+"""Maximum size in bytes of a line in a provider's response."""
 MAX_RESPONSE_BYTES = 512_000_000
-"""Bytes of one response; 250,000 events with a large frame each stay below this."""
+"""Maximum size in bytes of a response; 250,000 events in large frames are smaller."""
 MAX_LINE_OBJECTS = 4_000
-"""JSON objects in one line: 256 tool calls and their arguments have fewer."""
+"""Maximum number of JSON objects in a line; 256 tool calls and their arguments have fewer."""
 
 EXTRA_LINES = 10_000
 BYTES_PER_LINE = 8
 """A response may have one line per 8 bytes, plus 10,000."""
 MAX_EVENT_LINES = 500
-"""Lines of one event; the library openai 2 copies the event for each of its lines."""
+"""Maximum number of lines in an event; the library openai 2 copies the event once per line."""
 DECOMPRESSION_ALLOWANCE = 1_000_000
 MAX_DECOMPRESSION_RATIO = 3
-"""A response that is compressed anyway may expand to 1 MB plus three times its size."""
+"""A response that is compressed although that was not requested may expand to 1 MB plus three times its size."""
 _DECOMPRESSION_CHUNK = 64 * 1024
 _LINE_ENDS = b"\n\r\x0b\x0c\x1c\x1d\x1e"
 _MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
@@ -92,7 +92,7 @@ _MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
 
 
 class LineMeter:
-    """Counter of the lines in a response, and of the bytes and JSON objects in each line."""
+    """Counter for the lines in a response, and for the bytes and JSON objects in each line."""
 
     def __init__(self) -> None:
         self._lines_left = EXTRA_LINES
@@ -146,9 +146,9 @@ class LineMeter:
 
 
 class EventLineBuffer:
-    """Buffer that releases only complete lines of an event stream, and counts the lines of each event.
+    """Buffer that releases only complete lines of an event stream, and counts the lines in each event.
 
-    It is needed because event stream decoders copy an incomplete line each time another piece of it arrives.
+    Event stream decoders copy an incomplete line each time that another piece of it arrives.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""OpenAI's Responses API: converts Chat Completions JSON to requests, and its events to worker events.
+"""OpenAI's Responses API: conversion of Chat Completions JSON to requests, and of its events to worker events.
 
-litellm's own conversion loses data that this API expects back: it puts all reasoning items before the text and tool
-calls that they belong to, drops their summaries, and replaces the ids of calls. Runs in the worker process. Does no
+litellm's own conversion loses data that this API expects back: it moves all reasoning items before the text and the
+tool calls, drops their summaries, and replaces the ids of calls. This module runs in the worker process and does no
 I/O.
 
 See https://platform.openai.com/docs/api-reference/responses and .../responses-streaming.
@@ -79,7 +79,7 @@ def _input_part(part: Json) -> Json:
 
 
 def _assistant_items(message: Json) -> Iterator[Json]:
-    """Yield reasoning, text and tool calls, in the order in which the model produced them if known."""
+    """Yield reasoning, text and tool calls, if possible in the order in which the model produced them."""
     text: str = message.get("content") or ""
     reasoning: list[Json] = list(message.get("reasoning_items") or ())
     written: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
@@ -105,12 +105,12 @@ def _call_item(call: Json) -> Json:
 
 
 def _members(value: Any) -> Json:
-    """Return the members of a litellm object as a dict; empty for any other value."""
+    """Return the members of a litellm object as a dict, or {} for any other value."""
     return dict(*to_plain_blocks([value]))
 
 
 class ResponsesStream:
-    """Converter of the events of one streamed response to worker events.
+    """Conversion of the events of one streamed response to worker events.
 
     The finish reason and the token counts are stored in *summary*.
     """
@@ -120,7 +120,7 @@ class ResponsesStream:
         self._summary = summary
         self._texts: set[int] = set()
         self._calls: dict[int, bool] = {}
-        """Whether any arguments have arrived, keyed by the index of the call."""
+        """For each call, by index, whether any of its arguments have arrived."""
 
         self._has_summary = False
         self.is_refused = False
@@ -177,7 +177,7 @@ class ResponsesStream:
                 return []
 
     def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker event for a piece of text; a blank line separates the messages of one response."""
+        """Return the worker event for a piece of text, with a blank line between the messages of a response."""
         if not text:
             return []
         is_another = bool(self._texts) and index not in self._texts

@@ -9,12 +9,12 @@ from mcphost.llm import worker_protocol
 from mcphost.llm.response_limits import parse_token_count
 
 RETAINED_CHUNKS = 64
-"""Chunks at either end of an answer that litellm may keep; it would keep all of them, at 5 kB each."""
+"""Number of chunks that litellm may keep at either end of an answer; it would keep all, at 5 kB each."""
 _RETAINED_CHARS = 64 * 1024
 
 
 class StreamSummary:
-    """Data collected during a stream for its last event, WorkerFinished."""
+    """Data that is collected during a stream for its last event, WorkerFinished."""
 
     def __init__(self, call_id: int, api_route: str) -> None:
         self.call_id = call_id
@@ -85,9 +85,9 @@ def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker
 
 
 def trim_chunks(stream: Any) -> bool:
-    """Delete most of what litellm accumulates for logs and token counts, to bound memory.
+    """Delete most of the chunks that litellm accumulates for logs and token counts, to limit memory.
 
-    Keeps the first and last chunks and the latest usage report. Returns whether anything was deleted.
+    The first and last chunks and the latest usage report are kept. Returns whether anything was deleted.
     """
     if len(getattr(stream, "_generated_content", "")) > _RETAINED_CHARS:
         stream._generated_content = ""  # of the Responses API; litellm copies the list for each added delta

@@ -24,17 +24,20 @@ from mcphost.serialization import encode
 
 T = TypeVar("T")
 IMAGE_TOKENS = 1_500
-"""About what OpenAI and Anthropic count for an image of one megapixel; the actual size is not examined."""
+"""Approximate tokens of an image of one megapixel at OpenAI and Anthropic; the actual size is not examined."""
 BYTES_PER_FILE_TOKEN = 40
 """A PDF page of about 100 kB takes 1,500 to 3,000 tokens; audio of that size takes slightly fewer."""
 BYTES_PER_TOKEN = 3
-"""A cautious figure for limits: English has four bytes of UTF-8 a token, and Chinese three."""
+"""A cautious ratio for limits: English has about four bytes of UTF-8 per token, Chinese three."""
 MESSAGE_TOKENS = 4
 """Overhead of each message and part, for its role and separators."""
 
 
 class MessageCache(Generic[T]):
-    """Cache keyed by the identity of messages, because comparing long messages would be too slow."""
+    """Cache of values that are computed from messages; a value is dropped together with its message.
+
+    Messages are compared by identity, because comparing the text of long messages would be too slow.
+    """
 
     def __init__(self, compute: Callable[[Message], T]) -> None:
         self._compute = compute
@@ -63,7 +66,7 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def bound_tokens(texts: Iterable[bytes]) -> int:
-    """Return an upper bound of the tokens in these texts, for limits."""
+    """Return a cautious (high) estimate of the number of tokens in these texts, for limits."""
     return sum(map(len, texts)) // BYTES_PER_TOKEN
 
 
@@ -109,8 +112,8 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate starts from the provider's count for the last answer if it is newer than *since*, the time in seconds
-    since 1970 at which the beginning of requests last changed.
+    The estimate starts from the provider's token count for the latest answer, unless that answer is older than *since*:
+    the time, in seconds since 1970, at which the beginning of requests last changed.
     """
     size = 0
     for message in reversed(request.messages):

@@ -1,12 +1,12 @@
-"""The worker process: reads commands, calls litellm and writes events. Nothing else imports litellm.
+"""The worker process, which reads commands, calls litellm and writes events; the only module that imports litellm.
 
-Start it as `python -P -m mcphost.llm.worker` with pipes at descriptors 0 and 1. Both are duplicated and replaced
+Start it as `python -P -m mcphost.llm.worker` with pipes as file descriptors 0 and 1. Both are duplicated and replaced
 before litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
 immediately, even during the import, so that it never outlives the host.
 
-Traps (measured with litellm 1.105): the import fetches a model map from the network and loads `.env` from the current
-folder unless two variables are set; leaving a stream with `break` keeps the provider's connection open, so a stream is
-left early only by cancelling the task that iterates over it; some providers' clients retry by default.
+Traps (measured with litellm 1.105): the import downloads a map of models and loads `.env` from the current folder
+unless two variables are set; leaving a stream with `break` keeps the connection to the provider open, so a stream is
+left early only by cancelling the task that iterates over it; the clients of some providers retry by default.
 """
 
 import gc
@@ -45,9 +45,9 @@ LITELLM_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 OPENAI_COMPATIBLE_PREFIXES = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
-"""Providers whose models litellm does not know, so that it would refuse parameters that the user configured."""
+"""Providers whose models are unknown to litellm, which would refuse some configured parameters for them."""
 STORING_PROVIDERS = ("openai", "azure")
-"""Providers that may store chat completions, by default or by a project setting; others have no `store` parameter."""
+"""Providers that may store chat completions unless `store` is false; other providers have no such parameter."""
 UNKNOWN_FINISH_REASON = "unknown"
 """Finish reason reported for a stream that ended without one; litellm would report `stop`."""
 MISSING_FINISH_REASON = "Stream ended before a finish_reason was received"
@@ -57,11 +57,11 @@ PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
 SKIP_BRIDGE = "_skip_responses_api_bridge"
 """Argument of litellm's `acompletion` that keeps a request in Chat Completions."""
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
-"""Attribute of a Gemini stream that is True if the provider gave a finish reason."""
+"""Name of an attribute of Gemini streams, which is True if the provider gave a finish reason."""
 MAX_DATA_BYTES = 2 * 1024**3
 """Limit on the data memory of the process; a request that needs more fails."""
 PROVIDER_TIMEOUT = 3600.0
-"""Timeout in seconds that is passed to litellm; our own deadlines cancel the request earlier."""
+"""Timeout in seconds that is passed to litellm; mcphost's own deadlines cancel a request earlier."""
 
 
 def detach_pipes() -> tuple[int, int]:
@@ -75,7 +75,7 @@ def detach_pipes() -> tuple[int, int]:
 
 
 class EventWriter:
-    """Writer of events to the pipe that the host reads; may be used from several threads."""
+    """Thread-safe writer of events to the pipe that the host reads."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -95,10 +95,11 @@ class EventWriter:
 
 
 def import_litellm(result: list[Any]) -> None:
-    """Import and patch litellm; append the module, or the exception if that fails, to *result*.
+    """Import and patch litellm; append the module to *result*, or the exception if that fails.
 
-    On Linux, this lowers the priority of the current thread a little, so that the first keys are handled first. It
-    cannot be raised again, and at the usual value of 10 a busy machine takes a minute for an import of 5 s.
+    On Linux, this lowers the priority of the current thread slightly, so that the import does not delay the first key
+    presses in the terminal. The priority cannot be raised again; at the usual nice value of 10, an import of 5 s would
+    take a minute on a busy machine.
     """
     if sys.platform == "linux":
         with suppress(OSError):
@@ -163,7 +164,7 @@ def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, A
 
 
 class LiteLlmWorker:
-    """Executor of the host's commands; each model request runs in a task with its own cancel scope."""
+    """Command loop of the worker; each model request runs in a task with its own cancel scope."""
 
     def __init__(self, litellm: Any, writer: EventWriter) -> None:
         self._litellm = litellm
@@ -222,7 +223,7 @@ class LiteLlmWorker:
                         summary.char_count += len(getattr(event, "text", ""))
                         batch.put(event)
                 except AnswerTooLong as error:
-                    # Leaving the loop would keep the connection open; cancelling it does not.
+                    # Leaving the loop would keep the connection open; cancelling the task closes it.
                     batch.discard()
                     self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(error)))
                     scope.cancel()
@@ -269,10 +270,10 @@ class LiteLlmWorker:
     def _is_truncated(
         request: worker_protocol.CompletionRequest, stream: Any, source: Any, summary: "StreamSummary"
     ) -> bool:
-        """Return whether the stream was cut off, because it ended without a finish reason.
+        """Return whether the stream ended without a finish reason, which means that it was cut off.
 
-        Returns False if that is unknown. *source* is the provider's stream, taken from *stream* earlier, because
-        litellm 1.110 removes it at the end.
+        Returns False if that cannot be determined. *source* is the provider's stream, taken from *stream* earlier
+        because litellm 1.110 removes it at the end.
         """
         gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
@@ -306,7 +307,7 @@ class LiteLlmWorker:
         return arguments
 
     def _takes_parallel_option(self, request: worker_protocol.CompletionRequest) -> bool:
-        """Return whether the provider supports the option for one tool call at a time."""
+        """Return whether the provider supports `parallel_tool_calls`, which limits an answer to one tool call."""
         try:
             model, provider, *_rest = self._litellm.get_llm_provider(
                 model=request.model, api_base=request.api_base or None
@@ -324,10 +325,7 @@ class LiteLlmWorker:
             return ""
 
     def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
-        """Return whether this request goes to the Responses API.
-
-        The configuration decides, or else litellm's own rules.
-        """
+        """Return whether this request uses the Responses API, according to the configuration or litellm's rules."""
         if request.api != "auto":
             return request.api == "responses"
         try:
@@ -352,9 +350,9 @@ class LiteLlmWorker:
     def _compute_cost(
         self, request: worker_protocol.CompletionRequest, summary: "StreamSummary", *, is_cached: bool = True
     ) -> float | None:
-        """Return the cost in US dollars by litellm's price list, or None if the model is not in the list.
+        """Return the cost in US dollars according to litellm's price list, or None if the model is not in it.
 
-        If *is_cached* is False, return what the answer would cost without the provider's cache.
+        If *is_cached* is False, return the cost that the answer would have without the provider's cache.
         """
         if not (summary.input_tokens or summary.output_tokens):
             return None
@@ -400,7 +398,7 @@ class LiteLlmWorker:
 
 
 def patch_usage() -> None:
-    """Patch litellm's Usage class to accept invalid token counts, which would otherwise fail the answer."""
+    """Patch litellm's Usage class to accept invalid token counts, which would otherwise make the answer fail."""
     from litellm.types import utils
 
     kind: Any = utils.Usage
@@ -413,9 +411,9 @@ def patch_usage() -> None:
 
 
 async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
-    """Yield the chunks of *stream*, ignoring litellm 1.110's error for an end without a finish reason.
+    """Yield the chunks of *stream*, and ignore litellm 1.110's error for a stream without a finish reason.
 
-    The answer was cut off, but its tokens and cost are known. Older versions of litellm end the stream without an
+    The answer was cut off, but its tokens and cost are known. Older versions of litellm end such a stream without an
     error.
     """
     try:
@@ -429,7 +427,7 @@ async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
 def patch_gemini_finish_reasons() -> None:
     """Patch litellm to record, for each Gemini stream, whether the provider gave a finish reason.
 
-    litellm 1.105 reports `stop` for every chunk without a reason, so its chunks do not reveal a truncated stream.
+    litellm 1.105 reports `stop` for every chunk without a reason, so its chunks do not show that a stream was cut off.
     """
     with suppress(ImportError, AttributeError):
         from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
@@ -457,7 +455,7 @@ def patch_openai_streams() -> None:
 
 
 def patch_ollama_requests() -> None:
-    """Patch litellm to name the tool in each result that it sends to Ollama."""
+    """Patch litellm to include the name of the tool in each result that it sends to Ollama."""
     with suppress(ImportError, AttributeError):
         from litellm.llms.ollama.chat.transformation import OllamaChatConfig
 
@@ -465,7 +463,7 @@ def patch_ollama_requests() -> None:
 
 
 def has_finish_reason(chunk: Any) -> bool:
-    """Return whether a raw Gemini chunk has a `finishReason` or says that the prompt was blocked."""
+    """Return whether a raw Gemini chunk has a `finishReason`, or reports that the prompt was blocked."""
     if not isinstance(chunk, dict):
         return False
     members = cast("dict[str, Any]", chunk)
@@ -476,7 +474,7 @@ def has_finish_reason(chunk: Any) -> bool:
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return the value of a usage report's member *name*, with invalid numbers and objects replaced."""
+    """Return the value of the member *name* of a usage report, with invalid numbers and objects replaced."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {
@@ -499,9 +497,9 @@ async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> Non
 
 
 class CommandReader:
-    """Reader of the host's commands, on a separate thread.
+    """Background thread that reads the host's commands.
 
-    It queues commands until the event loop runs, and ends the process when the pipe is closed.
+    Commands are queued until the event loop runs. The process exits when the pipe is closed.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -1,7 +1,7 @@
-"""Client of the worker process, which is started on first use, and ended within a second.
+"""Client for the worker process, which starts on first use and can be ended within a second.
 
-There is no background task: the event loop's pipe callbacks deliver each event to the WorkerCall that it belongs to.
-`AnswerMeter` limits the unread events of a WorkerCall.
+There is no background task: the event loop calls back when the pipe has data, and each event is delivered to its
+WorkerCall. `AnswerMeter` limits the number of unread events.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from mcphost.llm.worker_protocol import make_failure
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mcphost.llm.worker")
 """Command line of the worker."""
 START_TIMEOUT = 180.0
-"""Seconds allowed for importing litellm; 6 are usual, but a cold disk or a busy machine may need many more."""
+"""Maximum seconds for importing litellm; 6 are usual, but a cold disk or a busy machine may need many more."""
 MAX_STDERR_LINE = 2_000
 CLOSE_TIMEOUT = 0.6
 """Seconds between closing the worker's input and killing its process group."""
@@ -68,15 +68,14 @@ INHERITED_VARIABLES = frozenset(
 )
 INHERITED_PREFIXES = ("LC_", "AWS_", "AZURE_", "VERTEX_", "VERTEXAI_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_", "XDG_")
 INHERITED_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION", "_API_TYPE")
-"""Provider settings without secrets that their clients read from the environment (a proxy, a region's address)."""
+"""Provider settings without secrets that client libraries read from the environment, such as regional addresses."""
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that the worker process inherits.
 
-    Bedrock, Azure and Vertex sign requests with credentials that their libraries read from AWS_*, AZURE_* and GOOGLE_*
-    variables or from files in the home folder, so those variables are included. API keys are not: each request has its
-    own.
+    The libraries for Bedrock, Azure and Vertex read credentials from AWS_*, AZURE_* and GOOGLE_* variables or from
+    files in the home folder, so those variables are included. API keys are not, because each request contains its own.
     """
     inherited: dict[str, str] = {}
     for name, value in environ.items():
@@ -89,7 +88,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class WorkerCall:
-    """A command that runs in the worker, and its events in order; call `stop` to release it."""
+    """A command running in the worker, and a queue of its events; call `stop` to release it."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
@@ -99,7 +98,7 @@ class WorkerCall:
         self._has_events = asyncio.Event()
 
     def put(self, event: worker_protocol.WorkerEvent, size: int = 0) -> None:
-        """Queue an event of *size* bytes; if the answer exceeds a limit, queue a failure and stop instead."""
+        """Queue an event of *size* bytes; if the answer exceeds a limit, queue a failure instead and stop."""
         try:
             self._meter.add_line(size)
         except AnswerTooLong as error:
@@ -122,7 +121,7 @@ class WorkerCall:
 
 
 class WorkerProcess:
-    """Handle of the worker process, which all models share; `ensure_ready` starts it."""
+    """Handle to the worker process, which all models share; `ensure_ready` starts it."""
 
     def __init__(self, log: Callable[[str], None], environ: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -140,7 +139,7 @@ class WorkerProcess:
     async def ensure_ready(self) -> str:
         """Start the worker if needed, wait until it has imported litellm, and return litellm's version.
 
-        Raises ModelError. If cancelled, the worker continues to start and can be used later.
+        Raises ModelError. If the caller is cancelled, the worker continues to start and can be used later.
         """
         async with self._start_lock:
             if self._current_run is None or self._current_run.exit_code is not None:
@@ -158,7 +157,7 @@ class WorkerProcess:
         raise run.startup_error()
 
     def send(self, command: worker_protocol.WorkerCommand, call_id: int) -> None:
-        """Send a command to the worker; if the worker has ended, the WorkerCall *call_id* fails."""
+        """Send a command to the worker; if the worker has ended, the WorkerCall with *call_id* fails."""
         run = self._current_run
         if run is None or run.exit_code is not None:
             call = self._calls.get(call_id)
@@ -215,7 +214,7 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event that reports the end of the worker to an open WorkerCall, which then fails."""
+    """Return the event that makes a WorkerCall fail because the worker has ended."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )

@@ -1,7 +1,7 @@
 """Protocol between the host and the worker process: one JSON value per line, in both directions.
 
-The host sends `WorkerCommand`s, the worker `WorkerEvent`s. The command `stop` is not confirmed: the worker closes the
-connection to the provider and sends nothing more for that id.
+The host sends `WorkerCommand`s, and the worker sends `WorkerEvent`s. The command `stop` is not confirmed: the worker
+closes the connection to the provider and sends no more events with that id.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     """JSON Schema that the provider must enforce for the answer; null for none."""
 
     api: Literal["auto", "chat", "responses"] = "auto"
-    """Which of OpenAI's APIs to use; "auto" leaves the choice to litellm."""
+    """The OpenAI API to use; "auto" leaves the choice to litellm."""
 
 
 class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,7 +66,7 @@ class CallFailure(Struct, frozen=True, kw_only=True):
 
 
 ITEM_ORDER = "item_order"
-"""Message member with the order of its output items: `r` for reasoning, `t` for text, `c` for a tool call."""
+"""Member of a message with the order of its output items: `r` for reasoning, `t` for text, `c` for a tool call."""
 
 
 class WorkerReady(Struct, frozen=True, tag="ready"):
@@ -92,7 +92,7 @@ class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
 
 
 class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
-    """A piece of the tool call at `index`; any other field may be empty."""
+    """A piece of the tool call at `index`; each other field may be empty."""
 
     call_id: int
     index: int
@@ -125,7 +125,7 @@ class WorkerFailed(Struct, frozen=True, tag="failed"):
 
 
 class WorkerModelFacts(Struct, frozen=True, tag="facts", kw_only=True):
-    """What litellm's bundled list says about a model; 0 and None mean unknown."""
+    """Facts about a model from litellm's bundled list; 0 and None mean unknown."""
 
     call_id: int
     is_known: bool = False
@@ -177,11 +177,11 @@ MAX_BATCH_LENGTH = 64 * 1024
 
 
 class EventBatch:
-    """Sender that merges consecutive pieces of text into fewer events.
+    """Batch that merges consecutive pieces of text into fewer events before sending them.
 
     The first piece is sent immediately, later pieces about once per iteration of the event loop. `put` and `flush`
-    raise AnswerTooLong if *send* does. Use it in the event loop's thread; call `flush` before sending an event by
-    other means, and `discard` to drop the pending event.
+    raise AnswerTooLong if *send* does. All methods must be called on the event loop's thread. Call `flush` before
+    sending an event in another way, and `discard` to drop the pending event.
     """
 
     def __init__(self, send: Callable[[WorkerEvent], None]) -> None:
@@ -268,9 +268,9 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
-    """Return the error and the exceptions that caused it, each once.
+    """Return the error followed by the exceptions that caused it, without duplicates.
 
-    They are found by `__cause__`, `__context__` and litellm's `original_exception`.
+    The causes are `__cause__`, `__context__`, and the `original_exception` of litellm's exceptions.
     """
     chain: list[BaseException] = []
     pending: list[Any] = [error]
@@ -284,9 +284,9 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 
 
 def best_message(chain: list[BaseException]) -> str:
-    """Return the message of the first exception in *chain* that is not a MidStreamFallbackError.
+    """Return the message of the first exception in *chain* that is not litellm's MidStreamFallbackError.
 
-    That litellm exception hides the provider's message, which one of its causes contains.
+    That exception hides the provider's message, which one of its causes contains.
     """
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):

@@ -5,14 +5,14 @@ import struct
 from mcphost.serialization import Struct
 
 MAX_PIXELS = 40_000_000
-"""Maximum pixels of an image to be decoded or sent to a model: larger ones may decode to gigabytes."""
+"""Maximum pixels of an image that is decoded or sent to a model; a larger one may decode to gigabytes."""
 HEADER_BYTES = 256 * 1024
 """Number of bytes that are examined at the beginning of an image."""
 _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """An image's MIME type, and its size in pixels; the size is 0 if the first bytes do not contain it."""
+    """The MIME type of an image and its size in pixels, which is 0 if the first bytes do not contain it."""
 
     mime_type: str
     width: int = 0
@@ -49,7 +49,7 @@ def _read_size(form: str, body: bytes, at: int) -> tuple[int, int]:
 
 
 def _jpeg_size(body: bytes) -> tuple[int, int]:
-    """Return width and height from the frame header (ITU T.81, B.2.2), skipping the segments before it."""
+    """Return the width and height in the frame header (ITU T.81, B.2.2), skipping the segments before it."""
     at = 2
     while at + 4 <= len(body) and body[at] == 0xFF:
         marker = body[at + 1]
@@ -64,7 +64,7 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
 
 
 def _webp_size(body: bytes) -> tuple[int, int]:
-    """Return width and height from the first chunk (RFC 9649, 2.5 to 2.7)."""
+    """Return the width and height in the first chunk (RFC 9649, 2.5 to 2.7)."""
     kind = body[12:16]
     if kind == b"VP8X" and len(body) >= 30:
         return 1 + int.from_bytes(body[24:27], "little"), 1 + int.from_bytes(body[27:30], "little")
@@ -78,9 +78,9 @@ def _webp_size(body: bytes) -> tuple[int, int]:
 
 
 class DecodedImage(Struct, frozen=True):
-    """A decoded image, scaled down; `pixels` has rows of four bytes per pixel: red, green, blue, alpha.
+    """An image, decoded and scaled down; `pixels` has four bytes per pixel (red, green, blue, alpha), row by row.
 
-    If `is_complete` is False, the image is damaged or truncated, and only a part of it could be read.
+    If `is_complete` is False, the image is damaged or truncated, and only part of it could be read.
     """
 
     width: int
@@ -90,6 +90,6 @@ class DecodedImage(Struct, frozen=True):
 
 
 def fit_size(width: int, height: int, max_width: int, max_height: int) -> tuple[int, int]:
-    """Return the size of an image scaled down to fit a box; at least one pixel per side, never enlarged."""
+    """Return the size of an image after scaling it down to fit a box; each side has at least one pixel."""
     scale = min(1.0, max_width / max(1, width), max_height / max(1, height))
     return max(1, round(width * scale)), max(1, round(height * scale))

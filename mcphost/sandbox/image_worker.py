@@ -1,11 +1,12 @@
-"""Worker process that decodes a base64 image and scales it down; the only module that imports Pillow.
+"""Worker process that decodes base64 images and scales them down; the only module that imports Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers (the size of the base64 in bytes,
-the width and height of the box in pixels, the maximum bytes of the scaled image, and the maximum number of colors),
-followed by the base64; a response is one line of JSON. If the fourth number is 0, it has the pixels, otherwise a JPEG
-or PNG file. If the fifth is 0, the pixels have all their colors. Before the
-first image is decoded, the process gives up the right to open files and sockets. The parent process kills the worker
-when it takes too long; if the parent is gone, an alarm signal ends the worker.
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64: the size
+of the base64 in bytes, the width and height of the box in pixels, the maximum bytes of the scaled image, and the
+maximum number of colors. A response is one line of JSON, with the pixels if the fourth number is 0, and otherwise with
+a JPEG or PNG file. If the fifth number is 0, the number of colors is not limited.
+
+Before the first image is decoded, the process gives up the right to open files and sockets. The parent process kills
+the worker if it takes too long; if the parent is gone, an alarm signal ends the worker.
 """
 
 import base64
@@ -27,10 +28,10 @@ ALARM_SECONDS = 6
 """Seconds for one image after which the kernel ends this process."""
 MAX_MEMORY = 1024**3
 MAX_SCALED_PIXELS = 120_000_000
-"""Maximum pixels of an image that is scaled down for a model: a photo of a phone has up to 108 million."""
+"""Maximum pixels of an image that is scaled down for a model; photos from phones have up to 108 million."""
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _OPAQUE_OR_NOT = [0] * 128 + [255] * 128
-"""The opacity of each pixel when the number of colors is limited, by its real opacity."""
+"""Lookup table from real opacity to the opacity that is used if the number of colors is limited."""
 _ORIENTATION = 0x0112
 _TRANSPOSITIONS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM"}
 _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def _preload_plugins(library: Any) -> None:
-    """Import the modules that Pillow would import later, when `forbid_opening_files` prevents that."""
+    """Import the modules that Pillow would otherwise import after `forbid_opening_files`, when that fails."""
     library.preinit()
     for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second module reads EXIF
         import_module(name, library.__package__)
@@ -94,18 +95,18 @@ def _decode_image(
             return {"why": "it has too many pixels"}
         except MemoryError:
             return {"why": "decoding it takes too much memory"}
-        except Exception:  # noqa: BLE001, S112 - a damaged picture raises nearly anything inside the library
+        except Exception:  # noqa: BLE001, S112 - a damaged image can raise almost any error inside the library
             continue
     return {"why": "it is damaged"}
 
 
 def _resize(library: Any, image: Any, width: int, height: int, method: Any) -> Any:
-    """Return the image scaled down to fit a box and rotated as its metadata says, in mode RGB or RGBA."""
+    """Scale an image down to fit a box, rotate it according to its metadata, and convert it to RGB or RGBA."""
     held = image.getexif().get(_ORIENTATION, 1) if image.format in ("JPEG", "WEBP") else 1
     turn = _TRANSPOSITIONS.get(held) or _SIDEWAYS_TRANSPOSITIONS.get(held)
     if held in _SIDEWAYS_TRANSPOSITIONS:
         width, height = height, width
-    image.draft("RGB", (width * 2, height * 2))  # a JPEG decodes to a fraction of its size at less cost
+    image.draft("RGB", (width * 2, height * 2))  # decoding a JPEG at a fraction of its size costs less
     image.load()
     # Palette colors cannot be interpolated, and invisible pixels must not bleed into others.
     mode = "RGBA" if image.mode in ("RGBA", "LA", "PA", "P") or "transparency" in image.info else "RGB"
@@ -126,9 +127,9 @@ def _render_pixels(library: Any, width: int, height: int, colors: int, image: An
 
 
 def _encode_small(library: Any, width: int, height: int, max_bytes: int, image: Any) -> dict[str, Any]:
-    """Return the image as JPEG, or as PNG if it has transparency, in at most *max_bytes* bytes.
+    """Encode the image as JPEG, or as PNG if it has transparency, in at most *max_bytes* bytes.
 
-    If that is not possible, return a dict with only the reason, as `why`.
+    If that is not possible, return a dict with the reason only (`why`).
     """
     small = _resize(library, image, width, height, library.Resampling.LANCZOS)
     for quality in (85, 60, 60, 60, 60):

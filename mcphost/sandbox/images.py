@@ -9,11 +9,11 @@ from mcphost.sandbox.process import SandboxProcess
 from mcphost.serialization import Struct, decode
 
 DECODE_TIMEOUT = 5.0
-"""Maximum seconds for one image. It must be below the six seconds after which the worker ends itself."""
+"""Maximum seconds for one image; less than the six seconds after which the worker ends itself."""
 IMAGE_QUEUE_TIMEOUT = 30.0
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 MAX_SIDE = 400
-"""Maximum width and height of a decoded image in pixels: more than a wide terminal has columns."""
+"""Maximum width and height of a decoded image in pixels, more than the columns of a wide terminal."""
 _MAX_RESPONSE_SIZE = 1024 * 1024
 INSTALL_HINT = "To see them, install mcphost with its extra: uv tool install 'mcphost[images]'"
 
@@ -27,7 +27,7 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 def is_installed() -> bool:
-    """Return whether Pillow, the optional dependency `images`, is installed, without importing it."""
+    """Return whether Pillow (the extra `images`) is installed, without importing it."""
     return find_spec("PIL") is not None
 
 
@@ -54,8 +54,8 @@ class ImageDecoder:
     async def decode(self, data: str, width: int, height: int, colors: int = 0) -> DecodedImage | str:
         """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels.
 
-        Images are never enlarged. If *colors* is not 0, the pixels have at most that many colors, and are either opaque
-        or invisible. If decoding fails, return an error message, a clause like "it is not valid base64".
+        Images are never enlarged. If *colors* is not 0, the pixels have at most that number of colors, and each is
+        either opaque or invisible. If decoding fails, the result is an error message such as "it is not valid base64".
         Never raises an error, but may be cancelled.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
@@ -125,10 +125,10 @@ class ImageScaler:
         return self._process.pid
 
     async def scale(self, data: str, max_side: int, max_bytes: int) -> ScaledImage | str:
-        """Return the first frame of a base64 image, with at most *max_side* pixels a side and *max_bytes*.
+        """Return the first frame of a base64 image, with sides of at most *max_side* pixels and at most *max_bytes*.
 
-        If that fails, returns an error message, which is a clause like "it is damaged". Never raises an error, but may
-        be cancelled.
+        If that fails, the result is an error message such as "it is damaged". Never raises an error, but may be
+        cancelled.
         """
         if len(data) > MAX_SOURCE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_SOURCE_BYTES // 1024**2} MB"

@@ -11,14 +11,14 @@ def apply_worker_limits(max_bytes: int) -> None:
 
 
 def forbid_opening_files() -> None:
-    """Prevent this process from opening files and sockets, and from writing to files."""
+    """Prevent this process from opening files or sockets and from writing to files."""
     _set_rlimits(RLIMIT_NOFILE=0, RLIMIT_FSIZE=0)
 
 
 def limit_data_memory(max_bytes: int) -> None:
-    """Limit data memory to *max_bytes*; beyond that, allocations raise MemoryError.
+    """Limit data memory to *max_bytes*; allocations beyond that raise MemoryError.
 
-    Meant for processes with threads and shared libraries, whose address space is much larger than their data.
+    Use this for processes with threads and shared libraries, whose address space is much larger than their data.
     """
     _set_rlimits(RLIMIT_CORE=0, RLIMIT_DATA=max_bytes)
 

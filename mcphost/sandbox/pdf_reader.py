@@ -5,14 +5,14 @@ from mcphost.sandbox.process import SandboxProcess
 from mcphost.serialization import Struct, decode
 
 READ_TIMEOUT = 10.0
-"""Maximum seconds for one file. It must be below the twelve seconds after which the worker ends itself."""
+"""Maximum seconds for one file; less than the twelve seconds after which the worker ends itself."""
 PDF_QUEUE_TIMEOUT = 40.0
 MAX_PDF_BYTES = 32 * 1024 * 1024
 _MAX_RESPONSE_SIZE = 4 * 1024 * 1024
 
 
 class PdfText(Struct, frozen=True):
-    """Text of a PDF file, with the counts of all pages, of pages read, and of damaged pages."""
+    """The text of a PDF file, the number of its pages, of pages that were read, and of damaged pages."""
 
     text: str = ""
     pages: int = 0
@@ -42,9 +42,9 @@ class PdfReader:
         return self._process.pid
 
     async def read(self, body: bytes, max_bytes: int) -> PdfText | str:
-        """Return the text of a PDF file, at most *max_bytes* of UTF-8, or an error message.
+        """Return the text of a PDF file, at most *max_bytes* of UTF-8, or an error message such as "it is damaged".
 
-        The error message is a clause like "it is damaged". Never raises an error, but may be cancelled.
+        Never raises an error, but may be cancelled.
         """
         if len(body) > MAX_PDF_BYTES:
             return f"it is over {MAX_PDF_BYTES // 1024**2} MB"

@@ -1,10 +1,9 @@
-"""Worker process that extracts the text of a PDF file; the only module that imports pypdf.
+"""Worker process that extracts the text of PDF files; the only module that imports pypdf.
 
 Run as `python -m mcphost.sandbox.pdf_worker`. A request is a line with two numbers (the size of the file and the
 maximum size of its text, in bytes), followed by the file; a response is one line of JSON. Before the first file is
-read, the process gives up the right to open files and sockets. Text extraction ends after `SOFT_SECONDS` with the pages
-read so far. The parent process kills the worker when it takes too long; if the parent is gone, an alarm signal ends the
-worker.
+read, the process gives up the right to open files and sockets. After SOFT_SECONDS, no further pages are read. The
+parent process kills the worker if it takes too long; if the parent is gone, an alarm signal ends the worker.
 """
 
 import codecs
@@ -31,7 +30,7 @@ _ENCODINGS = (
     "ascii", "latin_1", "cp1252", "mac_roman", "utf_8", "utf_16", "utf_16_be", "utf_16_le", "utf_32", "charmap", "gbk",
     "gb18030", "gb2312", "big5", "big5hkscs", "shift_jis", "cp932", "euc_jp", "euc_kr", "cp949",
 )  # fmt: skip
-"""Encodings of text in PDF files; nothing can be imported after `forbid_opening_files`."""
+"""Encodings of text in PDF files, loaded early because nothing can be imported after `forbid_opening_files`."""
 
 
 def main() -> None:
@@ -74,15 +73,15 @@ def _extract_text(library: Any, body: bytes, limit: int) -> dict[str, Any]:
         return {"why": "reading it takes too much memory"}
     except RecursionError:
         return {"why": "it is nested too deeply"}
-    except Exception:  # noqa: BLE001 - a damaged file raises nearly anything inside the library
+    except Exception:  # noqa: BLE001 - a damaged file can raise almost any error inside the library
         return {"why": "it is damaged"}
     return {"text": "".join(pieces), "pages": pages, "read": read, "unread": unread}
 
 
 def _read_pages(reader: Any, count: int, limit: int) -> tuple[list[str], int, int]:
-    """Return the text of each page, the number of the last page read, and how many were unreadable.
+    """Return the texts of the pages, the number of the last page read, and the number of unreadable pages.
 
-    Each text begins with a heading, such as "[Page 1]". *limit* is the maximum total size in bytes.
+    Each text begins with a heading such as "[Page 1]". *limit* is the maximum total size in bytes.
     """
     deadline = monotonic() + SOFT_SECONDS
     pieces: list[str] = []
@@ -92,7 +91,7 @@ def _read_pages(reader: Any, count: int, limit: int) -> tuple[list[str], int, in
             text = str(reader.pages[number].extract_text())
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 - one damaged page is no reason to lose the others
+        except Exception:  # noqa: BLE001 - the other pages may be readable
             text, unread = "", unread + 1
         piece = f"[Page {number + 1}]\n{text.strip()}\n\n"
         data = piece.encode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""A worker process that handles one request at a time and is killed when it takes too long.
+"""A worker process that handles one request at a time, and is killed if it takes too long.
 
-It is for libraries that process untrusted input and cannot be interrupted: they are usually fast, but some input may
-keep them busy for years or crash them. The process is started on demand and reused.
+It runs libraries that process untrusted input and cannot be interrupted: they are usually fast, but certain input keeps
+them busy for years or crashes them. The process is started on demand and reused.
 """
 
 import os
@@ -29,15 +29,15 @@ _INHERITED_VARIABLES = (
 )
 
 SandboxFailure = Literal["busy", "slow", "ended", "silent"]
-"""In this order: the queue was too long, the request took too long, the process ended, the response was invalid."""
+"""Why a request failed: the queue was too long, it took too long, the process ended, or the response was invalid."""
 
 
 class SandboxProcess:
-    """Owner of a worker process `python -m MODULE`; after `close`, the next request starts a new process.
+    """A worker process, `python -m MODULE`, that is started when the first request is sent, also after `close`.
 
-    The module prints a line when it is ready, reads requests from standard input, and answers each with one line of at
-    most *max_response_size* bytes. *timeout* limits one response, *queue_timeout* the wait for earlier requests, in
-    seconds.
+    The module must print a line when it is ready, read requests from standard input, and answer each with one line of
+    at most *max_response_size* bytes. *timeout* limits the time for one response, and *queue_timeout* the wait for
+    earlier requests; both are in seconds.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class SandboxProcess:
         return None if self._process is None else self._process.pid
 
     async def request(self, body: bytes) -> bytes | SandboxFailure:
-        """Send a request and return the response line, or the kind of failure.
+        """Send a request, and return the response line or the kind of failure. Never raises an error.
 
-        Never raises an error. Cancellation kills the process.
+        Cancellation kills the process.
         """
         with anyio.move_on_after(self._queue_timeout) as queue:
             await self._lock.acquire()
@@ -69,7 +69,7 @@ class SandboxProcess:
             self._lock.release()
 
     async def close(self) -> None:
-        """Kill the process and with it any running request. Idempotent."""
+        """Kill the process, and with it the running request, if any. Idempotent."""
         _send_kill(self._process)
         with anyio.CancelScope(shield=True):
             async with self._lock:
@@ -127,7 +127,7 @@ class SandboxProcess:
 def _send_kill(process: Process | None) -> None:
     """Send SIGKILL to the process.
 
-    The process object's own `kill` would reap it, and the event loop would miss its exit.
+    Its own method `kill` would reap the process, and the event loop would miss its exit.
     """
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Checks of a JSON schema before it is used: size, depth, number of values, dialect and references."""
+"""Checks of an untrusted JSON schema before it is used: size, depth, number of values, dialect, references."""
 
 import re
 from collections.abc import Iterator
@@ -27,10 +27,7 @@ _DIALECT = re.compile(
 
 
 def find_size_problem(schema: bytes | Raw) -> str:
-    """Return why a schema is too large or too deeply nested, or "" if it is not.
-
-    The schema is not decoded.
-    """
+    """Return why a schema is too large or too deeply nested, or "" if it is neither; it is not decoded."""
     raw = bytes(schema)
     if len(raw) > MAX_SCHEMA_SIZE:
         return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"
@@ -42,10 +39,10 @@ def find_size_problem(schema: bytes | Raw) -> str:
 
 
 def find_schema_problem(schema: bytes | Raw) -> str:
-    """Return why a schema cannot be used, as a clause like "it is not valid JSON", or "" if it can be.
+    """Return why a schema cannot be used, such as "it is not valid JSON", or "" if it can be used.
 
-    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects
-    are refused. References to other documents are refused by the worker: nothing is ever downloaded.
+    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are
+    refused. The worker refuses references to other documents, so that nothing is ever downloaded.
     """
     problem = find_size_problem(schema)
     if problem:

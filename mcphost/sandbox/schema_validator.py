@@ -1,7 +1,7 @@
 """Validation against untrusted JSON schemas in a worker process, with a time limit of one second.
 
 The library is fast but cannot be interrupted, and a schema of forty lines can keep it busy for years. The worker is
-started on demand, reused, and killed when a validation takes too long.
+started on demand, reused, and killed if a validation takes too long.
 """
 
 from hashlib import sha256
@@ -20,7 +20,7 @@ _MAX_REMEMBERED_SCHEMAS = 1_000
 
 
 class SchemaViolation(Struct, frozen=True):
-    """A violation of a schema: a description, and the location as a JSON pointer, "" for the whole value."""
+    """A violation of a schema: a description, and the location as a JSON pointer ("" for the whole value)."""
 
     path: str
     message: str
@@ -29,7 +29,7 @@ class SchemaViolation(Struct, frozen=True):
 class ValidationResult(Struct, frozen=True):
     """The result of validating a value; the outcome "fits" means that the value is valid.
 
-    `reason` is set only for the outcome "unchecked": a clause that says why the value could not be validated.
+    `reason` is set only for the outcome "unchecked", and explains why the value could not be validated.
     """
 
     outcome: Literal["fits", "invalid", "unchecked"]
@@ -38,7 +38,7 @@ class ValidationResult(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """All violations, or the reason for not validating, in one line; empty if the value is valid."""
+        """One line with all violations, or with the reason why validation was impossible; "" for a valid value."""
         if self.outcome == "unchecked":
             return self.reason
         return "; ".join(f"{fault.path or 'the value'}: {fault.message}" for fault in self.violations)
@@ -52,8 +52,8 @@ class _WorkerResponse(Struct, frozen=True):
 class SchemaValidator:
     """Validator that runs in its own worker process and validates one value at a time.
 
-    *timeout* limits one validation, in seconds; it must be below the two seconds after which the worker ends itself.
-    After `close`, the next validation starts a new process.
+    *timeout* is the time limit for one validation in seconds, and must be less than the two seconds after which the
+    worker ends itself. After `close`, the next validation starts a new process.
     """
 
     def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:
@@ -71,8 +71,8 @@ class SchemaValidator:
     async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
         """Validate *value* (plain data, or JSON as Raw) against *schema*.
 
-        Takes at most one second, up to two more if other validations are queued, and the time to start the worker. A
-        schema that took too long twice is not tried again. Never raises an error, but may be cancelled.
+        This takes at most one second, plus up to two seconds if other validations are queued, plus the time to start
+        the worker. A schema that took too long twice is not tried again. Never raises an error, but may be cancelled.
         """
         problem = find_schema_problem(schema)
         if problem:

@@ -1,8 +1,9 @@
-"""Worker process that validates values against JSON schemas; only this module imports jsonschema_rs.
+"""Worker process that validates values against JSON schemas; the only module that imports jsonschema_rs.
 
-Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value
-in bytes, followed by both; a response is one line of JSON. A validation cannot be interrupted from inside the process,
-so the parent process kills the worker when it takes too long; if the parent is gone, an alarm signal ends the worker.
+Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers (the sizes of the schema and of
+the value in bytes), followed by both; a response is one line of JSON. A validation cannot be interrupted from inside
+the process, so the parent process kills the worker if it takes too long; if the parent is gone, an alarm signal ends
+the worker.
 """
 
 import itertools
@@ -40,10 +41,10 @@ def main() -> None:
 
 
 def validate(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
-    """Validate *value*; return the violations as `faults`, or the reason for not validating as `why`.
+    """Validate *value*; return its violations as `faults`, or the reason why that is impossible as `why`.
 
-    `faults` is a list of at most five pairs of JSON pointer and message; it is empty if the value is valid. There is
-    no time limit here; the caller sets one.
+    `faults` is a list of at most five pairs of JSON pointer and message, and is empty if the value is valid. The caller
+    must limit the time.
     """
     try:
         decoded = _loads(value)

@@ -27,17 +27,17 @@ from mcphost.store.database import DATABASE_ERRORS
 MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000
 ProgressFunction = Callable[[int, int], bool]
-"""Takes the number of checked rows and the total; returns False to stop. Called on the verifying thread."""
+"""Receives the number of checked rows and the total, on the verifying thread; returns False to stop."""
 DescribeFunction = Callable[[str, str, str, str], str]
-"""Takes the kind, event, decision and source of a row; returns the words under which it is shown, in lower case."""
+"""Receives the kind, event, decision and source of a row; returns its displayed text in lower case, for searching."""
 _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"  # noqa: S608
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """Conditions for rows of the audit log; an empty field matches every row.
+    """Filter for rows of the audit log; an empty field matches every row.
 
-    `since` is in microseconds since 1970. Each word of `text` must occur in one of the row's names, such as server,
-    subject or decision.
+    `since` is in microseconds since 1970. Each word of `text` must occur in one of the row's names, such as the server,
+    the subject or the decision.
     """
 
     server: str = ""
@@ -45,16 +45,16 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
     since: int = 0
     text: str = ""
     before: int = 0
-    """Only rows with a smaller number; 0 means all."""
+    """Match only rows with a smaller number than this; 0 matches all."""
 
 
 class AuditFinding(Struct, frozen=True):
     """A problem that verification found in the audit log; `row` is the number of the affected row, or 0.
 
-    `what` names the problem. Rows may be "edited", "moved" or "missing". "unlinked": a row does not continue the row
-    before it. "recorded": a row reports a problem that was detected when it was written. "head": the log does not
-    match its checkpoint file. "triggers": the triggers that refuse changes were removed. "unreadable": the file cannot
-    be read.
+    `what` is the kind of problem: "edited", "moved" or "missing" for rows, "unlinked" if a row does not continue the
+    chain of the row before it, "recorded" if a row reports a problem that was detected when it was written, "head" if
+    the log does not match its checkpoint file, "triggers" if the triggers that prevent changes were removed, or
+    "unreadable" if the file cannot be read.
     """
 
     row: int
@@ -65,8 +65,8 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    `reached` is the number and hash of the last row. A user can note it down; if a later log does not contain this row,
-    the log was rewritten. `stopped` means that verification ended before the last row.
+    `reached` is the number and hash of the last row that was checked. Users can write them down: if a later log does
+    not contain this row, the log was rewritten. `stopped` means that verification ended before the last row.
     """
 
     rows: int
@@ -93,7 +93,8 @@ class AuditReader:
     ) -> tuple[AuditRow, ...]:
         """Return the newest matching rows, at most *limit*, newest first.
 
-        With *describe*, which must not raise, the words of the filter may also occur in what it returns for a row.
+        If *describe* is given, the words of the filter are also searched in the text that it returns for a row. It must
+        not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 
@@ -133,7 +134,7 @@ class AuditReader:
         A file that cannot be read is reported as a finding. Verification stops early if *progress* returns False.
         """
         try:
-            # Read the checkpoint first: rows that are added in the meantime are beyond it.
+            # Read the checkpoint first, so that rows added in the meantime come after it.
             checkpoint = self._checkpoint.read()
         except OSError:
             checkpoint = None
@@ -168,7 +169,7 @@ class AuditReader:
         return AuditVerification(count, last, tuple(findings))
 
     def _run(self, default: Any, work: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Return the result of *work* with the opened database, or *default* if there is no audit log yet."""
+        """Open the database and return the result of *work*, or *default* if there is no audit log yet."""
         if self._path is None or not self._path.exists():
             return default
         try:
@@ -241,7 +242,7 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:
-    """Return the number under which a moved row was originally written, or 0 if it cannot be found."""
+    """Return the original number of a row that was moved, or 0 if it cannot be found."""
     row = db.execute("SELECT seq FROM ledger WHERE hash = ?", (fields["prev"],)).fetchone()
     before = 0 if fields["prev"] == INITIAL_HASH else row[0] if row else None
     for number in {before + 1} if before is not None else set[int]():
@@ -255,7 +256,7 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Return a finding if the end of the log does not match its checkpoint, otherwise an empty list.
+    """Return a list with a finding if the end of the log does not match its checkpoint, otherwise [].
 
     *what* is the result of `find_chain_break`.
     """
@@ -275,6 +276,6 @@ def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition)
 def to_export(row: AuditRow) -> dict[str, Any]:
     """Return a row as a dictionary for JSON export.
 
-    The dictionary holds all fields of the row, and the hash format as `v`, so that the hash can be recomputed.
+    It contains all fields of the row and the version of the hash format, `v`, so that the hash can be recomputed.
     """
     return {"v": 1, **to_builtins(row)}

@@ -1,8 +1,8 @@
 """The audit log: an append-only table of questions, decisions and actions, chained by hashes.
 
-The log has its own file because conversations can be deleted and their database can be replaced, while the audit log is
-always kept, and because only the log's commits are synced to disk. docs/audit.md explains how to verify it without
-mcphost. A new audit log starts with records of the permissions that were granted before it existed.
+The log is a separate file because it must outlive the database, whose conversations can be deleted, and because only
+its commits are synced to disk. docs/audit.md explains how to verify it without mcphost. A new audit log begins with
+records of the permissions that were granted before it existed.
 """
 
 import fcntl
@@ -32,16 +32,16 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """The number and hash of a row, as a position in the audit log; number 0 is before the first row."""
+    """A position in the audit log: the number and hash of a row. Number 0 is before the first row."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
 
 
 class AuditCheckpoint:
-    """File with the number and hash of the log's last row, to detect the removal of rows at the end.
+    """File that stores the position of the last row, to detect the removal of rows at the end of the log.
 
-    Several processes may update it at the same time.
+    Several processes can update it concurrently.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -49,7 +49,7 @@ class AuditCheckpoint:
         self._path = path
 
     def read(self) -> AuditPosition | None:
-        """Return the stored number and hash, or None if the file is missing or invalid. Raises OSError."""
+        """Return the stored position, or None if the file is missing or invalid. Raises OSError."""
         if self._path is None:
             return None
         try:
@@ -62,10 +62,7 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Store *position* unless the file already has a later one; *allow_backward* always stores it.
-
-        Raises OSError.
-        """
+        """Store *position*, unless the file has a later one and *allow_backward* is False. Raises OSError."""
         if self._path is None:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -78,7 +75,7 @@ class AuditCheckpoint:
             fcntl.flock(file, fcntl.LOCK_EX)
             current = _read_checkpoint(file)
             if allow_backward or current is None or current.seq < position.seq:
-                # One write in place, because a file that replaces another can be empty after a power failure.
+                # One write in place, because a file that was replaced can be empty after a power failure.
                 os.pwrite(file, b"%020d %s\n" % (position.seq, position.hash.encode()), 0)
         finally:
             os.close(file)
@@ -91,7 +88,7 @@ def _read_checkpoint(file: int) -> AuditPosition | None:
 
 HASH_FORMAT = 1
 MAX_PENDING_ROWS = 10_000
-"""Maximum rows kept in memory while the file cannot be written; at this number, every action is refused."""
+"""Maximum rows kept in memory while the file cannot be written; when it is reached, all actions are refused."""
 MAX_NAME_LENGTH = 1_000
 MAX_DETAIL_LENGTH = 70_000
 MAX_INTEGER = 2**53 - 1
@@ -129,9 +126,9 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
-    """A stored row of the audit log: a record with its number, its hash, and `prev`, the previous hash.
+    """A stored row of the audit log: a record with its number, its hash, and the hash of the previous row.
 
-    If the row records the end of an action, `about` is the number of the row that recorded the start; otherwise it is
+    If the row records the end of an action, `about` is the number of the row that recorded the start; otherwise, it is
     0. `run` identifies the process that wrote the row.
     """
 
@@ -178,7 +175,7 @@ def row_hash(fields: Mapping[str, Any]) -> str:
 
 
 class AuditEntry:
-    """A row waiting to be written; `seq` is 0 until the row is on disk, and then the row's number."""
+    """A row that is waiting to be written; `seq` is the row's number, or 0 until the row is on disk."""
 
     __slots__ = ("about", "factory", "record", "seq")
 
@@ -190,11 +187,10 @@ class AuditEntry:
 
 
 class AuditStore:
-    """Writer of the audit log.
+    """Writer for the audit log.
 
     Rows are written in the order in which they were queued, even after a failed write. Several instances, in one or
-    more processes, may write to the same log, because the last row is read in the same transaction that adds the next
-    one.
+    more processes, can write to the same log, because each transaction reads the last row before it adds rows.
     """
 
     def __init__(
@@ -207,8 +203,8 @@ class AuditStore:
     ) -> None:
         """Use the file at *path*, or memory if it is None; *checkpoint* is the path of the checkpoint file.
 
-        *warn* is called with a warning and a hint for the user. *initial_records* returns the records that a new audit
-        log starts with.
+        *warn* receives warnings for the user, each with a hint. *initial_records* returns the first records of a new
+        audit log.
         """
         self.files = (path, checkpoint)
         self._database = Database(path, warn, migrations=MIGRATIONS, durable=True, name="audit log")
@@ -230,11 +226,11 @@ class AuditStore:
 
     @property
     def is_full(self) -> bool:
-        """Whether the number of waiting rows has reached the limit, so that actions must be refused."""
+        """Whether so many rows are waiting that actions must be refused."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Queue a row for the next `flush`; *factory* builds its content on the writing thread.
+        """Queue a row for the next `flush`; *factory* creates its content on the writing thread.
 
         If the row records the end of an action, *about* is the entry that recorded the start.
         """
@@ -243,7 +239,7 @@ class AuditStore:
         return entry
 
     async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Queue a row and write it to disk; the returned entry has a number if the row is on disk.
+        """Queue a row and write it to disk; the `seq` of the returned entry is 0 if that failed.
 
         A row on disk survives a power failure. If the file cannot be written, the user is warned, and the row waits for
         the next attempt. Raises only CancelledError, after a running write has finished.
@@ -282,7 +278,7 @@ class AuditStore:
         self._warn(text, hint)
 
     async def close(self) -> None:
-        """Write queued rows and close the file; warn the user if that fails and rows are lost."""
+        """Write queued rows and close the file; warn the user if rows are lost because writing fails."""
         await self.flush()
         if self._pending:
             self._warn(
@@ -298,14 +294,14 @@ class AuditStore:
             self._warn(f"{error.message} Its new rows are kept in memory only.", error.hint)
 
     async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
-        """Return the records that a new log must start with; none if the log already has rows."""
+        """Return the first records of a new log, or () if the log already has rows."""
         if self._has_rows or not await self._database.run(lambda db: _last_position(db).seq == 0):
             return ()
         return await self._initial_records() if self._initial_records is not None else ()
 
-    # -- on the thread
-    # Rows leave the queue there, in the order of the commits: a flush whose asyncio task was cancelled, as Textual does
-    # with its workers, goes on there, and must neither write a row twice nor lose one.
+    # -- on the writing thread
+    # Rows leave the queue on this thread, in commit order: if the asyncio task of a flush is cancelled, as Textual does
+    # with its workers, the write continues here, and must neither write a row twice nor lose one.
     def _write(self, db: sqlite3.Connection, initial: Sequence[AuditRecord]) -> "_WriteResult":
         batch = tuple(self._pending)
         last = _last_position(db)
@@ -329,17 +325,17 @@ class AuditStore:
         return AuditPosition(fields["seq"], fields["hash"])
 
     def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
-        """Compare the log with its checkpoint; return a record that describes a mismatch, or None.
+        """Compare the log with its checkpoint; return a record of the mismatch, if there is one.
 
         After a mismatch, the checkpoint is reset to the last row. Because it is updated only after a commit, it never
-        names a row that was not written.
+        refers to a row that was not written.
         """
         if not self._has_checkpoint:
             return ()
         try:
             checkpoint = self._checkpoint.read()
             if checkpoint is None and last.seq == 0:
-                # Written before the first row: if rows exist without a checkpoint, it must have been removed.
+                # Written before the first row: if there are rows but no checkpoint, the checkpoint was removed.
                 self._checkpoint.advance(AuditPosition())
                 return ()
         except OSError as error:
@@ -380,7 +376,7 @@ def current_microseconds() -> int:
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return how the log differs from its checkpoint as a short phrase, or "". The log must not be empty."""
+    """Return a short phrase on how the log differs from its checkpoint, or "". The log must not be empty."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -408,7 +404,7 @@ def _make_first_record() -> AuditRecord:
 
 
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """Return the content of a row, built only once, so that a retry writes the same content."""
+    """Return the content of a row, which is created only once, so that a retry writes the same content."""
     if entry.record is None:
         try:
             record = entry.factory()
@@ -436,7 +432,7 @@ def _limit_record(record: AuditRecord) -> AuditRecord:
 
 
 def _m001_ledger(db: sqlite3.Connection) -> None:
-    """Create the table, with triggers that refuse everything except adding a row at the end."""
+    """Create the table, with triggers that prevent all changes except adding a row at the end."""
     for statement in _TABLE_STATEMENTS:
         db.execute(statement)
 
@@ -451,8 +447,8 @@ _TABLES = (("grants", "grant"), ("trust", "trust"))
 async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
     """Return records of the grants and approved servers that existed before the audit log.
 
-    The last record states the number of conversations. Missing columns are tolerated. If the database cannot be read, a
-    single record says so.
+    The last record has the number of conversations. Missing columns are tolerated. If the database cannot be read, the
+    result is a single record of that failure.
     """
     try:
         return await database.run(_read)

@@ -1,7 +1,7 @@
 """Storage of compactions: summaries that replace the beginning of a conversation in model requests.
 
-A compaction never changes messages. It covers the messages up to a stored message number, so it applies to every branch
-that contains this message.
+A compaction does not change messages. It covers all messages up to a certain one, and applies to every branch that
+contains that message.
 """
 
 import sqlite3
@@ -15,23 +15,23 @@ from mcphost.store.database import Database
 MAX_SENTENCES = 120
 MAX_SENTENCE_CHARS = 1_000
 MAX_COMPACTIONS = 100
-"""Only the newest compactions of a conversation are loaded."""
+"""Maximum number of compactions that are loaded for a conversation, the newest ones."""
 
 
 class SummarySentence(Struct, frozen=True):
-    """A sentence of a summary; `sources` are the numbers of the messages it summarizes, () if unknown."""
+    """A sentence of a summary; `sources` are the numbers of the messages that it summarizes, if known."""
 
     text: str
     sources: tuple[int, ...] = ()
     by_user: bool = False
-    """Whether the user wrote or edited the sentence; a model never rewrites it."""
+    """Whether the user wrote or edited the sentence, which a model then never rewrites."""
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """A summary of the first `messages` messages of a branch; `last` is the number of the last one.
+    """A summary of the first `messages` messages of a branch; `last` is the number of the last of them.
 
-    `usage` is the sum of the requests that made the summary, `model` the model that wrote it, and `at` the time in
-    seconds since 1970. `number` is assigned by the store.
+    `model` is the model that wrote the summary, `usage` the total usage of its requests, and `at` the time in seconds
+    since 1970. `number` is assigned by the store.
     """
 
     last: int
@@ -44,7 +44,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
     @property
     def unknown_count(self) -> int:
-        """The number of sentences of which the model named no source."""
+        """The number of sentences for which the model named no source."""
         return sum(not one.sources and not one.by_user for one in self.sentences)
 
 
@@ -54,13 +54,13 @@ def find_active_compaction(compactions: Sequence[Compaction], numbers: Collectio
 
 
 class CompactionStore:
-    """Store of compactions in the database; every method may raise StoreError."""
+    """Store for compactions in the database; every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, conversation_id: str, compaction: Compaction) -> Compaction:
-        """Store a compaction of a conversation; return it with its number."""
+        """Store a compaction for a conversation, and return it with its number."""
         body = encode(replace(compaction, number=0))
 
         def work(db: sqlite3.Connection) -> int:
@@ -87,7 +87,7 @@ class CompactionStore:
         return tuple(replace(found, number=number) for number, found in decoded if found is not None)
 
     async def undo(self, number: int) -> None:
-        """Mark a compaction as undone; its record is kept because of its cost."""
+        """Mark a compaction as undone; it stays stored because its cost still counts."""
         await self._database.run(
             lambda db: db.execute("UPDATE compactions SET undone = unixepoch() WHERE number = ?", (number,))
         )

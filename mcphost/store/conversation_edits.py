@@ -24,7 +24,7 @@ _NOT_INDEXED_WITH_FILE = """
 
 
 class NamedBy(IntEnum):
-    """The author of a conversation's title; a lower value never replaces a title with a higher one."""
+    """The author of a conversation's title; an author with a lower value never replaces the title of a higher one."""
 
     FIRST_MESSAGE = 0
     MODEL = 1
@@ -38,10 +38,10 @@ class ConversationEdits:
         self._database = database
 
     async def rename(self, conversation_id: str, title: str, by: NamedBy) -> bool:
-        """Set a conversation's title.
+        """Set the title of a conversation.
 
-        Returns False if the conversation keeps a title from an author with a higher NamedBy value. Raises UsageError
-        for an empty title or an unknown conversation, and StoreError.
+        Returns False, without changing the title, if its author has a higher NamedBy value. Raises UsageError for an
+        empty title or an unknown conversation, and StoreError.
         """
         title = " ".join(title.split())[:MAX_TITLE_CHARS]
         if not title:
@@ -71,9 +71,9 @@ class ConversationEdits:
     async def delete(self, conversation_id: str) -> tuple[str, ...]:
         """Delete a conversation with its branches, drafts, summaries and search index entries.
 
-        Returns the names of result files that no other conversation uses; the caller must delete them. Deleted pages
-        are overwritten in the database file. A large conversation is deleted in steps, newest messages first and the
-        conversation itself last, so that an interrupted deletion can be repeated. Raises StoreError.
+        Returns the names of result files that no other conversation uses, which the caller must delete. Deleted data is
+        overwritten in the database file. A large conversation is deleted in steps, newest messages first and the
+        conversation itself last, so that an interrupted deletion can be continued. Raises StoreError.
         """
         files: set[str] = set()
         while await self._database.run(lambda db: _delete_piece(db, conversation_id, files)):
@@ -81,7 +81,7 @@ class ConversationEdits:
         return tuple(sorted(files))
 
     async def merge_index(self) -> None:
-        """Remove deleted words from the search index by rewriting it in steps. Raises StoreError."""
+        """Rewrite the search index in steps, so that it no longer contains deleted words. Raises StoreError."""
         is_first = True
         while await self._database.run(lambda db, first=is_first: _merge(db, is_first=first)):
             is_first = False
@@ -89,9 +89,9 @@ class ConversationEdits:
 
 
 def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str]) -> bool:
-    """Delete part of a conversation; return whether there is more to delete.
+    """Delete part of a conversation, and return whether there is more to delete.
 
-    Names of result files that nothing else uses are added to *files*.
+    The names of result files that no other conversation uses are added to *files*.
     """
     row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
     if row is None:
@@ -116,9 +116,9 @@ def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str])
 
 
 def _remove_words(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove some of a conversation's entries from the search index; return whether there are more.
+    """Remove some entries of a conversation from the search index, and return whether there are more.
 
-    A damaged index is reset, to be rebuilt in the background.
+    A damaged index is emptied; it is then rebuilt in the background.
     """
     try:
         return search_index.remove_piece(db, conversation_id, title)

@@ -1,7 +1,7 @@
-"""Storage of conversations; a message is on disk once `append` returns.
+"""Storage of conversations with their branches and system prompts; a message is on disk once `append` returns.
 
-A conversation is a tree: going back to an earlier message starts a new branch, and the later messages stay stored. The
-current branch ends with the message stored last, or with the message that the user has gone back to since then.
+A conversation is a tree: if the user goes back to an earlier message, a new branch begins there, and the later messages
+stay stored. The current branch ends with the newest message, or with the message that the user went back to.
 """
 
 import sqlite3
@@ -20,9 +20,9 @@ from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import DATABASE_ERRORS, Database
 
 MIN_THREAD_MESSAGES = 500
-"""Minimum number of messages to decode on a thread; 100,000 would stop the event loop for 0.5 s."""
+"""Number of messages from which they are decoded on a thread; 100,000 would block the event loop for 0.5 s."""
 MIN_THREAD_BYTES = 1_000_000
-"""Minimum size of the messages to decode on a thread; 100 MB would stop it for 0.1 s."""
+"""Size of messages from which they are decoded on a thread; 100 MB would block the event loop for 0.1 s."""
 
 
 class ConversationInfo(Struct, frozen=True):
@@ -42,23 +42,23 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class StoredMessage(NamedTuple):
-    """A message and its number in the conversation, counting from 1; 0 is the draft left by a crash."""
+    """A message and its number in the conversation, from 1 on; number 0 is a draft that a crash left behind."""
 
     number: int
     message: Message
 
 
 class BranchBodies(NamedTuple):
-    """The messages of a branch in their stored form, JSON, with their numbers; number 0 is a draft."""
+    """The messages of a branch as stored JSON, and their numbers; number 0 is a draft."""
 
     numbers: list[int]
     bodies: list[bytes]
 
 
 class BranchInfo(Struct, frozen=True):
-    """A branch other than the current one, with the number of its last message and its length in messages.
+    """A branch other than the current one: the number of its last message, and how many messages it has.
 
-    `text` is the text of its last user message, and `at` the time of its last message in seconds since 1970.
+    `text` is the text of its last user message, and `at` is the time of its last message in seconds since 1970.
     """
 
     number: int
@@ -68,9 +68,9 @@ class BranchInfo(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A tool call of the model with a result; refused calls are included.
+    """A tool call in a stored conversation, and the time of its answer in seconds since 1970.
 
-    `at` is in seconds since 1970.
+    Calls that were refused are included, but not calls without any result.
     """
 
     conversation: str
@@ -122,15 +122,15 @@ def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
 
 
 def _decode_messages(branch: BranchBodies) -> tuple[StoredMessage, ...]:
-    """Decode stored messages; damaged messages are left out."""
+    """Decode stored messages, omitting damaged ones."""
     decoded = ((number, search_index.decode_message(body)) for number, body in zip(*branch, strict=True))
     return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
 
 
 class ConversationStore:
-    """Store of conversations in the database.
+    """Store for conversations in the database.
 
-    Several processes may append to the same conversation without losing messages.
+    Several processes can append to the same conversation without losing messages.
     """
 
     def __init__(self, database: Database) -> None:
@@ -140,7 +140,7 @@ class ConversationStore:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether conversations are only in memory, and lost when the program ends."""
+        """Whether conversations are kept only in memory, and lost when the program ends."""
         return self._database.is_in_memory
 
     async def append(
@@ -148,9 +148,9 @@ class ConversationStore:
     ) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
-        The message is added after message number *after* (0: at the beginning), even if another process has added
-        messages since then. If *after* is None, it is added at the end of the current branch. Returns the message's
-        number. An assistant message also deletes the saved draft of the conversation.
+        The message follows message number *after* (0 for none), even if another process has added messages since then.
+        If *after* is None, it follows the last message of the current branch. Returns the number of the new message. An
+        assistant message also deletes the draft of the conversation.
         """
         body = encode(message)
 
@@ -169,10 +169,7 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
-        """Save the model's unfinished answer, so that a crash loses little of it; None deletes the draft.
-
-        Raises StoreError.
-        """
+        """Save the model's unfinished answer as a draft, in case of a crash; None deletes it. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> None:
             if message is None:
@@ -186,12 +183,12 @@ class ConversationStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
-        """Return the messages of the current branch, oldest first, or None; see `load_branch`."""
+        """Return the messages of the current branch without their numbers; see `load_branch`."""
         stored = await self.load_branch(conversation_id)
         return None if stored is None else tuple(message for _, message in stored)
 
     async def load_branch(self, conversation_id: str) -> tuple[StoredMessage, ...] | None:
-        """Return the messages of the current branch, oldest first, followed by the draft if a crash left one.
+        """Return the messages of the current branch, oldest first, followed by the draft if there is one.
 
         Returns None if the id is unknown. Messages that cannot be decoded are omitted. Raises StoreError.
         """
@@ -203,7 +200,7 @@ class ConversationStore:
         return await anyio.to_thread.run_sync(_decode_messages, branch, abandon_on_cancel=True)
 
     async def load_bodies(self, conversation_id: str) -> BranchBodies | None:
-        """Return the current branch like `load_branch`, but with undecoded messages. Raises StoreError."""
+        """Return the current branch like `load_branch`, but without decoding the messages. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> BranchBodies | None:
             found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
@@ -212,7 +209,7 @@ class ConversationStore:
             numbers: list[int] = []
             parents: list[int | None] = []
             bodies: list[bytes] = []
-            # Row by row: keeping 100,000 rows would make the garbage collector search all objects.
+            # Row by row: a list of 100,000 rows would trigger a full garbage collection.
             for number, parent, body in db.execute(_BRANCHES_QUERY.format(column="body"), (conversation_id,)):
                 numbers.append(number)
                 parents.append(parent)
@@ -228,7 +225,7 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def find_last_number(self, conversation_id: str) -> int:
-        """Return the number of the message stored last, on any branch, or 0 if there is none. Raises StoreError."""
+        """Return the number of the newest message on any branch, or 0 if there is none. Raises StoreError."""
         query = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?"
         return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
 
@@ -242,10 +239,9 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def load_around(self, conversation_id: str, number: int, count: int) -> tuple[StoredMessage, ...]:
-        """Return at most *count* messages around message *number* on its branch, oldest first.
+        """Return up to *count* messages around message *number* on its branch, oldest first.
 
-        If *number* is 0, return the last messages of the current branch. Large messages are omitted. Raises
-        StoreError.
+        If *number* is 0, return the last messages of the current branch. Large messages are omitted. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
@@ -268,9 +264,9 @@ class ConversationStore:
         return tuple(StoredMessage(one, message) for one, message in decoded if message is not None)
 
     async def rewind(self, conversation_id: str, number: int) -> None:
-        """Make the message with this number the end of the current branch; 0 means before the first message.
+        """Make message *number* the end of the current branch; 0 makes the branch empty.
 
-        Later messages stay stored; the draft is deleted. Raises StoreError.
+        Later messages stay stored, and the draft is deleted. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -280,7 +276,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def list_branches(self, conversation_id: str) -> tuple[BranchInfo, ...]:
-        """Return the other branches, newest first, at most MAX_BRANCHES. Raises StoreError."""
+        """Return all branches except the current one, newest first, at most MAX_BRANCHES. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> list[tuple[int, int, bytes, bytes | None]]:
             found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
@@ -303,11 +299,10 @@ class ConversationStore:
         return tuple(branches)
 
     async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
-        """Copy the messages *numbers*, what finds their results, and the system prompt to a new conversation.
+        """Copy the messages with these *numbers* to a new conversation, together with the system prompt.
 
-        Raises StoreError.
-
-        *at* is the creation time of the new conversation, in seconds since 1970.
+        The index of reusable tool results is copied, too. *at* is the creation time of the new conversation, in seconds
+        since 1970. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -343,7 +338,7 @@ class ConversationStore:
         return await self._rows("", (limit,), "c.pinned IS NULL, " if pinned_first else "")
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
-        """Return at most 100 conversations whose id begins with *prefix*, newest first."""
+        """Return the conversations with ids that begin with *prefix*, newest first, at most 100."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
     async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:
@@ -356,7 +351,7 @@ class ConversationStore:
         def work(db: sqlite3.Connection) -> tuple[RecordedCall, ...]:
             calls: list[RecordedCall] = []
             tools: dict[tuple[str, str], str] = {}
-            # Rows are newest first, so a result comes before its call; only the result names the server.
+            # Rows are newest first, so a result comes before its call; only the result contains the server.
             for conversation_id, title, body in db.execute(_CALLS_QUERY, values):
                 message = search_index.decode_message(body)
                 for part in message.parts if message else ():
@@ -380,9 +375,9 @@ class ConversationStore:
 
 
 class MessageLink(NamedTuple):
-    """The numbers of a message and of its predecessor.
+    """The numbers of a message and of its predecessor in the conversation.
 
-    `parent` is 0 if there is no predecessor, and None if it is the message stored just before.
+    `parent` is 0 if there is no predecessor, and None if the predecessor is the message that was stored just before.
     """
 
     number: int
@@ -392,8 +387,9 @@ class MessageLink(NamedTuple):
 def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
     """Return the positions in *links* of the messages from the first to number *end*, oldest first.
 
-    *links* must be sorted by number. An *end* of None means the last message, and 0 means no message. A predecessor
-    that is missing or not older ends the branch, so that a damaged file cannot cause an endless loop.
+    *links* must be sorted by number. If *end* is None, the branch ends with the last message; if it is 0, the branch is
+    empty. The branch begins at a message whose predecessor is missing or not older, so that a damaged file cannot cause
+    an endless loop.
     """
     if end is None and all(link.parent is None for link in links):
         return list(range(len(links)))
@@ -419,7 +415,7 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the branch's length, and the encoded last message and last user message."""
+    """Return *end*, the length of the branch, its last message and its last user message (both encoded)."""
     positions = trace_branch(links, end)
     last_body: bytes = b""
     for at in reversed(positions[-_MAX_SUMMARIZED_MESSAGES:]):
@@ -432,20 +428,20 @@ def _summarize_branch(
 
 
 MAX_STORED = 20
-"""How many system prompts of a conversation are kept, the newest ones."""
+"""Maximum number of system prompts that are kept for a conversation, the newest ones."""
 
 
 class SystemPromptStore:
-    """Store of conversations' system prompts in the database; every method may raise StoreError.
+    """Store for the system prompts of conversations; every method may raise StoreError.
 
-    The text "" stands for the configured system prompt.
+    An empty text stands for the configured system prompt.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, conversation_id: str, text: str) -> None:
-        """Store a conversation's new system prompt, which is used from now on."""
+        """Store a new system prompt for a conversation, to be used from now on."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
@@ -470,7 +466,7 @@ class SystemPromptStore:
         return await self._database.run(work)
 
     async def remove_last(self, conversation_id: str) -> None:
-        """Remove the system prompt in use, which restores the previous one."""
+        """Remove the system prompt in use, so that the previous one is used again."""
         query = (
             "DELETE FROM system_prompts WHERE number = (SELECT max(number) FROM system_prompts WHERE conversation = ?)"
         )

@@ -1,8 +1,8 @@
 """An SQLite database that is opened on first use and used by one thread at a time.
 
-A damaged file is renamed, with the date added to its name, and replaced by a new one, and the user is warned. A file
+A damaged file is renamed, with the date added to its name, and replaced with a new one, and the user is warned. A file
 written by a newer mcphost is refused and left unchanged. If the path cannot be written, a copy in memory is used for
-this run, and the user is warned. If the disk is full, each attempt fails, and the next one tries again.
+this run, and the user is warned. If the disk is full, the current attempt fails, and later ones try again.
 """
 
 import errno
@@ -27,7 +27,7 @@ _BUSY_TIMEOUT = 10
 _REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR."
 _PROGRESS_STEPS = 1_000
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises about a damaged file; it cannot decode a message that quotes damaged text."""
+"""Errors that sqlite3 raises for a damaged file; UnicodeDecodeError if its error message quotes damaged text."""
 _UNWRITABLE_CODES = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
 _MAX_COPIED_BYTES = 100_000_000
 _FULL_DISK_BYTES = 64 * 1024
@@ -56,7 +56,7 @@ class _Job(Generic[T]):
 
 
 class Database:
-    """One SQLite file, which several processes can share by means of SQLite's locks (WAL mode)."""
+    """One SQLite file in WAL mode, which several processes can share."""
 
     def __init__(
         self,
@@ -70,18 +70,21 @@ class Database:
     ) -> None:
         """Use the file at *path*, or memory if it is None; errors call it *name*.
 
-        *warn* is called on the event loop with a warning and a hint. With *durable*, everything that a finished `run`
-        wrote survives a power failure; a path that cannot be written then raises StoreError at each attempt instead of
-        falling back to memory; and if the file is deleted or replaced, the path is opened again. *companion* is a file
-        that exists only beside a database that has been used: if it exists and the database has no tables, the data is
-        reported as lost.
+        *warn* is called on the event loop with a warning and a hint.
+
+        With *durable*, everything that a finished `run` wrote survives a power failure. A path that cannot be written
+        then raises StoreError at each attempt instead of falling back to memory, and a file that was deleted or
+        replaced is opened again.
+
+        *companion* is a file that exists only next to a database that has been used: if it exists but the database has
+        no tables, the data is reported as lost.
         """
         self._path = path
         self._migrations = migrations
         self._durable = durable
         self._warn = warn
         self._name = name
-        self._label = f"{name} {path or 'in memory'}"  # as one value, so that it is translated together
+        self._label = f"{name} {path or 'in memory'}"  # a single value, so that it is translated as a whole
         self._companion = companion
         self._db: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
@@ -96,7 +99,7 @@ class Database:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the data is only in memory, because there is no file or it could not be written."""
+        """Whether the data is kept only in memory, because there is no file or it could not be written."""
         return self._is_in_memory
 
     async def run(
@@ -104,9 +107,9 @@ class Database:
     ) -> T:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
-        A caller whose cancel scope is cancelled still waits for the work to finish. If its asyncio task is cancelled,
-        it does not wait; the next call then does any work that has not begun. After the commit, *on_commit* is called
-        with the result on the same thread; it must not raise.
+        If the caller's cancel scope is cancelled, it still waits for the work to finish. If its asyncio task is
+        cancelled, it does not wait, and work that has not begun is done by the next call. After the commit, *on_commit*
+        is called with the result on the same thread; it must not raise an error.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
@@ -122,19 +125,19 @@ class Database:
         return job.result()
 
     def _run_jobs(self) -> None:
-        """Run all waiting jobs on one thread; a switch of threads for each would take longer than the work."""
+        """Run all waiting jobs on one thread, because a thread switch takes longer than a typical job."""
         with self._thread_lock:
             while self._jobs:
                 job = self._jobs.popleft()
                 try:
                     job.results.append(self._run_job(job.work, job.on_commit))
-                except Exception as error:  # noqa: BLE001 - raised again where the job came from
+                except Exception as error:  # noqa: BLE001 - raised again by the caller of `run`
                     job.error = error
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, seconds: float) -> T:
         """Call *work* on a thread with a read-only connection, concurrently with calls of `run`.
 
-        Raises StoreError, including after *seconds* seconds. Cancellation interrupts the running statement.
+        Raises StoreError if that fails or takes longer than *seconds*. Cancellation interrupts the running statement.
         """
         if self._db is None:
             await self.run(lambda db: None)
@@ -276,7 +279,7 @@ class Database:
         return self._copy_to_memory()
 
     def _copy_to_memory(self) -> sqlite3.Connection:
-        """Return a database in memory with the file's content, which can at least be read in this run."""
+        """Return an in-memory copy of the database, so that its data can at least be read in this run."""
         path = self._path
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         try:
@@ -287,7 +290,7 @@ class Database:
                 self._prepare(memory)
                 return memory
         except (*DATABASE_ERRORS, OSError, LookupError):
-            pass  # unreadable, damaged, or of a newer version
+            pass  # unreadable, damaged, or from a newer version
         memory.close()
         return self._connect(":memory:")
 
@@ -306,7 +309,7 @@ class Database:
                 time.sleep(0.02)
 
     def _connect(self, path: str) -> sqlite3.Connection:
-        # The lock in `run` allows one thread at a time. With isolation_level None, mcphost controls the transactions.
+        # `run` allows one thread at a time. With isolation_level None, `_run_job` controls the transactions.
         db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(db)
@@ -338,7 +341,7 @@ class Database:
 def _is_about_space(error: Exception, path: Path | None) -> bool:
     """Return whether SQLite failed because the disk is full.
 
-    Without space for its shared memory, SQLite reports an I/O error.
+    If there is no space for its shared memory, SQLite reports an I/O error instead.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code != sqlite3.SQLITE_IOERR or path is None:

@@ -1,7 +1,7 @@
-"""Storage of permissions that outlast one tool call: grants for tools, and approved servers.
+"""Storage of lasting permissions (grants for tools, approved servers), and of the eras that servers support.
 
-The module also stores which protocol revisions a server supports, called its "eras": handshake (revisions up to
-2025-11-25), stateless (revisions from 2026-07-28 on), or dual (both).
+The era of a server is the range of protocol revisions that it supports: handshake (up to 2025-11-25), stateless (from
+2026-07-28 on), or dual (both).
 """
 
 import json
@@ -31,9 +31,11 @@ class Grant(Struct, frozen=True, kw_only=True):
 
     It applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project folder, or
     "" for everywhere. `tools` maps the tools that the grant covered when it was created to the digests of their
-    definitions; the user is asked about a new tool or one with another digest. `suspended` is the reason why the grant
-    is suspended, or "". `account` is None for grants created before mcphost distinguished accounts; the account in
-    `rule` is not stored. A grant with `session` is not stored and ends with the program.
+    definitions; the user is asked again about a new tool, and about a tool with another digest. `suspended` is the
+    reason why the grant is suspended, or "".
+
+    `account` is None for grants created before mcphost distinguished accounts; the account in `rule` is not stored. A
+    grant with `session` is not stored, and ends with the program.
     """
 
     id: str = ""
@@ -69,7 +71,7 @@ class TrustedServer(Struct, frozen=True):
 
 
 class GrantStore:
-    """Store of grants, approved servers and protocol revisions in the database of all processes.
+    """Store for grants, approved servers and eras, in a database that all processes share.
 
     Every method may raise StoreError.
     """
@@ -79,7 +81,7 @@ class GrantStore:
         self._pending_uses: dict[str, tuple[int, float]] = {}
 
     async def add(self, grant: Grant) -> Grant:
-        """Store a grant under a new id and return it.
+        """Store a grant under a new id, and return it with the id.
 
         An older grant with the same rule, account, scope and place is revoked.
         """
@@ -107,7 +109,7 @@ class GrantStore:
         return stored
 
     async def list_for_server(self, server: str) -> tuple[Grant, ...]:
-        """Return the grants for a server, oldest first, including suspended but excluding revoked grants."""
+        """Return the grants for a server, oldest first, including suspended ones but not revoked ones."""
         return await self._rows("WHERE revoked IS NULL AND server = ? ORDER BY created, id", (server,))
 
     async def list_all(self, *, include_revoked: bool = False) -> tuple[Grant, ...]:
@@ -116,7 +118,7 @@ class GrantStore:
         return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {MAX_LISTED}", ())
 
     async def find_by_prefix(self, prefix: str) -> Grant:
-        """Return the grant whose id begins with *prefix*. Raises UsageError unless exactly one matches."""
+        """Return the only grant with an id that begins with *prefix*. Raises UsageError if there is not exactly one."""
         grants = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
         matches = [grant for grant in grants if grant.id == prefix] or list(grants)
         if not prefix or len(matches) != 1:
@@ -127,7 +129,7 @@ class GrantStore:
         return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke and return the grant whose id begins with *prefix*; all mcphost processes stop using it.
+        """Revoke the grant with this id prefix, in all mcphost processes, and return it.
 
         Raises UsageError if there is no such grant or more than one.
         """
@@ -139,21 +141,21 @@ class GrantStore:
         return replace(grant, revoked=now)
 
     async def is_revoked(self, grant_id: str) -> bool:
-        """Return whether the grant with this id was revoked, in any process, or does not exist."""
+        """Return whether the grant with this id was revoked, by any process, or does not exist."""
         row = await self._database.run(
             lambda db: db.execute("SELECT 1 FROM grants WHERE id = ? AND revoked IS NULL", (grant_id,)).fetchone()
         )
         return row is None
 
     async def suspend(self, grant_ids: Iterable[str], reason: str) -> None:
-        """Suspend grants until the user grants them again; *reason* is a short phrase."""
+        """Suspend grants until the user renews them; *reason* is a short phrase."""
         rows = [(reason, grant_id) for grant_id in grant_ids]
         await self._database.run(
             lambda db: db.executemany("UPDATE grants SET suspended = ? WHERE id = ? AND suspended = ''", rows)
         )
 
     async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Extend grants to the changed definition of a tool, after the user has accepted it.
+        """Extend grants to a changed tool definition that the user has accepted.
 
         Grants that covered the definition with the digest *before* now cover the definition with the digest *after*,
         and are no longer suspended because of the change.
@@ -175,12 +177,12 @@ class GrantStore:
         await self._database.run(work)
 
     def count_use(self, grant_id: str) -> None:
-        """Count one use in memory, so that no tool call waits for the disk; `write_uses` stores the count."""
+        """Count a use of a grant in memory, so that tool calls do not wait for the disk; see `write_uses`."""
         count, _ = self._pending_uses.get(grant_id, (0, 0.0))
         self._pending_uses[grant_id] = (count + 1, time.time())
 
     async def write_uses(self) -> None:
-        """Store the counted uses; if that fails, they are kept in memory for the next attempt."""
+        """Store the uses counted by `count_use`; if that fails, they are kept in memory for the next attempt."""
         counted, self._pending_uses = self._pending_uses, {}
         if not counted:
             return
@@ -217,9 +219,9 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Transfer everything stored for a server with the digest *before* to the digest of *after*.
+        """Transfer everything that is stored for a server from the digest *before* to the digest of *after*.
 
-        Changes nothing and returns False if the server was not approved with the digest *before*.
+        Returns False, and changes nothing, if the server was not approved with the digest *before*.
         """
 
         def work(db: sqlite3.Connection) -> bool:
@@ -244,10 +246,9 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return the protocol revisions that the server last supported, or None if unknown.
+        """Return the eras that the server with this digest supported at its last connection, or None.
 
-        "handshake" means revisions up to 2025-11-25, "stateless" revisions from 2026-07-28 on, and "dual" both. The
-        server is identified by its digest.
+        "handshake" means revisions up to 2025-11-25, "stateless" revisions from 2026-07-28 on, and "dual" both.
         """
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
@@ -255,7 +256,7 @@ class GrantStore:
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Store the protocol revisions that a server supports, so that the next start need not detect them."""
+        """Store the eras that a server supports, so that the next connection need not detect them."""
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )
@@ -275,7 +276,7 @@ def _parse_rows(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
             rule = replace(parse_rule(text), scope=scope, expires=expires)
             tool_digests = {str(name): str(value) for name, value in json.loads(tools).items()}
         except (UsageError, ValueError, AttributeError):
-            continue  # An unreadable row allows nothing.
+            continue  # an unreadable row grants nothing
         if scope not in get_args(Scope):
             continue
         grants.append(

@@ -1,6 +1,6 @@
 """The messages of a conversation; stored messages are decoded on first access.
 
-Decoding 100,000 messages takes half a second, but an opened conversation shows only the last of them at first.
+Decoding 100,000 messages takes half a second, but a conversation that is opened shows only the last ones at first.
 """
 
 import threading
@@ -16,12 +16,12 @@ DAMAGED_TEXT = "[mcphost: this message is damaged and cannot be read]"
 class MessageList(Sequence[Message]):
     """The messages of a conversation, oldest first.
 
-    A snapshot shares the messages, so that each is decoded only once, by any thread. A damaged message is replaced
-    with a message that says so.
+    Snapshots share the messages, so that each is decoded only once, on any thread. A damaged message is replaced with a
+    message that says so.
     """
 
     def __init__(self, bodies: Sequence[bytes] = ()) -> None:
-        """Create a list of stored messages; *bodies* are their JSON texts."""
+        """Create a list of stored messages from their JSON texts."""
         self._entries: list[bytes | Message] = list(bodies)
         self._count = len(self._entries)
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class MessageList(Sequence[Message]):
         return entry if isinstance(entry, Message) else self._decode(at)
 
     def _decode(self, at: int) -> Message:
-        # Caches identify messages by their identity, so two threads must not decode the same message.
+        # Caches are keyed by the identity of messages, so two threads must not decode the same message.
         with self._lock:
             entry = self._entries[at]
             if not isinstance(entry, Message):

@@ -12,7 +12,7 @@ _UNQUOTED = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
-    """Create the tables of conversations, messages, drafts, grants, approved servers and protocol support."""
+    """Create the tables of conversations, messages, drafts, grants, approved servers and eras."""
     _execute_script(
         db,
         """
@@ -115,7 +115,7 @@ def m006_folders(db: sqlite3.Connection) -> None:
 def m007_turned(db: sqlite3.Connection) -> None:
     """Add columns for a changed tool definition that the user has not accepted yet.
 
-    They keep the changed definition even if the server later returns to the accepted one.
+    The changed definition stays stored even if the server later returns to the accepted one.
     """
     db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")
@@ -134,7 +134,7 @@ def m008_switches(db: sqlite3.Connection) -> None:
 
 
 def m009_folder_answers(db: sqlite3.Connection) -> None:
-    """Create the table of permanent answers about sharing folders with servers."""
+    """Create the table of permanent decisions about sharing folders with servers."""
     _execute_script(
         db,
         """
@@ -173,8 +173,8 @@ def m011_compactions(db: sqlite3.Connection) -> None:
 def m012_spending(db: sqlite3.Connection) -> None:
     """Create the table of model request costs, and fill it from the stored messages.
 
-    A forked conversation contains copies of messages, so messages with the same time, model and usage count as one
-    request.
+    A forked conversation contains copies of messages, so messages with the same time, model and usage are treated as
+    one request.
     """
     _execute_script(
         db,
@@ -251,7 +251,7 @@ def m015_system_prompts(db: sqlite3.Connection) -> None:
 
 
 def m016_character_labels(db: sqlite3.Connection) -> None:
-    """Discard the full-text index; it is built again in the background, with labels for single characters."""
+    """Empty the full-text index; it is rebuilt in the background, with labels for single characters."""
     _execute_script(
         db,
         """
@@ -264,7 +264,7 @@ def m016_character_labels(db: sqlite3.Connection) -> None:
 
 
 def m017_recorded_results(db: sqlite3.Connection) -> None:
-    """Create the table that finds the result of a read-only tool call by what was called.
+    """Create the index of results of read-only tool calls, which can be reused for an identical call.
 
     `call` is a digest of the server, account, tool, definition and arguments; `definition` is the tool's fingerprint.
     """
@@ -283,7 +283,7 @@ def m017_recorded_results(db: sqlite3.Connection) -> None:
 
 
 def m018_pinned_tools(db: sqlite3.Connection) -> None:
-    """Create the table of tools that the user wants in each request."""
+    """Create the table of pinned tools, which are sent with every model request."""
     _execute_script(
         db,
         """
@@ -295,7 +295,7 @@ def m018_pinned_tools(db: sqlite3.Connection) -> None:
 
 
 def create_search_index(db: sqlite3.Connection) -> None:
-    """Create the full-text index, without a copy of the texts; do nothing if SQLite lacks FTS5."""
+    """Create the full-text index, which contains no copy of the texts; do nothing if SQLite lacks FTS5."""
     try:
         db.execute(
             "CREATE VIRTUAL TABLE search_index USING fts5("
@@ -337,7 +337,7 @@ MIGRATIONS: Migrations = (
 def migrate(db: sqlite3.Connection, migrations: Migrations = MIGRATIONS) -> None:
     """Apply the missing migrations, each in its own transaction.
 
-    Raises LookupError if the database has a migration that this version does not know.
+    Raises LookupError if the database has a migration that is unknown to this version.
     """
     db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT")
     applied = {name for (name,) in db.execute("SELECT name FROM migrations")}

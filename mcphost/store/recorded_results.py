@@ -1,4 +1,4 @@
-"""Index of the results of read-only tool calls, which can be reused when an answer is repeated."""
+"""Index of results of read-only tool calls, which can be reused when the user regenerates an answer."""
 
 import sqlite3
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _FIND_MESSAGE = """
 
 
 class RecordedResult(NamedTuple):
-    """A result that the model received, the time of the call, and the id of its grant ("" for none)."""
+    """A tool result that the model received, the time of the call, and the id of its grant, or ""."""
 
     part: ToolReturnPart
     at: float
@@ -28,16 +28,16 @@ class RecordedResult(NamedTuple):
 
 
 class RecordedResultStore:
-    """Index that maps calls to their results; the results themselves are stored in messages.
+    """Index that maps tool calls to their results, which are stored in messages.
 
-    A call is identified by a digest of everything that must be equal for its result to be reused.
+    A call is identified by a digest of everything that must be identical before its result can be reused.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def has_later(self, conversation_id: str, number: int) -> bool:
-        """Return whether the conversation has messages with a higher number, on any branch. Raises StoreError."""
+        """Return whether the conversation has any message after message *number*, on any branch. Raises StoreError."""
         query = "SELECT 1 FROM messages WHERE conversation = ? AND seq > ? LIMIT 1"
         return await self._database.run(lambda db: db.execute(query, (conversation_id, number)).fetchone() is not None)
 
@@ -59,9 +59,9 @@ class RecordedResultStore:
     async def find(
         self, conversation_id: str, call: str, *, after: int, since: float, used: Collection[str] = ()
     ) -> RecordedResult | None:
-        """Return the oldest result of *call* in a message after message number *after*, on any branch.
+        """Return the oldest result of *call* in a message that follows message number *after*, on any branch.
 
-        Ignores calls before the time *since* and the calls whose ids are in *used*. Raises StoreError.
+        Ignores calls before the time *since*, and calls with an id in *used*. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:
@@ -89,5 +89,5 @@ def _load_links(db: sqlite3.Connection, conversation_id: str) -> list[MessageLin
 
 
 def _follows(links: list[MessageLink], number: int, after: int) -> bool:
-    """Return whether the branch that ends with message *number* contains message *after*, or that is 0."""
+    """Return whether message *number* comes after message *after* on its branch; always True if *after* is 0."""
     return after == 0 or any(links[at].number == after for at in trace_branch(links, number))

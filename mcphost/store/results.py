@@ -1,4 +1,4 @@
-"""Storage of tool results that are too big for a model, in private files of limited age and size."""
+"""Storage of tool results that are too large for a model, in private files with limits on age and size."""
 
 import os
 import re
@@ -38,9 +38,9 @@ class StoredText(Struct, frozen=True):
 
 
 class ResultStore:
-    """Store of results in a folder of text files with random names, which only the user can read.
+    """Store for results: a folder of text files with random names, readable only by the user.
 
-    Several processes may share the folder. Files are read and written on a thread; a cancelled caller waits until the
+    Several processes can share the folder. Files are read and written on a thread; a cancelled caller waits until the
     operation has finished.
     """
 
@@ -81,7 +81,7 @@ class ResultStore:
             await self._run(lambda folder: _unlink_all(folder / f"{name}{_SUFFIX}" for name in found))
 
     async def delete_expired(self) -> None:
-        """Delete the files that are too old or exceed the limit on total size. Raises only CancelledError."""
+        """Delete files that are too old, and the oldest ones beyond the size limit. Raises only CancelledError."""
         with suppress(StoreError):
             await self._run(self._delete_expired)
 
@@ -109,7 +109,7 @@ class ResultStore:
         name = secrets.token_hex(8)
         temporary, path = directory / f"{name}.part", directory / f"{name}{_SUFFIX}"
         try:
-            # O_EXCL and O_NOFOLLOW, so that a planted link is never followed.
+            # O_EXCL and O_NOFOLLOW, so that a link planted by an attacker is never followed.
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(file, "wb") as out:
                 out.write(body)
@@ -167,7 +167,7 @@ def read_text_part(text: str, offset: int, limit: int) -> StoredText:
 
 
 def _decode_part(body: bytes, start: int, size: int) -> StoredText:
-    """Decode part of *size* bytes of text, from offset *start*; omit incomplete characters at both ends."""
+    """Decode a part, from offset *start*, of a text of *size* bytes, without incomplete characters at its ends."""
     first = next((at for at in range(min(4, len(body))) if not _is_continuation_byte(body[at])), 0) if start else 0
     end = start + len(body)
     last = len(body) if end == size else _complete_length(body)

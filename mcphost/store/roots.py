@@ -1,4 +1,4 @@
-"""Storage of edits to the list of shared folders (roots), and of answers about sharing them."""
+"""Storage of changes to the list of shared folders (roots), and of decisions about sharing them."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
-    """The user's edit to the configured list of shared folders: one folder added, or one removed."""
+    """A change by the user to the configured list of shared folders: one folder added or removed."""
 
     path: str
     name: str = ""
@@ -24,16 +24,16 @@ class FolderEdit(Struct, frozen=True):
 
 
 class FolderEditStore:
-    """Store of the user's edits to the list of shared folders.
+    """Store for the user's changes to the list of shared folders.
 
-    An edit applies to one `place`: a project folder, or "" for everywhere. Every method may raise StoreError.
+    A change applies to one place: a project folder, or "" for everywhere. Every method may raise StoreError.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Return the stored edits of the shared folders for the project at *place*, oldest first."""
+        """Return the changes for the project folder *place*, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             return db.execute(
@@ -45,7 +45,7 @@ class FolderEditStore:
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
     async def save(self, place: str, edit: FolderEdit) -> None:
-        """Store an edit, replacing an earlier one of the same folder."""
+        """Store a change, replacing an earlier change of the same folder."""
         row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.is_included), time.time())
         await self._database.run(
             lambda db: db.execute(
@@ -56,15 +56,15 @@ class FolderEditStore:
         )
 
     async def delete(self, place: str, path: str) -> None:
-        """Delete the edit of a folder, so that the configuration applies to the folder again."""
+        """Delete the change of a folder, so that the configuration applies to it again."""
         key = (os.fsencode(place), os.fsencode(path))
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
 
 
 class FolderAnswer(Struct, frozen=True, kw_only=True):
-    """The user's permanent answer to the question whether a server may receive a folder.
+    """The user's permanent decision on whether a server is told about a shared folder.
 
-    It applies as long as the digest of the server's configuration is `server_digest`. `path` is the real path, with
+    It applies only while the digest of the server's configuration equals `server_digest`. `path` is the real path, with
     symbolic links resolved; `created` is in seconds since 1970.
     """
 
@@ -77,12 +77,12 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """A one-line description of the answer."""
+        """A one-line description of the decision."""
         return f"{self.server} {'may' if self.is_shared else 'may not'} know {replace_surrogates(self.path)}"
 
 
 class FolderAnswerStore:
-    """Store of permanent answers about sharing folders, shared by all processes.
+    """Store for permanent decisions about sharing folders, which apply to all processes.
 
     Every method may raise StoreError.
     """
@@ -91,7 +91,7 @@ class FolderAnswerStore:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Store the same answer for each of the folders, replacing earlier answers."""
+        """Store the same decision for each of the folders, replacing earlier decisions."""
         now = time.time()
         # "r", because ids of grants are hexadecimal, so that no prefix matches both a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
@@ -104,18 +104,18 @@ class FolderAnswerStore:
         )
 
     async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
-        """Return the answers for the server with exactly this digest, keyed by folder path."""
+        """Return the decisions for the server with exactly this digest, keyed by folder path."""
         answers = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, MAX_ROWS))
         return {answer.path: answer for answer in answers}
 
     async def list_all(self) -> tuple[FolderAnswer, ...]:
-        """Return all answers, newest first."""
+        """Return all decisions, newest first."""
         return await self._rows("ORDER BY created DESC, id LIMIT ?", (MAX_ROWS,))
 
     async def revoke(self, prefix: str) -> FolderAnswer:
-        """Delete and return the answer whose id begins with *prefix*, so that the user is asked again.
+        """Delete the decision with this id prefix, so that the user is asked again, and return it.
 
-        Raises UsageError unless exactly one answer matches.
+        Raises UsageError if there is no such decision or more than one.
         """
         answers = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (prefix,))
         if not prefix or len(answers) != 1:

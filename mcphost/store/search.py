@@ -40,10 +40,10 @@ _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 *
 
 
 class SearchQuery(NamedTuple):
-    """A parsed search: an FTS5 expression, "" if there is nothing to search, and limits on message times.
+    """A parsed search: an FTS5 expression ("" if there is nothing to search for), and limits on message times.
 
-    `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked`
-    says whether relevance can be computed quickly; it is False for single characters and -words.
+    `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked` is
+    whether relevance can be computed quickly; it is False for single characters and -words.
     """
 
     match: str
@@ -71,7 +71,7 @@ def parse_query(text: str, *, now: float, is_typing: bool = False) -> SearchQuer
 
 
 class _QueryBuilder:
-    """Builder of an FTS5 expression from the terms of a search."""
+    """Builder that creates an FTS5 expression from the terms of a search."""
 
     def __init__(self, now: float) -> None:
         self._now = now
@@ -83,7 +83,7 @@ class _QueryBuilder:
         self.notes: list[str] = []
 
     def add(self, term: re.Match[str], *, is_open: bool) -> None:
-        """Add one term of the search text; *is_open* means that its last word may be incomplete."""
+        """Add one term of the search text; with *is_open*, its last word may be incomplete."""
         sign, field, phrase, word = term.groups()
         value = phrase if phrase is not None else word
         field = (field or "").lower()
@@ -134,7 +134,7 @@ class _QueryBuilder:
 
 
 def _split_scripts(text: str) -> list[str]:
-    """Split *text* into runs of scripts with spaces between words and runs of scripts without, in order."""
+    """Split *text* into runs with and without spaces between words, depending on the script, in order."""
     pieces: list[str] = []
     end = 0
     for run in UNSPACED.finditer(text):
@@ -145,7 +145,7 @@ def _split_scripts(text: str) -> list[str]:
 
 
 def _make_term(piece: str, *, is_prefix: bool) -> str:
-    """Return an FTS5 term for words, or for the overlapping character pairs of text without spaces."""
+    """Return an FTS5 term for words, or for the overlapping character pairs of an unspaced script."""
     run = UNSPACED.search(piece)
     if run is None:
         last = piece.rsplit(" ", 1)[-1]
@@ -193,7 +193,7 @@ _RANKED = "SELECT rowid, -bm25(search_index) FROM search_index WHERE search_inde
 _INFO = "SELECT title, model, created, updated FROM conversations WHERE id = ?"
 MAX_PROMPTS = 200
 MAX_READ = 1_000
-"""How many messages are read at most; some have the same text, or were not written by the user."""
+"""Maximum number of messages to read; some have the same text, or were not written by the user."""
 MAX_READ_BYTES = 8_000_000
 _MAX_BODY = 1_000_000
 _PROMPT_QUERY = """
@@ -204,16 +204,16 @@ _PROMPT_QUERY = """
 
 
 class MarkedText(NamedTuple):
-    """A piece of an excerpt; `is_match` says whether it matches the search."""
+    """A piece of an excerpt; `is_match` is whether it matches the search."""
 
     text: str
     is_match: bool
 
 
 class SearchHit(Struct, frozen=True):
-    """A message that matches the search; if the title matches, `number` is 0, else the message's number.
+    """A match of a search: a message with its number, or a title with the number 0.
 
-    `at` is in seconds since 1970, to the millisecond. The `excerpt` is not sanitized.
+    `at` is in seconds since 1970, to the millisecond. `excerpt` is not sanitized.
     """
 
     number: int
@@ -223,7 +223,7 @@ class SearchHit(Struct, frozen=True):
 
 
 class FoundConversation(Struct, frozen=True):
-    """A conversation with matches; `hits` are the best ones, and `count` is the number of ranked matches."""
+    """A conversation with matches; `hits` are the best of them, and `count` is how many were ranked."""
 
     id: str
     title: str
@@ -235,7 +235,7 @@ class FoundConversation(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """Result of a search, best first; `is_complete` is False if there were too many matches to rank all.
+    """The result of a search, best matches first; `is_complete` is False if there were too many to rank them all.
 
     `notes` are sentences for the user.
     """
@@ -258,7 +258,7 @@ class EarlierPrompt(Struct, frozen=True):
 
 
 class EarlierPrompts(Struct, frozen=True):
-    """Distinct messages from the user, newest first; `has_more` means that older messages were not read.
+    """Messages that the user sent, newest first, without duplicates; `has_more` means that older ones were not read.
 
     `notes` are sentences for the user.
     """
@@ -277,8 +277,8 @@ class SearchStore:
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
         """Search all conversations; see `parse_query` for the syntax. Cancellation interrupts the search.
 
-        With *is_typing*, the last word may be incomplete. If the index is damaged, a rebuild is started and the result
-        is empty except for a note. Raises StoreError.
+        With *is_typing*, the last word may be incomplete. If the index is damaged, a rebuild starts, and the result is
+        empty except for a note. Raises StoreError.
         """
         now = time.time()
         query = parse_query(text, now=now, is_typing=is_typing)
@@ -288,14 +288,14 @@ class SearchStore:
     async def find_prompts(self, text: str) -> EarlierPrompts:
         """Return the newest messages from the user that match *text*; its last word may be incomplete.
 
-        See `parse_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild is
-        started and the result is empty except for a note. Raises StoreError.
+        See `parse_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild starts,
+        and the result is empty except for a note. Raises StoreError.
         """
         found = await self._read(lambda db: find_prompts(db, text, time.time()))
         return EarlierPrompts(notes=(REBUILDING,)) if found is None else found
 
     async def _read(self, search: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Return the result of *search*; reset a damaged index and return None."""
+        """Return the result of *search*; if the index is damaged, empty it and return None."""
         try:
             return await self._database.read(search, seconds=SEARCH_SECONDS)
         except StoreError as error:
@@ -310,10 +310,7 @@ class SearchStore:
         return found[0]
 
     async def index_piece(self) -> bool:
-        """Index the next messages that are not indexed yet; return whether there may be more.
-
-        Raises StoreError.
-        """
+        """Index the next messages that are not indexed yet; return whether there may be more. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> bool:
             pending = search_index.next_pending(db) if search_index.has_index(db) else None
@@ -344,7 +341,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
         return SearchResult(notes=query.notes)
     limits = (query.match, *search_index.id_range(query.after, query.before))
     newest = [document for (document,) in db.execute(_NEWEST, (*limits, MAX_RANKED + 1))]
-    # For very common words, relevance says little and is slow to compute.
+    # For very common words, relevance means little and is slow to compute.
     is_complete = len(newest) <= MAX_RANKED
     is_ranked = is_complete and query.is_ranked
     relevance = dict(db.execute(_RANKED, limits).fetchall()) if is_ranked else dict.fromkeys(newest, 1.0)
@@ -401,13 +398,13 @@ def _read_hit(
 
 
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that matches the given words and phrases, or words that begin like them."""
+    """Return a pattern that matches the given words and phrases, also at the beginning of longer words."""
     alternatives = [r"[\W_]+".join(map(re.escape, _fold(mark).split())) for mark in marks]
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
 
 
 class _FoldedCharacters(dict[int, str]):
-    """Table for `str.translate` that maps characters to forms without case or accents, on first use."""
+    """Table for `str.translate` that maps each character to its lowercase form without accents, on first use."""
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold_character(chr(code))
@@ -430,9 +427,9 @@ def _fold_character(character: str) -> str:
 
 
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:
-    """Return one line around the first match in *texts*, with matches marked.
+    """Return one line around the first match in *texts*, with all matches in it marked.
 
-    Without a match, return the beginning of the texts.
+    If nothing matches, return the beginning of the texts.
     """
     folded = (_fold(text) for text in texts)
     found = next(

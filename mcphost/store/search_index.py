@@ -1,11 +1,11 @@
 """Full-text index of messages and titles, updated in the transaction that changes them.
 
-A document id begins with the time, so that SQLite finds the newest matches first and can limit them to a period
-without sorting. The index keeps no copy of the texts, so a deletion must supply the text that was indexed.
+A document id begins with the time, so that SQLite finds the newest matches first, and can limit them to a period,
+without sorting. The index contains no copy of the texts, so a deletion must supply the text that was indexed.
 
 Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
-followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term.
-Each single character is a label, because a common one is the prefix of very many pairs.
+followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term. Each single
+character is a label as well, because a common character is the prefix of a large number of pairs.
 """
 
 import re
@@ -36,7 +36,7 @@ MAX_ARGUMENT_CHARS = 2_000
 MAX_MESSAGE_CHARS = 40_000
 MAX_LABELS = 200
 EVERY_MESSAGE = "any"
-# Han with its extensions, kana, Bopomofo, Hangul, and Thai, Lao, Myanmar and Khmer, which have no spaces either.
+# Han with its extensions, kana, Bopomofo and Hangul; Thai, Lao, Myanmar and Khmer are not spaced, either.
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u318f\u31a0-\u31bf"
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -46,7 +46,7 @@ _LABEL_CHARACTER = re.compile(r"[^a-z0-9]")
 
 
 class DocumentText(NamedTuple):
-    """Indexed text of a message or title, and labels for its role and the names of tools and servers."""
+    """The indexed text of a message or title, and its labels: the role, and the names of tools and servers."""
 
     text: str
     labels: str
@@ -60,7 +60,7 @@ def normalize_text(text: str) -> str:
 
 
 def segment(text: str) -> str:
-    """Return *text* with spaces between the words, as they are indexed."""
+    """Return *text* with a space between any two index terms."""
     text = normalize_text(text)
     return text if text.isascii() else UNSPACED.sub(_split_run, text)
 
@@ -72,17 +72,17 @@ def _split_run(match: re.Match[str]) -> str:
 
 
 def list_single_characters(text: str) -> Iterable[str]:
-    """Return the distinct characters of *text*, in NFKC, of scripts without spaces between words."""
+    """Return the distinct characters of *text* (in NFKC) that belong to scripts without spaces."""
     return () if text.isascii() else dict.fromkeys("".join(UNSPACED.findall(text)))
 
 
 def make_label(kind: str, name: str) -> str:
-    """Return an index label, for example for the tool *name*: a single word that ignores case."""
+    """Return an index label, for example for the tool *name*, as a single word in lower case."""
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a result file without its folder or suffix; "" if *path* is not a result file."""
+    """Return the name of a result file without folder and suffix, or "" if *path* is not a result file."""
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 
@@ -113,7 +113,7 @@ def list_texts(message: Message) -> list[str]:
 def describe_document(message: Message) -> DocumentText:
     """Return the indexed text of *message*.
 
-    The result must never vary, because deletion from the index needs the same text.
+    The result must always be the same, because deletion from the index requires the text that was indexed.
     """
     labels = {make_label("role", message.role): None}
     for part in message.parts:
@@ -162,7 +162,7 @@ _NEXT_PIECE = """
 
 
 class PendingConversation(NamedTuple):
-    """A conversation whose messages after number `done` may not be indexed yet."""
+    """A conversation that is not completely indexed; messages up to number `done` are."""
 
     conversation: str
     done: int
@@ -179,9 +179,9 @@ def first_id(at: float) -> int:
 
 
 def id_range(after: float | None, before: float | None) -> tuple[int, int]:
-    """Return the first and last document ids of the period; None means no limit.
+    """Return the first and last document ids of the period from *after* until just before *before*.
 
-    *after* is part of the period, *before* is not.
+    None means no limit.
     """
     return (0 if after is None else first_id(after)), (_LAST_ID if before is None else first_id(before) - 1)
 
@@ -192,7 +192,7 @@ def has_pending(db: sqlite3.Connection) -> bool:
 
 
 def time_of(document: int) -> float:
-    """Return the time encoded in a document id, in seconds since the Unix epoch, to the millisecond."""
+    """Return the time encoded in a document id, in seconds since 1970, to the millisecond."""
     return (document >> _SERIAL_BITS) / 1_000
 
 
@@ -209,15 +209,15 @@ def _free_id(db: sqlite3.Connection, at: float) -> int:
 
 
 @contextmanager
-def spare_message(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
-    """Return a context manager that undoes a failed index update but not the storing of the message.
+def undo_failed_indexing(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
+    """Return a context manager that undoes a failed index update, but not the stored message.
 
-    The conversation is then marked as not indexed.
+    After a failure, the conversation is marked for indexing in the background.
     """
     db.execute("SAVEPOINT indexing")
     try:
         yield
-        db.execute("SAVEPOINT flushed")  # SQLite writes the words now; at the end, an error would undo everything
+        db.execute("SAVEPOINT flushed")  # makes SQLite write the words now: an error on commit would undo everything
     except sqlite3.DatabaseError:
         db.execute("ROLLBACK TO indexing")
         with suppress(sqlite3.DatabaseError):
@@ -232,19 +232,19 @@ def add_pending(db: sqlite3.Connection, conversation_id: str) -> None:
 
 def add_message(db: sqlite3.Connection, conversation_id: str, number: int, message: Message) -> None:
     """Index a message; if that fails, it is indexed later in the background."""
-    with spare_message(db, conversation_id):
+    with undo_failed_indexing(db, conversation_id):
         _add(db, conversation_id, number, message.at, describe_document(message))
 
 
 def add_title(db: sqlite3.Connection, conversation_id: str, title: str, created: float) -> None:
     """Index the title of a new conversation; if that fails, it is indexed later in the background."""
-    with spare_message(db, conversation_id):
+    with undo_failed_indexing(db, conversation_id):
         _add(db, conversation_id, TITLE_NUMBER, created, describe_title(title))
 
 
 def replace_title(db: sqlite3.Connection, conversation_id: str, before: str, title: str) -> None:
     """Replace the title *before* with *title* in the index."""
-    with spare_message(db, conversation_id):
+    with undo_failed_indexing(db, conversation_id):
         found = db.execute(
             "SELECT id FROM search_documents WHERE conversation = ? AND number = ?", (conversation_id, TITLE_NUMBER)
         ).fetchone()
@@ -260,7 +260,7 @@ def _add(db: sqlite3.Connection, conversation_id: str, number: int, at: float, t
 
 
 def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
-    """Return the newest conversation that is not completely indexed, or None."""
+    """Return the most recent conversation that is not completely indexed, or None."""
     row = db.execute(
         "SELECT p.conversation, p.done FROM search_pending p LEFT JOIN conversations c ON c.id = p.conversation"
         " ORDER BY c.updated DESC LIMIT 1"
@@ -269,7 +269,7 @@ def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
 
 
 def index_piece(db: sqlite3.Connection, pending: PendingConversation) -> None:
-    """Index the next messages of a conversation, at most PIECE_MESSAGES and about PIECE_BYTES bytes."""
+    """Index the next messages of a conversation: at most PIECE_MESSAGES, and about PIECE_BYTES bytes."""
     conversation_id, done = pending
     if done == 0:
         _index_title_again(db, conversation_id)
@@ -297,7 +297,7 @@ def _index_title_again(db: sqlite3.Connection, conversation_id: str) -> None:
 
 
 def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove up to a few hundred of a conversation's index entries; return whether there are more."""
+    """Remove up to 500 index entries of a conversation; return whether there may be more."""
     rows = db.execute(
         "SELECT d.id, d.number, m.body FROM search_documents d"
         " LEFT JOIN messages m ON m.conversation = d.conversation AND m.seq = d.number"
@@ -315,7 +315,7 @@ def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bo
 
 
 def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
-    """Rewrite part of the index without deleted words; return whether there is more to do."""
+    """Rewrite part of the index without its deleted words; return whether there is more to do."""
     before = db.total_changes
     pages = -_MERGED_PAGES if is_first else _MERGED_PAGES
     db.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,))
@@ -323,7 +323,7 @@ def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
 
 
 def rebuild(db: sqlite3.Connection) -> None:
-    """Replace a damaged index with an empty one, which is filled again in the background."""
+    """Replace a damaged index with an empty one, which is then filled in the background."""
     db.execute("DROP TABLE IF EXISTS search_index")
     create_search_index(db)
     db.execute("DELETE FROM search_documents")
@@ -331,7 +331,7 @@ def rebuild(db: sqlite3.Connection) -> None:
 
 
 def decode_message(body: bytes) -> Message | None:
-    """Decode a stored message; return None if it is damaged, so that others can still be read."""
+    """Decode a stored message, or return None if it is damaged."""
     try:
         return decode(body, Message, "stored message")
     except MalformedMessage:

@@ -1,7 +1,7 @@
-"""Storage of the cost of model requests, apart from conversations, to include abandoned branches.
+"""Storage of the cost of each model request, independent of conversations and their branches.
 
-Times are wall-clock times in seconds since 1970. So that a wrong clock neither hides nor repeats a request, rows dated
-in the future count as today's, and get the current time if they are more than MAX_CLOCK_ERROR ahead.
+Times are wall-clock times in seconds since 1970. To prevent a wrong clock from hiding a request or counting it twice,
+rows with a future time count as today's; if they are more than MAX_CLOCK_ERROR ahead, their time is corrected.
 """
 
 import sqlite3
@@ -19,8 +19,8 @@ _MAX_LISTED = 100_000
 class TokenShare(Struct, frozen=True):
     """Estimated input tokens of one part of a request.
 
-    `kind` is "system", "definitions" (tool definitions of a server), "results" (of a tool), "attachments" (from a
-    server, or from the user if `server` is ""), "messages", or "sampling" (a whole request from a server).
+    `kind` is "system", "definitions" (the tool definitions of a server), "results" (of a tool), "attachments" (from a
+    server, or from the user if `server` is ""), "messages", or "sampling" (a complete request from a server).
     """
 
     kind: str
@@ -30,9 +30,9 @@ class TokenShare(Struct, frozen=True):
 
 
 class SpendingEntry(Struct, frozen=True, kw_only=True):
-    """Cost of one model request in US dollars; None if the price is unknown.
+    """The cost of one model request in US dollars, or None if the price is unknown.
 
-    `turn` identifies the turn in its conversation. `purpose` is what the request was for, such as "answer" or
+    `turn` identifies the turn within the conversation. `purpose` is the purpose of the request, such as "answer" or
     "sampling". `input_cost` is the cost of the input alone. `is_estimated` means that the provider reported no token
     counts, because the request was stopped or mcphost was killed.
     """
@@ -52,7 +52,7 @@ class SpendingEntry(Struct, frozen=True, kw_only=True):
 
 
 class SpendingSum(Struct, frozen=True):
-    """The sum of several requests; `unpriced_tokens` counts the tokens of requests with an unknown price."""
+    """Totals of several requests; `unpriced_tokens` is the number of tokens with an unknown price."""
 
     cost: float = 0.0
     requests: int = 0
@@ -69,7 +69,7 @@ class SpendingSum(Struct, frozen=True):
 
 
 class SpendingTotals(Struct, frozen=True):
-    """Amounts spent in one turn, in its whole conversation with all branches, and today in total."""
+    """Amounts spent in one turn, in its conversation including all branches, and today in all conversations."""
 
     turn: SpendingSum = SpendingSum()
     conversation: SpendingSum = SpendingSum()
@@ -77,7 +77,7 @@ class SpendingTotals(Struct, frozen=True):
 
 
 class DailySpending(Struct, frozen=True):
-    """The cost of one model on one local day, such as "2026-11-25"."""
+    """The cost of one model on one day in local time, such as "2026-11-25"."""
 
     day: str
     model: str
@@ -103,16 +103,16 @@ _LIST_ENTRIES = "SELECT {columns} FROM spending WHERE at >= ? {where} ORDER BY i
 
 
 class SpendingStore:
-    """Store of model request costs; every method may raise StoreError.
+    """Store for the costs of model requests; every method may raise StoreError.
 
-    Several processes may add entries at the same time; totals include the entries of all processes.
+    Several processes can add entries concurrently; totals include the entries of all processes.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, entry: SpendingEntry) -> int:
-        """Store an entry and return its number; at most MAX_SHARES of its shares are kept."""
+        """Store an entry with its MAX_SHARES largest shares, and return its number."""
         values = _to_row(entry)
 
         def work(db: sqlite3.Connection) -> int:
@@ -132,7 +132,7 @@ class SpendingStore:
         await self._database.run(lambda db: db.execute("DELETE FROM spending WHERE id = ?", (number,)))
 
     async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
-        """Return the amounts spent in this turn, in this conversation, and in total since *since*."""
+        """Return the amounts spent in a turn, in a conversation, and in total since the time *since*."""
 
         def work(db: sqlite3.Connection) -> SpendingTotals:
             def total(where: str, *values: object) -> SpendingSum:
@@ -147,7 +147,7 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def list_days(self, *, since: float) -> tuple[DailySpending, ...]:
-        """Return sums by local day and model since the time *since*, newest day and highest cost first."""
+        """Return totals by local day and model since the time *since*, newest day and highest cost first."""
         query = _LIST_DAYS.format(sum=_SUM)
         rows = await self._database.run(lambda db: db.execute(query, (since,)).fetchall())
         return tuple(DailySpending(row[0], row[1], SpendingSum(*row[2:])) for row in rows)

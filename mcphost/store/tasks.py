@@ -1,4 +1,4 @@
-"""Storage of unfinished tasks (long tool calls) at servers, whose results a later run can fetch."""
+"""Storage of unfinished tasks (long tool calls) on servers, so that a later run can fetch their results."""
 
 import sqlite3
 import time
@@ -13,9 +13,9 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished task of a tool call, bound to the server's digest so that no other server gets its id.
+    """An unfinished task of a tool call, bound to the server's digest so that no other server receives its id.
 
-    `expires` is the time in seconds since 1970 at which the server may delete the task, or None if unknown.
+    `expires` is the time, in seconds since 1970, after which the server may delete the task, or None if unknown.
     """
 
     server: str
@@ -35,16 +35,13 @@ class TaskRecord(Struct, frozen=True):
 
 
 class TaskStore:
-    """Store of unfinished tasks in the database; each is owned by the process that polls it.
-
-    Every method may raise StoreError.
-    """
+    """Store for unfinished tasks, each owned by the process that polls it; every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, task: StoredTask, owner: int) -> None:
-        """Insert or update a task; only the newest 100 tasks of each server are kept."""
+        """Insert or update a task; at most 100 tasks are kept per server, the newest ones."""
         values = (
             task.server, task.server_digest, task.task_id, task.tool, task.conversation_id, task.expires, time.time(),
             owner,
@@ -66,13 +63,13 @@ class TaskStore:
         await self._database.run(work)
 
     async def delete(self, server_digest: str, task_id: str) -> None:
-        """Delete the stored record of a task, for example when it has finished."""
+        """Delete a stored task, for example because it has finished."""
         await self._database.run(
             lambda db: db.execute("DELETE FROM tasks WHERE digest = ? AND task = ?", (server_digest, task_id))
         )
 
     async def list_all(self) -> tuple[TaskRecord, ...]:
-        """Return all servers' unexpired tasks, oldest first, at most MAX_LISTED_TASKS."""
+        """Return the unexpired tasks of all servers, oldest first, at most MAX_LISTED_TASKS."""
 
         def work(db: sqlite3.Connection) -> tuple[TaskRecord, ...]:
             now = time.time()
@@ -86,10 +83,10 @@ class TaskStore:
         return await self._database.run(work)
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
-        """Take over and return the tasks of a server that no other running process owns.
+        """Take over all tasks of a server that no other running process owns, and return them.
 
-        *owner* is the id of this process. *is_alive* returns whether the process with an id exists; it is called on a
-        worker thread. Expired tasks are deleted first.
+        *owner* is the id of this process. *is_alive* is called on a worker thread, and returns whether a process with
+        this id exists. Expired tasks are deleted first.
         """
 
         def work(db: sqlite3.Connection) -> tuple[StoredTask, ...]:

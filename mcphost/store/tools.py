@@ -1,4 +1,4 @@
-"""Storage of tool definitions as first seen or last accepted, and of tools that the user disabled or pinned."""
+"""Storage of accepted tool definitions and their fingerprints, and of tools that the user disabled or pinned."""
 
 import sqlite3
 import time
@@ -10,13 +10,13 @@ from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
 MAX_SERVER_DIGESTS = 8
-"""Number of digests, that is, configurations, of a server for which definitions are kept."""
+"""Number of server digests (configurations of a server) for which definitions are kept."""
 MAX_DEFINITION_BYTES = 64 * 1024
-"""Maximum size of a stored definition; a longer one is stored only as a digest, so no diff can be shown."""
+"""Maximum size of a stored definition; of a larger one, only the digest is stored, so no diff can be shown."""
 MAX_SERVER_BYTES = 8 * 1024 * 1024
-"""Maximum total size of a server's compressed definitions; any others are stored only as digests."""
+"""Maximum total size of a server's compressed definitions; beyond that, only digests are stored."""
 _SMALL_WINDOW = 4096
-"""Window size in bytes (2**12) that is enough for shorter definitions."""
+"""Window size in bytes (2**12) for definitions that are not larger than this."""
 
 _UPDATE_CHANGED = (
     "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?"
@@ -24,10 +24,10 @@ _UPDATE_CHANGED = (
 
 
 class ToolFingerprint(Struct, frozen=True):
-    """Digests of a tool definition, to detect when the definition changes.
+    """Digests of a tool definition, which show whether the definition has changed.
 
-    `raw_digest` is the digest of the bytes as sent; `digest` is the digest of their canonical form. `changed_digest`
-    is the digest of a later definition that the user has not accepted, or "".
+    `raw_digest` is the digest of the bytes that the server sent, and `digest` that of their canonical form.
+    `changed_digest` is the digest of a later definition that the user has not accepted, or "".
     """
 
     tool: str
@@ -37,7 +37,7 @@ class ToolFingerprint(Struct, frozen=True):
 
 
 class ToolFingerprintStore:
-    """Store of tool definitions and their fingerprints, keyed by server name, server digest and tool name.
+    """Store for tool definitions and their fingerprints, keyed by server name, server digest and tool name.
 
     Every method may raise StoreError.
     """
@@ -58,9 +58,9 @@ class ToolFingerprintStore:
     async def save(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Store tool fingerprints together with the definitions, replacing earlier ones.
+        """Store tool fingerprints and definitions, replacing earlier ones.
 
-        Only the fingerprints for the eight most recent digests of a server are kept.
+        Only those for the eight most recent digests of a server are kept.
         """
         new = tuple(fingerprints)
 
@@ -186,7 +186,7 @@ class StoredToggles(NamedTuple):
 
 
 class ToolToggleStore:
-    """Store of the tools that the user disabled or pinned. Every method may raise StoreError."""
+    """Store for the tools that the user disabled or pinned; every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -194,7 +194,7 @@ class ToolToggleStore:
     async def load(self) -> StoredToggles:
         """Return the disabled and the pinned tools, newest first, at most 20,000 of each.
 
-        Both are read in one step, because a starting server waits for them.
+        Both are read in one step, because the start of a server waits for them.
         """
 
         def work(db: sqlite3.Connection) -> StoredToggles:
