@@ -102,13 +102,14 @@ def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: b
 
 def _table_cells(row: "AuditRow") -> tuple[str, ...]:
     from mcphost.cli.styles import Excerpt
+    from mcphost.host.audit.audit_labels import outcome_label, source_label
 
     more = [
-        row.decision,
-        _("by {who}").format(who=_(row.who)) if row.who else "",
+        _("by {who}").format(who=source_label(row.who)) if row.who else "",
         _("{number} ms").format(number=row.duration) if row.duration else "",
     ]
-    return (str(row.seq), format_time(row.at), row.kind, row.event, Excerpt(f"{row.server} {row.subject}".strip()[:80]),
+    outcome = outcome_label(row.kind, row.event, row.decision)
+    return (str(row.seq), format_time(row.at), row.kind, outcome, Excerpt(f"{row.server} {row.subject}".strip()[:80]),
             ", ".join(part for part in more if part))  # fmt: skip
 
 

@@ -20,15 +20,15 @@ async def test_rows_are_newest_first_explained_searched_and_cleaned(run: Run, tm
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
-        await driver.until(lambda: "tool ended: failed" in driver.text(), "the newest row")
-        assert driver.text().index("create_issue") < driver.text().index("process started")
+        await driver.until(lambda: "tool failed" in driver.text(), "the newest row")
+        assert driver.text().index("create_issue") < driver.text().index("server started")
         await driver.until(lambda: "took" in driver.text() and "60,000 ms" in driver.text(), "what is told of it")
         assert "\x1b" not in driver.text()
         assert "\u202e" not in driver.text()
         await driver.pilot.press("ctrl+f")
-        await driver.type("files answered")
+        await driver.type("files allowed")
         await driver.until(lambda: "create_issue" not in driver.text(), "only what matches")
-        await driver.until(lambda: "tool answered: always" in driver.text(), "what matches")
+        await driver.until(lambda: "tool always allowed" in driver.text(), "what matches")
         await driver.until(lambda: "asked by the model, turn 1" in driver.text(), "what is told of it")
         await driver.type(" nowhere")
         await driver.until(lambda: "Nothing" in driver.text())
@@ -36,13 +36,15 @@ async def test_rows_are_newest_first_explained_searched_and_cleaned(run: Run, tm
         await driver.host.audit.close()
 
 
-@pytest.mark.parametrize(("decision", "mark"), [("held back", "○"), ("kept", "●")])
-async def test_quarantined_tools_are_marked_as_refused(run: Run, tmp_path: Path, decision: str, mark: str) -> None:
+@pytest.mark.parametrize(
+    ("decision", "shown"), [("held back", "○ changed tools quarantined"), ("kept", "● changed tools kept")]
+)
+async def test_quarantined_tools_are_marked_as_refused(run: Run, tmp_path: Path, decision: str, shown: str) -> None:
     row = AuditRecord(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, [row])
         await driver.pilot.press("f10")
-        await driver.until(lambda: f"{mark} drift answered: {decision}" in driver.text(), "the row")
+        await driver.until(lambda: shown in driver.text(), "the row")
         await driver.host.audit.close()
 
 
@@ -51,7 +53,7 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: P
         driver.host.grants.given = example_grants()
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
-        await driver.until(lambda: "tool ended: failed" in driver.text())
+        await driver.until(lambda: "tool failed" in driver.text())
         await driver.pilot.press("u")
         await driver.until(lambda: "not about a stored grant" in driver.text())
         await driver.pilot.press("down", "down", "down")
@@ -70,7 +72,7 @@ async def test_the_check_reports_success_or_each_fault_with_its_place(run: Run, 
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
-        await driver.until(lambda: "tool ended: failed" in driver.text())
+        await driver.until(lambda: "tool failed" in driver.text())
         await driver.pilot.press("v")
         await driver.until(lambda: "All 7 rows are unchanged" in driver.text())
         with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as db:

@@ -1,9 +1,8 @@
 """Audit screen (F10): browse the audit log, newest rows first, verify it, and revoke grants.
 
-The words in audit rows are stored in English and translated here.
+Rows are shown with the labels of `host.audit.audit_labels`.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -14,10 +13,10 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import MalformedMessage, McpHostError
+from mcphost.host.audit.audit_labels import event_label, kind_label, search_text, source_label
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow
-from mcphost.store.audit_store import AuditRow as Written
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -56,7 +55,7 @@ class AuditScreen(ListScreen):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self._audit_rows: tuple[Written, ...] = ()
+        self._audit_rows: tuple[AuditRow, ...] = ()
         self._page_starts: list[int] = [0]
         self._search_text = ""
         self._total = 0
@@ -94,7 +93,7 @@ class AuditScreen(ListScreen):
         wanted = AuditFilter(text=self._search_text, before=self._page_starts[-1])
         try:
             # Most rows consist of the same few words, so caching makes searching a long log fast.
-            self._audit_rows = await self.host.audit.read_page(wanted, PAGE_SIZE, lru_cache(1024)(describe_words))
+            self._audit_rows = await self.host.audit.read_page(wanted, PAGE_SIZE, lru_cache(1024)(search_text))
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
             return
@@ -189,8 +188,8 @@ class AuditScreen(ListScreen):
         self.query_one("#search", Input).focus()
 
 
-def _list_row(row: Written) -> ListRow:
-    what = " ".join(part for part in (row.server, row.subject) if part) or translate_word(row.kind)
+def _list_row(row: AuditRow) -> ListRow:
+    what = " ".join(part for part in (row.server, row.subject) if part) or kind_label(row.kind)
     mark, style = "●", "$success"
     if row.event == "broken" or row.decision in _FAILED_DECISIONS:
         mark, style = "✕", "$error"
@@ -198,18 +197,24 @@ def _list_row(row: Written) -> ListRow:
         mark, style = "○", "$warning"
     elif row.event == "ended":
         mark, style = "·", "$muted"
-    by = f" · {translate_word(row.who)}" if row.who not in ("", "mcphost") else ""
-    return ListRow(row, describe_event(row), f"{what}{by} · {format_time(row.at / 1_000_000)}", mark, style)
+    by = f" · {source_label(row.who)}" if row.who not in ("", "mcphost") else ""
+    return ListRow(
+        row,
+        event_label(row.kind, row.event, row.decision),
+        f"{what}{by} · {format_time(row.at / 1_000_000)}",
+        mark,
+        style,
+    )
 
 
-def _detail_pairs(row: Written) -> list[tuple[str, str]]:
+def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
     """Return a row's columns as name-value pairs, the most important first, because small screens cut off the rest."""
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [
-        (_("event"), describe_event(row)),
+        (_("event"), event_label(row.kind, row.event, row.decision)),
         (_("subject"), " ".join(part for part in (row.server, row.subject) if part)),
-        (_("by"), translate_word(row.who)),
+        (_("by"), source_label(row.who)),
         (_("grant"), row.grant),
         (_("took"), ", ".join(part for part in (took, result) if part)),
         (_("row"), f"{row.seq:,}" + (_(", about row {about:,}").format(about=row.about) if row.about else "")),
@@ -235,58 +240,3 @@ def _describe_verification(found: AuditVerification) -> Content:
             (text, "$success"), (_("\nThe last one has the hash {hash}").format(hash=found.reached.hash), "$muted")
         )
     return Content.styled(_("Problems found in {rows:,} rows:").format(rows=found.rows), "$error")
-
-
-KINDS = {
-    N_("account"), N_("browser"), N_("budget"), N_("connection"), N_("drift"), N_("enter_client"), N_("file"),
-    N_("form"), N_("grant"), N_("hook"), N_("keep_secrets"), N_("ledger"), N_("mode"), N_("process"), N_("result"),
-    N_("roots"), N_("sampling"), N_("sign_in"), N_("skill"), N_("system_prompt"), N_("tool"), N_("trust"), N_("turn"),
-    N_("unlock_secrets"), N_("url"), N_("waiting_calls"), N_("write_arguments"), N_("write_rule"),
-}  # fmt: skip
-EVENTS = {
-    N_("added"), N_("answered"), N_("began"), N_("broken"), N_("carried"), N_("carried over"), N_("changed"),
-    N_("chosen"), N_("decided"), N_("downloaded"), N_("ended"), N_("held back"), N_("imported"), N_("installed"),
-    N_("kept"), N_("refused"), N_("removed"), N_("restored"), N_("reused"), N_("revoked"), N_("shared"), N_("started"),
-    N_("switched off"), N_("switched on"), N_("told"), N_("undescribed"), N_("undone"), N_("updated"), N_("withdrawn"),
-}  # fmt: skip
-DECISIONS = {
-    N_("accept"), N_("allow"), N_("always"), N_("as shown"), N_("cancel"), N_("cheaper model"), N_("closed"),
-    N_("compacted"), N_("continued"), N_("decline"), N_("declined"), N_("denied"), N_("deny"), N_("each"), N_("edited"),
-    N_("entered"), N_("erased here"), N_("error"), N_("failed"), N_("for this run"), N_("in a file"),
-    N_("in a sealed file"), N_("in browser"), N_("kept some"), N_("left out tools"), N_("lost"), N_("never"), N_("no"),
-    N_("not chosen"), N_("not done"), N_("not opened"), N_("not recorded"), N_("not sent"), N_("not sent again"),
-    N_("not signed out"), N_("ok"), N_("once"), N_("opened"), N_("other way"), N_("passed"), N_("passphrase"),
-    N_("pasted"), N_("raised"), N_("rule"), N_("session"), N_("stop"), N_("stopped"), N_("summary used"), N_("visited"),
-    N_("withheld"), N_("yes"), N_("its grant was revoked"), N_("another account is used"), N_("the tool changed"),
-}  # fmt: skip
-SOURCES = {
-    N_("answer"), N_("config"), N_("nobody"), N_("person"), N_("program"), N_("rules"),
-}  # fmt: skip
-_KNOWN = KINDS | EVENTS | DECISIONS | SOURCES
-_SEPARATORS = re.compile(r"(, |: )")
-
-
-def translate_word(word: str) -> str:
-    """Translate a kind, event, decision or source of an audit row; return unknown words unchanged.
-
-    A decision may have several parts, such as "once, edited", or begin with a number, such as "2 folders".
-    """
-    return "".join(
-        _(part) if part in _KNOWN else translate_sentence(part) if part[:1].isdigit() else part
-        for part in _SEPARATORS.split(word)
-    )
-
-
-def describe_event(row: AuditRow) -> str:
-    """Return what a row records, such as "tool answered: once"."""
-    return _describe_words(row.kind, row.event, row.decision)
-
-
-def describe_words(kind: str, event: str, decision: str, who: str) -> str:
-    """Return the text by which a row is searched: its translated words, in lower case."""
-    return f"{_describe_words(kind, event, decision)}\n{translate_word(who)}".lower()
-
-
-def _describe_words(kind: str, event: str, decision: str) -> str:
-    shown = f"{translate_word(kind)} {translate_word(event)}"
-    return shown + (f": {translate_word(decision)}" if decision else "")

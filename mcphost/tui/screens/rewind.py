@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
+from mcphost.host.audit.audit_labels import decision_label, outcome_label, source_label
 from mcphost.host.conversation.completed_calls import CompletedCall, find_audit_row
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart
 from mcphost.pluralize import translate_count
@@ -19,7 +20,6 @@ from mcphost.store.conversations import BranchInfo
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.audit import translate_word
 from mcphost.tui.screens.drafts import PendingEdit
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -173,14 +173,14 @@ class RewindScreen(ListScreen):
         arguments = "" if call.arguments is None else dumps(call.arguments)
         known = "" if self._audit_rows is None else self._describe_audit(call, self._audit_rows)
         at = time.strftime("%H:%M", time.localtime(call.at))
-        return clean_line(f"{at}  {where}  {translate_word(call.outcome)}  {known}  {arguments}", 400)
+        return clean_line(f"{at}  {where}  {decision_label(call.outcome)}  {known}  {arguments}", 400)
 
     def _describe_audit(self, call: CompletedCall, rows: tuple[AuditRow, ...]) -> str:
         row = find_audit_row(call, rows)
         if row is not None:
-            who = _("you") if row.who == "person" else translate_word(row.who)
+            who = _("you") if row.who == "person" else source_label(row.who)
             return _("audit {seq}: {decision} by {who}").format(
-                seq=row.seq, decision=translate_word(row.decision or row.event), who=who
+                seq=row.seq, decision=outcome_label(row.kind, row.event, row.decision), who=who
             )
         return _("older than the audit rows read here") if len(rows) == _MAX_AUDIT_ROWS else _("not in the audit log")
 

@@ -1,0 +1,110 @@
+"""Translated labels of audit rows, such as "tool allowed once", for the words that are stored in English."""
+
+import re
+
+from mcphost.translation import N_, _, translate_sentence
+
+KIND_LABELS = {
+    "account": N_("account"), "browser": N_("browser"), "budget": N_("budget"), "connection": N_("connection"),
+    "drift": N_("changed tools"), "enter_client": N_("client id"), "file": N_("file"), "form": N_("form"),
+    "grant": N_("permission"), "hook": N_("hook"), "keep_secrets": N_("secret storage"), "ledger": N_("audit log"),
+    "mode": N_("auto-approve"), "process": N_("server"), "result": N_("result"), "roots": N_("folders"),
+    "sampling": N_("sampling"), "sign_in": N_("sign-in"), "skill": N_("skill"), "system_prompt": N_("system prompt"),
+    "tool": N_("tool"), "trust": N_("server"), "turn": N_("turn"), "unlock_secrets": N_("secret storage"),
+    "url": N_("link"), "waiting_calls": N_("waiting calls"), "write_arguments": N_("arguments"),
+    "write_rule": N_("rule"),
+}  # fmt: skip
+EVENT_LABELS = {
+    "added": N_("added"), "answered": N_("answered"), "began": N_("began"), "broken": N_("broken"),
+    "carried": N_("carried over"), "carried over": N_("carried over"), "changed": N_("changed"),
+    "chosen": N_("chosen"), "decided": N_("decided"), "downloaded": N_("downloaded"), "ended": N_("ended"),
+    "held back": N_("quarantined"), "imported": N_("imported"), "installed": N_("installed"), "kept": N_("approved"),
+    "refused": N_("answer not recorded"), "removed": N_("removed"), "restored": N_("restored"),
+    "reused": N_("result reused"), "revoked": N_("revoked"), "shared": N_("shared"), "started": N_("started"),
+    "switched off": N_("disabled"), "switched on": N_("enabled"), "told": N_("shared"),
+    "undescribed": N_("not described"), "undone": N_("undone"), "updated": N_("updated"),
+    "withdrawn": N_("question withdrawn"),
+}  # fmt: skip
+DECISION_LABELS = {
+    "accept": N_("submitted"), "allow": N_("allowed"), "always": N_("always allowed"),
+    "as shown": N_("allowed as shown"), "cancel": N_("canceled"), "cheaper model": N_("cheaper model used"),
+    "closed": N_("closed"), "compacted": N_("conversation compacted"), "continued": N_("continued"),
+    "decline": N_("declined"), "declined": N_("declined"), "denied": N_("denied"), "deny": N_("denied"),
+    "each": N_("answered for each server"), "edited": N_("edited, then allowed"), "entered": N_("entered"),
+    "erased here": N_("deleted only here"), "error": N_("error"), "failed": N_("failed"),
+    "for this run": N_("kept in memory"), "held back": N_("quarantined"), "in a file": N_("stored in a file"),
+    "in a sealed file": N_("stored in an encrypted file"), "in browser": N_("opened in the browser"),
+    "kept": N_("kept"), "kept some": N_("kept in part"), "left out tools": N_("tools left out"),
+    "lost": N_("lost"), "never": N_("never allowed"), "no": N_("answered no"), "not chosen": N_("not chosen"),
+    "not done": N_("not done"), "not opened": N_("not opened"), "not recorded": N_("not recorded"),
+    "not sent": N_("not sent"), "not sent again": N_("not sent again"), "not signed out": N_("not signed out"),
+    "ok": N_("finished"), "once": N_("allowed once"), "once, edited": N_("edited, then allowed once"),
+    "opened": N_("opened"), "other way": N_("another way chosen"), "passed": N_("sent to the model"),
+    "passphrase": N_("unlocked"), "pasted": N_("address pasted"), "raised": N_("budget raised"),
+    "rule": N_("allowed by a new rule"), "rule, edited": N_("edited, then allowed by a new rule"),
+    "session": N_("allowed for this session"), "stop": N_("stopped"), "stopped": N_("stopped"),
+    "summary used": N_("summary used"), "visited": N_("visited"), "withheld": N_("withheld"),
+    "yes": N_("answered yes"), "its grant was revoked": N_("its grant was revoked"),
+    "another account is used": N_("another account is used"), "the tool changed": N_("the tool changed"),
+}  # fmt: skip
+SOURCE_LABELS = {
+    "answer": N_("answer"), "config": N_("config"), "nobody": N_("nobody"), "person": N_("person"),
+    "program": N_("program"), "rules": N_("rules"), "grant": N_("permission"),
+    "session": N_("permission for this session"), "rule": N_("rule"), "claim": N_("auto-approve"), "hook": N_("hook"),
+    "flag": N_("command line"), "once": N_("answer"), "always": N_("permission"), "user": N_("person"),
+}  # fmt: skip
+_OUTCOME_LABELS = {
+    ("process", "lost"): N_("crashed"),
+    ("process", "ok"): N_("stopped"),
+    ("result", "changed"): N_("edited, then sent to the model"),
+}
+"""Labels of the decisions that mean something else for one kind."""
+_SHOWS_ONLY_DECISION = frozenset({"answered", "decided", "ended"})
+_SEPARATORS = re.compile(r"(, |: )")
+
+
+def kind_label(kind: str) -> str:
+    """Return the label of what a row is about, such as "tool"; an unknown kind is returned unchanged."""
+    return _(KIND_LABELS[kind]) if kind in KIND_LABELS else kind
+
+
+def source_label(who: str) -> str:
+    """Return the label of who or what made a decision; an unknown source is returned unchanged."""
+    return _(SOURCE_LABELS[who]) if who in SOURCE_LABELS else who
+
+
+def decision_label(decision: str) -> str:
+    """Return the label of an answer or outcome, such as "allowed once"; unknown words stay unchanged.
+
+    A decision can have several parts, such as "not sent: the tool changed", or begin with a number, as in "2 folders".
+    """
+    if decision in DECISION_LABELS:
+        return _(DECISION_LABELS[decision])
+    return "".join(
+        _(DECISION_LABELS[part])
+        if part in DECISION_LABELS
+        else translate_sentence(part)
+        if part[:1].isdigit()
+        else part
+        for part in _SEPARATORS.split(decision)
+    )
+
+
+def outcome_label(kind: str, event: str, decision: str) -> str:
+    """Return what happened, such as "allowed once" for an answer or "crashed" for a server that was lost."""
+    if decision and (event in _SHOWS_ONLY_DECISION or (event == "kept" and decision != "always")):
+        special = _OUTCOME_LABELS.get((kind, decision))
+        return _(special) if special else decision_label(decision)
+    label = _(EVENT_LABELS[event]) if event in EVENT_LABELS else event
+    # "always" only says that a change of the configuration is permanent.
+    return f"{label}: {decision_label(decision)}" if decision not in ("", "always") else label
+
+
+def event_label(kind: str, event: str, decision: str) -> str:
+    """Return what a row records, such as "tool allowed once" or "server crashed"."""
+    return _("{kind} {outcome}").format(kind=kind_label(kind), outcome=outcome_label(kind, event, decision))
+
+
+def search_text(kind: str, event: str, decision: str, who: str) -> str:
+    """Return the labels by which a row is found, in lower case."""
+    return f"{event_label(kind, event, decision)}\n{source_label(who)}".lower()

@@ -1,0 +1,42 @@
+"""Tests for the labels of audit rows in English; tests/screens/test_chinese.py has their translation."""
+
+import pytest
+
+from mcphost.host.audit.audit_labels import event_label, outcome_label, search_text
+from mcphost.host.audit.audit_summary import ANSWER_LABELS
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "decision", "label"),
+    [
+        ("tool", "answered", "once", "tool allowed once"),
+        ("tool", "answered", "once, edited", "tool edited, then allowed once"),
+        ("tool", "answered", "deny", "tool denied"),
+        ("tool", "decided", "allow", "tool allowed"),
+        ("tool", "started", "", "tool started"),
+        ("tool", "ended", "ok", "tool finished"),
+        ("tool", "ended", "not sent: the tool changed", "tool not sent: the tool changed"),
+        ("process", "ended", "lost", "server crashed"),
+        ("connection", "ended", "lost", "connection lost"),
+        ("trust", "kept", "always", "server approved"),
+        ("roots", "kept", "never", "folders never allowed"),
+        ("roots", "told", "2 folders", "folders shared: 2 folders"),
+        ("file", "removed", "always", "file removed"),
+        ("drift", "answered", "held back", "changed tools quarantined"),
+        ("ledger", "broken", "hash", "audit log broken: hash"),
+        ("tool", "ended", "", "tool ended"),
+        ("new kind", "new event", "new word", "new kind new event: new word"),
+    ],
+)
+def test_an_event_is_described_as_a_person_would(kind: str, event: str, decision: str, label: str) -> None:
+    assert event_label(kind, event, decision) == label
+
+
+def test_every_answer_has_a_label_of_its_own() -> None:
+    for answer in ANSWER_LABELS.values():
+        assert outcome_label("tool", "answered", answer) != ""
+        assert event_label("tool", "answered", answer) != f"tool answered: {answer}"
+
+
+def test_a_row_is_found_by_its_label_and_by_who_decided() -> None:
+    assert search_text("tool", "answered", "deny", "person") == "tool denied\nperson"
