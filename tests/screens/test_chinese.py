@@ -134,8 +134,8 @@ async def test_audit_rows_are_shown_in_chinese_and_stored_in_english(run: Run, t
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
-        await driver.until(lambda: "工具失败" in driver.text(), "the newest row")
-        for words in ("工具被拒绝", "服务器已启动", "· 本人 ·", "create_issue"):
+        await driver.until(lambda: "工具：失败" in driver.text(), "the newest row")
+        for words in ("工具：已拒绝", "服务器：开始", "· 本人 ·", "create_issue"):
             assert words in driver.text()
         assert {row.event for row in await driver.host.audit.read_page(AuditFilter())} >= {"answered", "ended"}
         await driver.host.audit.close()
@@ -148,7 +148,7 @@ def test_each_label_of_an_audit_row_is_translated() -> None:
     assert decision_label("not sent again: its grant was revoked") == "未再次发送: 其授权已撤销"
     assert decision_label("2 folders") == "2 个文件夹"
     assert decision_label("endTurn: {0}") == "endTurn: {0}", "a word of a server"
-    assert event_label("tool", "answered", "once, edited") == "工具编辑后允许一次"
+    assert event_label("tool", "answered", "once, edited") == "工具：编辑后允许一次"
 
 
 def test_violations_of_a_schema_are_translated_without_their_values() -> None:
@@ -176,13 +176,13 @@ async def test_the_search_of_the_audit_screen_finds_the_words_that_it_shows(run:
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
-        await driver.until(lambda: "工具失败" in driver.text() and "进程 开始" in driver.text(), "all rows")
+        await driver.until(lambda: "工具：失败" in driver.text() and "服务器：开始" in driver.text(), "all rows")
         for typed, shown, hidden in (
-            ("结束: 失败", "工具失败", "进程 开始"),
-            ("进程", "进程 开始", "工具失败"),
-            ("本人 已回答", "工具 已回答: 拒绝", "进程 开始"),
-            ("ended FAILED", "工具失败", "进程 开始"),
-            ("create_issue 失败", "工具失败", "进程 开始"),
+            ("工具：失败", "工具：失败", "服务器：开始"),
+            ("服务器：", "服务器：开始", "工具：失败"),
+            ("本人 已拒绝", "工具：已拒绝", "服务器：开始"),
+            ("ended FAILED", "工具：失败", "服务器：开始"),
+            ("create_issue 失败", "工具：失败", "服务器：开始"),
         ):
             driver.app.screen.query_one("#search").value = typed
             await driver.until(lambda h=hidden: h not in driver.text(), f"only what matches {typed}")
