@@ -574,7 +574,7 @@ class AuthorizationFlow:
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":
-            # A client id that is configured without an issuer belongs to the issuer that it was first used with.
+            # A client id that is configured without an issuer belongs to the issuer with which it was first used.
             configured = previous.issuer if previous.client.id == self._target.client_id else ""
         if configured and configured not in resource.issuers:
             raise UntrustedMetadata(

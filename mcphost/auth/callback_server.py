@@ -145,7 +145,7 @@ async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGe
         tasks.start_soon(listener.serve, callback.serve)
         try:
             yield callback
-        except Exception as error:  # noqa: BLE001 - the group would wrap it
+        except Exception as error:  # noqa: BLE001 - the task group would wrap it
             failed = error
         tasks.cancel_scope.cancel()
     if failed is not None:

@@ -146,7 +146,7 @@ def sign_in_warnings(
 CALLBACK_PATH = "/callback"
 """The path of the redirect URI, for clients registered manually or by mcphost's client metadata document."""
 MANUAL_REGISTRATION_FACTOR = 6
-"""Factor by which the time limit is longer if the user registers mcphost manually during the sign-in."""
+"""Factor by which the time limit is extended while the user registers mcphost manually."""
 _MAX_ATTEMPTS = 3
 
 

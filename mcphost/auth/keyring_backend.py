@@ -24,7 +24,7 @@ from mcphost.paths import runtime_dir
 
 SERVICE_NAME = "mcphost"
 CALL_TIMEOUT = 5.0
-"""Seconds that one keyring operation may take; a locked keyring may be waiting for the user."""
+"""Time limit in seconds for one keyring operation; a locked keyring may be waiting for the user."""
 MAX_SECRET_LENGTH = 262_144
 """Maximum characters of a secret: far more than any token has, and far fewer than would fill a keyring."""
 
@@ -36,7 +36,7 @@ ALLOWED_BACKENDS = {
     "keyring.backends.kwallet": "KWallet",
 }
 MAX_VALUE_BYTES = {"keyring.backends.Windows": 2_560}
-"""Bytes of UTF-16 per value (CRED_MAX_CREDENTIAL_BLOB_SIZE); longer secrets are stored in parts."""
+"""Maximum bytes of a value in UTF-16 (CRED_MAX_CREDENTIAL_BLOB_SIZE); longer secrets are split."""
 NO_KEYRING = "There is no keyring that encrypts on this machine."
 INSTALL_HINT = "Install one (GNOME Keyring, KWallet), or keep the key in an environment variable."
 UNLOCK_HINT = "Unlock it, or use an environment variable."

@@ -458,7 +458,7 @@ class OAuthProvider:
         return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
 
     async def _resolve_account(self) -> None:
-        """Determine the account to use, once in the lifetime of the provider."""
+        """Determine which account to use; this happens only once per provider."""
         if not (self._is_account_resolved or self._target.is_account_configured or self._target.account):
             self._target = replace(
                 self._target, account=await self._token_store.chosen_account(self._target.canonical_url)

@@ -1,4 +1,4 @@
-"""Secrets of servers and model providers; if no storage works, they are kept in memory for this run."""
+"""Secrets of servers and model providers, which are kept in memory for this run if no storage works."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class SessionSecrets:
-    """Secrets in a storage that is opened on first use, and secrets kept in memory until mcphost quits.
+    """Store of named secrets: in a storage that is opened on first use, or in memory until mcphost quits.
 
-    *open_storage* opens the storage: the keyring, or the file that the user chose. A secret in memory hides the stored
-    one with the same name. `get`, `set` and `delete` raise McpHostError if the storage cannot be used; but once a
-    secret had to be kept in memory, a storage that cannot be read counts as empty.
+    *open_storage* returns the storage: the keyring, or the file that the user chose. A secret in memory takes
+    precedence over a stored secret with the same name. `get`, `set` and `delete` raise McpHostError if the storage
+    cannot be used. However, while any secret is in memory, `get` treats a storage that cannot be read as empty.
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]") -> None:
@@ -33,7 +33,7 @@ class SessionSecrets:
         try:
             return await self._storage.get(name)
         except McpHostError:
-            if self._in_memory:  # the user already knows that the storage does not work
+            if self._in_memory:  # the user has already been warned that the storage does not work
                 return None
             raise
 
@@ -52,5 +52,5 @@ class SessionSecrets:
         self._in_memory[name] = secret
 
     def is_session_only(self, name: str) -> bool:
-        """Return whether this secret is only in memory."""
+        """Return whether the secret with this name is in memory only."""
         return name in self._in_memory

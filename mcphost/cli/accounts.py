@@ -59,7 +59,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `login`, `logout` or `accounts`."""
+    """Run `login`, `logout` or `accounts`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -135,7 +135,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
     """Sign out of a server, even one that is no longer configured.
 
-    The revocation endpoint is stored with the sign-in.
+    No configuration is needed, because the revocation endpoint is stored with the sign-in.
     """
     from mcphost.auth.accounts import account_key
     from mcphost.cli.bootstrap import create_oauth_registry
@@ -381,7 +381,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
 
 
 def _describe_state(account: "Account") -> str:
-    """Describe whether a sign-in is still valid, and for how long, such as "signed in, 50 min left"."""
+    """Describe whether a sign-in is still valid, and for how long, such as "signed in for 3 more hours"."""
     from mcphost.host.servers.accounts import describe_validity, validity
 
     if validity(account) == "ended":

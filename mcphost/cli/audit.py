@@ -39,7 +39,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `audit list`, `audit show`, `audit verify` or `audit export`."""
+    """Run `audit list`, `audit show`, `audit verify` or `audit export`; return the exit code."""
     from mcphost import log
     from mcphost.cli.bootstrap import audit_files
     from mcphost.cli.parser import build_options

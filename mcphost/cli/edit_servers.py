@@ -25,7 +25,7 @@ SAVED = {
     "installed": N_("Installed {name} in {file}"),
     "updated": N_("Updated {name} in {file}"),
 }
-"""Texts about saved changes."""
+"""Messages about saved changes, keyed by what was done."""
 _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"
 
 
@@ -78,7 +78,7 @@ def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers add`, `edit`, `remove`, `enable`, `disable` or `restart`."""
+    """Run `servers add`, `edit`, `remove`, `enable`, `disable` or `restart`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -150,7 +150,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    """Show what the servers in pasted JSON start or connect to, ask the user, and add them."""
+    """Show what the servers in pasted JSON would start or connect to, ask the user, and add them."""
     from mcphost.cli.output import translate_line
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server
@@ -189,7 +189,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 
 
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    """Change a server's entry as the flags say; without flags, open the entry in the user's editor."""
+    """Apply the flags to a server's entry or, if there are none, open the entry in the user's editor."""
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
     async with open_server_editor(options) as (editor, config):
@@ -303,9 +303,9 @@ def _make_entry(target: list[str]) -> dict[str, Any]:
 
 
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return a copy of an entry with the variables, headers, folder and transport that flags set.
+    """Return a copy of an entry with the variables, headers, folder and transport that the flags set.
 
-    Raises UsageError.
+    Raises UsageError if a flag does not suit the kind of server.
     """
     entry = dict(entry)
     is_url = "url" in entry
@@ -327,9 +327,9 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
 
 
 async def _split_pair(text: str, separator: str) -> tuple[str, str]:
-    """Split text such as `NAME=VALUE` at *separator*; a missing value is read without echo.
+    """Split text such as `NAME=VALUE` at *separator*; ask at the terminal for a missing value, without echo.
 
-    It is read from the terminal. Raises UsageError.
+    Raises UsageError if there is no name, or no value and no terminal.
     """
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
 
@@ -348,7 +348,7 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
 
 
 def print_saved(saved: "SavedServer", what: str) -> None:
-    """Print the change that was saved and any approval; *what* is a key of SAVED."""
+    """Print a saved change, stored secrets and any approval; *what* is a key of SAVED."""
     from mcphost.cli.output import print_note, print_text
 
     edit = saved.edit

@@ -26,7 +26,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `grants list`, `grants search` or `grants revoke`."""
+    """Run `grants list`, `grants search` or `grants revoke`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

@@ -30,7 +30,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers import` or `servers export`."""
+    """Run `servers import` or `servers export`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

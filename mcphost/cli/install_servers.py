@@ -48,7 +48,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers install`."""
+    """Run `servers install`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

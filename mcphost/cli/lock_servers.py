@@ -46,7 +46,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers lock` or `servers verify`."""
+    """Run `servers lock` or `servers verify`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -382,7 +382,7 @@ class ServerReading:
 def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
     """Return the settings that determine which program is started or which URL is reached.
 
-    If they differ between two readings of the file, another program changed it in the meantime.
+    If they differ between two readings of the file, it has been changed in the meantime.
     """
     return server.argv, server.env, server.env_file, server.url, server.transport, server.headers
 

@@ -1,4 +1,4 @@
-"""Commands `run`, which runs one turn without the UI, and `pipe`, with which a program controls mcphost."""
+"""Commands `run`, which runs one turn without the UI, and `pipe`, which lets a program control mcphost."""
 
 import argparse
 import sys

@@ -79,7 +79,7 @@ async def open_configured_registry(
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers search`."""
+    """Run `servers search`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -198,7 +198,7 @@ def print_line(text: str) -> None:
 
 
 def entry_json(entry: "RegistryEntry") -> dict[str, Any]:
-    """Return a registry entry as JSON data."""
+    """Return a registry entry as data for the JSON output."""
     from mcphost.registry.entries import describe_publisher
     from mcphost.serialization import to_builtins
 

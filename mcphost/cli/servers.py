@@ -54,7 +54,7 @@ def add_arguments(command: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers list`, `trust`, `check`, `changes` or `secure`."""
+    """Run `servers list`, `trust`, `check`, `changes` or `secure`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

@@ -176,7 +176,7 @@ class LazySessionOpener:
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
         """Return the OAuth registry, creating it on first use for an HTTP server.
 
-        A *server* of None stands for all servers. Returns None if OAuth is disabled, or if the registry does not exist
+        None as *server* means all servers. Returns None if OAuth is disabled, or if the registry does not exist
         yet and *server* is a stdio server.
         """
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):

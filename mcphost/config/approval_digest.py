@@ -70,7 +70,7 @@ def _read_ca_file(path: str) -> bytes:
 
 _DIGEST_VERSION = 2  # increased when other settings are covered, so that no approval covers more than was shown
 MAX_COMPARED_LINES = 500
-"""Maximum number of lines, old and new together, to compare; the time grows with the square of it."""
+"""Maximum number of lines to compare, old and new together, because the time grows quadratically."""
 
 
 def server_digest(server: ServerConfig) -> str:
@@ -116,7 +116,7 @@ def server_digest(server: ServerConfig) -> str:
 
 
 def describe_server(server: ServerConfig) -> tuple[str, ...]:
-    """Return the settings that `server_digest` covers as readable lines, untruncated, with secrets masked."""
+    """Return readable lines for all settings that `server_digest` covers, untruncated, with secrets masked."""
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")

@@ -15,7 +15,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Member(NamedTuple):
-    """Positions in the text of a member of an object: its start, and the start and end of its value."""
+    """A member of an object in JSON text: the positions of its start and of its value's start and end."""
 
     key: str
     start: int
@@ -24,7 +24,7 @@ class _Member(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """Positions in the text of an object's opening and closing braces, and of its members."""
+    """An object in JSON text: the positions of its opening and closing braces, and its members."""
 
     start: int
     end: int

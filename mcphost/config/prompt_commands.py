@@ -128,7 +128,7 @@ def _front_matter_length(text: str) -> int:
 def parse_command(name: str, text: ProjectText) -> PromptCommand:
     """Parse a command file; its front matter is optional.
 
-    Raises MalformedMessage, whose message is a sentence about the file.
+    Raises MalformedMessage with a sentence about the file.
     """
     whole = text.text.removeprefix("\ufeff")
     if not _FENCE.match(whole):

@@ -18,7 +18,7 @@ Lookup = Callable[[str], str | None]
 """Function that returns the secret with a given name, or None."""
 
 MAX_EXPANDED_TEXT = 131_072
-"""Maximum number of characters of one expanded text; Linux allows no longer arguments or variables."""
+"""Maximum characters of one expanded text: the length of an argument or variable that Linux allows."""
 MAX_EXPANDED_ENTRY = 1_000_000
 """Maximum number of characters of all expanded texts of one entry together."""
 _MAX_RESOLVED_TEXT = 8_192
@@ -42,7 +42,7 @@ _PLACES: dict[str, Callable[[], str]] = {
 
 
 class Reference(Struct, frozen=True):
-    """A reference in a string: `text` as it is written there, at `start`, and the `name` it refers to.
+    """A reference in a string: its `text`, its position `start`, and the `name` that it refers to.
 
     Its `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
     asked for, and "place" for a folder or the path separator of this machine. References of the kind "unknown" are not

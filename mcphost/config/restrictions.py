@@ -21,7 +21,7 @@ from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 INSTALLER_START_TIMEOUT = 120.0
-"""Time limit in seconds for the start of a server whose command first downloads its program."""
+"""Time limit in seconds for starting a server whose command first downloads the program."""
 
 _INSTALLERS = frozenset({"npx", "pnpx", "bunx", "uvx", "dlx"})
 _INSTALLER_SUBCOMMANDS: dict[str, frozenset[str]] = {
@@ -38,7 +38,7 @@ _INSTALLER_SUBCOMMANDS: dict[str, frozenset[str]] = {
     "go": frozenset({"run"}),
     "cargo": frozenset({"run"}),
 }
-_MAX_SUBCOMMAND_POSITION = 6  # the program's own options may come before its subcommand
+_MAX_SUBCOMMAND_POSITION = 6  # options may precede the subcommand
 
 
 def is_installer(argv: Sequence[str]) -> bool:

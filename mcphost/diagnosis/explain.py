@@ -1,4 +1,4 @@
-"""Explanation of a failed connection: the step that failed, and what to do about it."""
+"""Explanation of why a connection failed: the failed step, and what to do about it."""
 
 import re
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("arguments are required", "Correct args: see its README."),
     ("usage:", "Correct args: see its README."),
 )  # fmt: skip
-"""Lower-case text in a program's error output, and what to do about it; the first match is used."""
+"""Lower-case text to find in a program's error output, and the hint to show; the first match is used."""
 
 _MISSING_SETTING = re.compile(r"\b([A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5})\b")
 _SETTING_WORDS = (
@@ -142,7 +142,7 @@ def _find_cause(output: str) -> str:
 
 
 def _find_missing_setting(text: str) -> str:
-    """Return a hint to set an environment variable that a line of *text* reports as missing, else ""."""
+    """Return a hint to set the environment variable that a line of *text* reports as missing, or ""."""
     for line in text.splitlines():
         lower = line.lower()
         if any(word in lower for word in _SETTING_WORDS) and (found := _MISSING_SETTING.search(line[:2_000])):

@@ -42,13 +42,13 @@ _VERSION_MANAGER_FOLDERS = (
     ".asdf/shims",
     ".pyenv/shims",
 )
-"""Folders below the home folder where version managers put programs; often only a shell has them in its PATH."""
+"""Folders in the home folder where version managers install programs; often in the PATH of shells only."""
 
 
 def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
     """Check whether the server's program can be started; yield each step's result up to the first failure.
 
-    References in the server's entry must be expanded already.
+    The references in the server's entry must already be expanded.
     """
     environment = build_environment(server.env)
     if server.cwd:
@@ -101,7 +101,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
 
 
 def _find_elsewhere(command: str) -> str:
-    """Return the path of a program in a folder of a version manager such as nvm, or "" if it is in none."""
+    """Return the path of a program in the folder of a version manager such as nvm, or "" if there is none."""
     home = Path.home()
     for pattern in _VERSION_MANAGER_FOLDERS:
         for folder in sorted(home.glob(pattern), reverse=True)[:20]:
@@ -111,7 +111,7 @@ def _find_elsewhere(command: str) -> str:
 
 
 def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str:
-    """Return the interpreter in a script's first line if it does not exist, else ""."""
+    """Return the interpreter that a script names in its first line if it does not exist, otherwise ""."""
     try:
         with program.open("rb") as file:
             head = file.read(MAX_SHEBANG_BYTES)
@@ -134,7 +134,7 @@ def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str
 
 
 def _warn_about_arguments(server: ServerConfig) -> Iterator[DiagnosisStep]:
-    """Yield a warning for each argument that looks like a file but does not exist."""
+    """Yield a warning for each argument that looks like the path of a file that does not exist."""
     for argument in server.args[:50]:
         looks_like_file = argument.endswith((".py", ".js", ".mjs", ".ts", ".json", ".jar", ".sh"))
         path = Path(server.cwd or ".", argument)

@@ -1,4 +1,4 @@
-"""Warnings about entries that imitate other servers: similar names, mixed scripts, other publishers."""
+"""Warnings about entries that imitate another server: similar name, mixed scripts, wrong publisher."""
 
 from collections.abc import Iterable, Iterator
 

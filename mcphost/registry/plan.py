@@ -43,7 +43,7 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 class InstallOption(Struct, frozen=True, kw_only=True):
     """One way to use a server: as a package or at a remote address.
 
-    `problem` says why it is not possible; it is "" if it is.
+    `problem` says why the option cannot be used; it is "" if it can.
     """
 
     kind: str

@@ -22,7 +22,7 @@ from mcphost.serialization import (
 )
 
 MAX_JSON_BYTES = 5_000_000
-"""Maximum size of JSON: large, because Claude Code's file has its history, too, which is not decoded."""
+"""Maximum size of JSON: large, because Claude Code's file also contains its history (not decoded)."""
 
 MAX_COMMENTED_BYTES = 1_000_000
 """Maximum size of JSON with comments or trailing commas, which are removed first."""
