@@ -31,11 +31,11 @@ CHECK_NAMES = (
     N_("version"), N_("configuration"), N_("data"), N_("state"), N_("cache"), N_("log"), N_("config"), N_("model"),
     N_("keyring"), N_("sign-ins"), N_("terminal"), N_("server"),
 )  # fmt: skip
-"""Names of the checks; that of a server's check is "server NAME"."""
+"""Names of the checks; the check of a server is named "server NAME"."""
 
 
 class Check(Struct, frozen=True):
-    """Result of one check; `exit_code` is the exit code of the command if the check failed."""
+    """Result of one check; if the check failed, `exit_code` is the exit code for the command."""
 
     name: str
     status: Status
@@ -43,7 +43,7 @@ class Check(Struct, frozen=True):
     hint: str = ""
     exit_code: int = field(default=0, name="exit")
     steps: tuple[DiagnosisStep, ...] = ()
-    """Diagnosis steps of a server that failed or was named on the command line."""
+    """Steps of the diagnosis, for servers that failed or were named on the command line."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:
-    """Run all checks except those of the servers, such as directories, configuration and sign-ins."""
+    """Run all checks other than those of servers, such as directories, configuration and sign-ins."""
     config = await _load_config(options)
     return [
         *_check_directories(options),
@@ -124,7 +124,7 @@ def _pad(status: str) -> str:
 
 
 def _name_of(check: Check) -> str:
-    """Return the name of a check in the user's language; the name of a server follows the word "server"."""
+    """Return the name of a check in the user's language; in "server NAME", only "server" is translated."""
     word, space, rest = check.name.partition(" ")
     return f"{_(word)}{space}{rest}"
 
@@ -227,7 +227,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
-    """Check where sign-ins are stored, how many each place has, and whether its file is usable."""
+    """Check where sign-ins are stored, how many are in each place, and whether its file is usable."""
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -269,9 +269,9 @@ def _check_terminal() -> Check:
 
 
 async def _check_servers(host: Any, names: list[str], update: Callable[[str], object]) -> list[Check]:
-    """Connect to the named servers, or to all enabled ones, and return the checks of each.
+    """Connect to the servers in *names*, or else to all enabled ones, and return the checks of each.
 
-    Servers in *names* and servers that fail are then diagnosed step by step.
+    Servers in *names*, and servers that fail, are then diagnosed step by step.
     """
     from mcphost.cli.command_runner import connect_servers
     from mcphost.serialization import replace
@@ -321,7 +321,7 @@ class RevisionSupport(Struct, frozen=True):
 
 
 class Limit(Struct, frozen=True):
-    """A limit on the resources that a server can use."""
+    """A limit on resources that servers can use; `unit` is the unit of `value`."""
 
     name: str
     value: float
@@ -329,7 +329,7 @@ class Limit(Struct, frozen=True):
 
 
 class ConformanceReport(Struct, frozen=True):
-    """Report of the MCP features that this build of mcphost supports, newest revision first."""
+    """Report on the MCP features that this build of mcphost supports, newest revision first."""
 
     version: str
     revisions: tuple[RevisionSupport, ...]
@@ -368,7 +368,7 @@ def collect_report() -> ConformanceReport:
 
 
 def _transports(revision: Any) -> tuple[str, ...]:
-    """Return the transports for a protocol revision; HTTP+SSE is only for revisions before 2026-07-28."""
+    """Return the transports for a protocol revision; only revisions before 2026-07-28 have HTTP+SSE."""
     return ("stdio", "streamable-http", "sse") if revision.era == "handshake" else ("stdio", "streamable-http")
 
 
@@ -460,7 +460,7 @@ def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:
-    """Return the names of capabilities, with their members if they have any, such as `roots.listChanged`."""
+    """Return the names of capabilities and, if they have any, of their members, as in `roots.listChanged`."""
     names: list[str] = []
     for name, value in capabilities.items():
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -475,7 +475,7 @@ _STATELESS = (Revision.V2026_07_28, LATEST_STATELESS)
 _WITH_ELICITATION = (Revision.V2025_06_18, LATEST_STATELESS)
 _WITH_CORE_TASKS = (Revision.V2025_11_25, Revision.V2025_11_25)
 RevisionRange = tuple[Revision, Revision]
-"""The first and the last protocol revision that has a method."""
+"""The first and the last protocol revision that define a method."""
 
 CLIENT_REQUESTS: dict[str, RevisionRange] = {
     "initialize": _HANDSHAKE,
@@ -519,7 +519,7 @@ SERVER_REQUESTS: dict[str, RevisionRange] = {
     "tasks/list": _WITH_CORE_TASKS,
     "tasks/cancel": _WITH_CORE_TASKS,
 }
-"""Requests of servers that the client answers; since 2026-07-28 they arrive in `input_required` results."""
+"""Server requests that the client answers; since 2026-07-28, they arrive in `input_required` results."""
 
 SERVER_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/progress": _ALL_REVISIONS,
@@ -533,7 +533,7 @@ SERVER_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/tasks/status": _WITH_CORE_TASKS,
     "notifications/subscriptions/acknowledged": _STATELESS,
 }
-"""Notifications of servers that the client supports."""
+"""Server notifications that the client handles."""
 
 EXTENSION_REQUESTS: dict[str, dict[str, RevisionRange]] = {
     TASKS: {"tasks/get": _STATELESS, "tasks/update": _STATELESS, "tasks/cancel": _STATELESS},

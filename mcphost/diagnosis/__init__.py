@@ -1,1 +1,1 @@
-"""Step-by-step diagnosis of a server that does not work, without starting a server or needing a host."""
+"""Step-by-step diagnosis of a server that does not work; starts no server and needs no Host."""

@@ -1,4 +1,4 @@
-"""One step of a diagnosis: what was checked, the result, and what to do about it."""
+"""Steps of a diagnosis: what was checked, the result, and what to do about it."""
 
 from typing import Literal
 
@@ -28,7 +28,7 @@ class DiagnosisStep(Struct, frozen=True):
 
 
 def make_step(name: str, status: StepStatus, detail: str, hint: str = "") -> DiagnosisStep:
-    """Return a step; its texts may quote a server, so they are cut to a maximum length and sanitized."""
+    """Return a step; its texts, which may quote a server, are sanitized and limited in length."""
     return DiagnosisStep(name, status, _clean(detail), _clean(hint))
 
 
