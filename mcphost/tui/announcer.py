@@ -67,7 +67,7 @@ class AnnouncingApp(Protocol):
 
 
 class AnnouncementLine(Widget):
-    """Widget in the first row of a screen that shows the newest announcement."""
+    """Widget that shows the newest announcement in the first row of a screen."""
 
     DEFAULT_CSS = "AnnouncementLine { dock: top; height: 1; background: $surface; color: $text; padding: 0 1; }"
 
@@ -186,7 +186,7 @@ class Announcer:
             self._app.cursor_position = at
 
     def announce_screen(self, screen: Screen[Any]) -> None:
-        """Announce the title of the screen that is now on top."""
+        """Announce the title of the screen that has come to the top."""
         if isinstance(screen, Guarded):
             self.announce_question(screen, is_open=True)  # type: ignore[arg-type]
             return

@@ -57,7 +57,7 @@ class ServerObserver(Protocol):
         """Refresh the screen after a change to any server's state, sign-in, shared folders or features."""
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Refresh the screen after *server* reported that the subscribed resource at *uri* changed."""
+        """Refresh the screen after *server* has reported a change to the subscribed resource at *uri*."""
 
 
 @runtime_checkable
@@ -151,7 +151,7 @@ class McpHostApp(QuestionApp):
         return Announcer(self)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return Textual's driver class; on Linux, ResilientDriver, which handles the loss of the terminal."""
+        """Return ResilientDriver, which handles the loss of the terminal, in place of Textual's Linux driver."""
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
@@ -160,13 +160,13 @@ class McpHostApp(QuestionApp):
         return self.chat
 
     def use_theme(self, name: str) -> None:
-        """Switch to the theme *name*, or to the default theme if there is none with this name."""
+        """Switch to the theme *name*, or to the default theme if no theme has this name."""
         self.theme_choice.configure(name)
 
     # -- startup and shutdown
 
     def on_mount(self) -> None:
-        """Arrange for an attached host to start after the first frame is drawn."""
+        """Arrange for the host, if one is already attached, to start after the first frame is drawn."""
         cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
         self.call_after_refresh(self._handle_first_frame)
 
@@ -412,7 +412,7 @@ class McpHostApp(QuestionApp):
     ) -> bool:
         """Run the action.
 
-        If the action needs the host and the host has not started, the action is deferred and the result is True.
+        If the action needs the host before it has started, defer the action and return True.
         """
         if not self._is_started:
             namespace, name, _unused = parse_action(action) if isinstance(action, str) else action
@@ -443,9 +443,9 @@ class McpHostApp(QuestionApp):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show the beginning of a notification unless an identical one is still visible.
+        """Show a notification, shortened if it is long, unless an identical one is still visible.
 
-        Without this check, holding down a key could stack up hundreds of them.
+        Without this check, holding down a key could stack up hundreds of notifications.
         """
         # It may contain a name or an error message that a server chose.
         message = clean_notice(translate_sentence(message))
@@ -516,7 +516,7 @@ class McpHostApp(QuestionApp):
         self.run_worker(partial(answer_file_diff, message), group="file")
 
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
-        """Start a worker that finds the tool calls that an edited rule matches, replacing an earlier one."""
+        """Start a worker that finds the tool calls matched by an edited rule; cancel the previous worker."""
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)

@@ -22,9 +22,9 @@ _AMBIGUOUS_WIDTH = re.compile("(?<=[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f])\u
 
 
 def _zero_width_ranges(last_of_all: int) -> str:
-    """Return the ranges of zero-width characters up to code point *last_of_all*.
+    """Return the ranges of zero-width characters, up to code point *last_of_all*, for a regex character class.
 
-    They are in the syntax of a regex character class, and come from the table of cell widths that Textual uses.
+    The ranges come from the table of cell widths that Textual uses.
     """
     table = load_cell_table("auto").widths
     none = [(first, min(last, last_of_all)) for first, last, cells in table if not cells and first >= _FIRST_MARK]

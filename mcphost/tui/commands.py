@@ -145,7 +145,7 @@ class CommandPaletteProvider(Provider):
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:
     """Validate edited arguments against the tool's input schema; pass the errors to `message.on_checked`.
 
-    If validation itself fails, for example because the server is not connected, the reason is passed as the error.
+    If the arguments cannot be validated, for example because the server is not connected, the reason is passed instead.
     """
     try:
         fault = await host.tools.validate(message.server, message.tool, message.arguments)

@@ -29,7 +29,7 @@ TerminalSuspender = Callable[[], AbstractContextManager[None]]
 
 
 def editor_command() -> tuple[str, ...]:
-    """Return $VISUAL, else $EDITOR, split into a command and its arguments; () if both are unset."""
+    """Return $VISUAL or else $EDITOR, split into a command and its arguments, or () if both are unset."""
     text = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     try:
         return tuple(shlex.split(text))
@@ -68,9 +68,9 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
 async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspender) -> str:
     """Open *text* in the editor *command*, wait until the editor exits, and return the saved text.
 
-    *suspend* hands over the terminal to the editor. The file is in a directory with mode 0700 that is deleted
-    afterwards. Cancellation terminates the editor. Raises UsageError if the editor is missing, fails, exits immediately
-    without a change, or leaves a file that cannot be read.
+    *suspend* hands the terminal over to the editor. The text is written to a file in a directory with mode 0700, which
+    is deleted afterwards. Cancellation terminates the editor. Raises UsageError if the editor is missing, fails, exits
+    immediately without a change, or leaves a file that cannot be read.
     """
     if not command or shutil.which(command[0]) is None:
         raise UsageError(

@@ -120,7 +120,7 @@ class FileWrite(NamedTuple):
 
 
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
-    """Return the file that the tool call would overwrite, or None if this is uncertain.
+    """Return the file that the tool call would overwrite, or None if this is not certain.
 
     It is certain only if the server runs on this machine, the arguments contain exactly one path and one string of
     content for the file, and the tool's name contains no word such as "append", "insert" or "search".
@@ -168,8 +168,8 @@ async def answer_file_diff(request: FileDiffRequested) -> None:
 def diff_file(file_write: FileWrite) -> TextDiff | None:
     """Return the diff between a file's content and the new text, or None if the file cannot be read.
 
-    Only a regular file of at most 256 kB is compared. If it does not exist, is larger or is not UTF-8, the diff
-    consists of a title that says so. This function blocks on the file system: call it in a worker thread.
+    Only a regular file of at most 256 kB is compared. If the file does not exist, is larger or is not UTF-8, the diff
+    consists only of a title that says so. Call this in a worker thread, because it blocks on the file system.
     """
     name = clean_line(file_write.display_path, 200)
     try:

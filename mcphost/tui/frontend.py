@@ -97,7 +97,7 @@ class QuestionDisplay(Protocol):
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
-        """Show which questions are waiting; *pending* is in queue order."""
+        """Show how many and which questions are waiting; *pending* is in queue order."""
         ...
 
 
@@ -137,7 +137,7 @@ class TuiFrontend:
         self._open_mode: OpenMode = "auto"
 
     def bind(self, display: QuestionDisplay) -> None:
-        """Show all questions on *display* from now on, including those that are already waiting."""
+        """Show all questions on *display*, including those that are already waiting."""
         self._display = display
         self._show_next()
 

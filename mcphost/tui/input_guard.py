@@ -51,7 +51,7 @@ class AnswerGuard:
         return self._shown_at is not None
 
     def show(self) -> None:
-        """Record that the question is now on the screen; its keys are blocked for GUARD_SECONDS from now."""
+        """Record that the question is now on the screen, which blocks its keys for GUARD_SECONDS."""
         self._shown_at = clock()
 
     def hide(self) -> None:
@@ -65,8 +65,8 @@ class AnswerGuard:
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
         """Return whether to ignore a key because it came too soon after the question or another key.
 
-        Too soon is less than GUARD_SECONDS. After a key that moved the focus or scrolled, only letters are ignored,
-        and Enter is not: a user who presses Tab or an arrow key is answering the question, not typing text.
+        That is, within GUARD_SECONDS. After a key that moved the focus or scrolled, only letters are ignored, because a
+        user who presses Tab or an arrow key and then Enter is answering the question, not typing text.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
@@ -101,11 +101,11 @@ class Guarded(Protocol):
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a form field of the question has the focus, so that keys are text for that field."""
+        """Whether a form field of the question has the focus, so that keys enter text into it."""
         ...
 
     def enter(self) -> None:
-        """Record that the user has entered the question, so that all its keys work from now on."""
+        """Record that the user has entered the question, which enables all its keys."""
         ...
 
     def show_hint(self, why: str) -> None:
@@ -179,8 +179,8 @@ class InputGuardApp(App[None]):
     def is_typing(self) -> bool:
         """Whether the user is typing text that is not meant for a question.
 
-        It is true if the text field of the topmost screen without a question contains text, or received a key within
-        the last TYPING_SECONDS.
+        This is the case if the text field of the topmost screen that is not a question contains text, or has received a
+        key within the last TYPING_SECONDS.
         """
         field = self.find_text_input(self._base_screen)
         if field is None:
@@ -237,7 +237,7 @@ class InputGuardApp(App[None]):
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
         """Return whether to deliver the event, which is *ago* seconds old, to the question.
 
-        If not, text typed before the user entered the question goes into the message being written.
+        Text that is typed before the user has entered the question goes into the message being written instead.
         """
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):

@@ -69,7 +69,7 @@ class KeyTable:
         return shorten_key(keys[0]) if keys else _slash(name)
 
     def long(self, name: str) -> str:
-        """Return an action's first key as in sentences ("Ctrl+P", "F1", "Esc"), or else its slash command."""
+        """Return an action's first key as written in a sentence ("Ctrl+P", "F1"), or else its slash command."""
         keys = self.keys_of(name)
         if not keys:
             return _slash(name)
@@ -80,7 +80,7 @@ class KeyTable:
         return _PLACEHOLDER.sub(lambda match: self.long(match[1]) or match[0], text)
 
     def footer(self) -> tuple[tuple[str, str, str], ...]:
-        """Return (key, label, action) for the key bar below the chat, without actions that have no key."""
+        """Return the (key, label, action) tuples for the key bar below the chat; omit actions without a key."""
         shown = (one for one in ACTIONS if one.is_in_footer and self.keys_of(one.name))
         return tuple((self.short(one.name), one.label, one.name) for one in shown)
 
@@ -111,7 +111,7 @@ def keys_in_use(node: Any) -> KeyTable:
 
 
 class _Key(NamedTuple):
-    """A key from the settings; `fault` says why it is unusable, and `warning` on which terminals it fails."""
+    """A key from the settings; `fault` says why it cannot be used, and `warning` which terminals lack it."""
 
     key: str
     fault: str = ""
@@ -161,7 +161,7 @@ def read_key_settings(table: object) -> dict[str, tuple[str, ...]]:
 
 
 class KeyProblem(NamedTuple):
-    """A problem with an entry of the [keys] table, and its fix; `entry` is the action as written."""
+    """A problem with an entry of the [keys] table, and its fix; `entry` is the action as the user wrote it."""
 
     entry: str
     text: str
@@ -180,8 +180,8 @@ def build_key_table(
     """Return the default keys with the user's changes, and at most one problem for each entry.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
-    action. An invalid key is skipped; a default key of another action is taken away from that action. *kitty* means
-    that the terminal supports the Kitty keyboard protocol.
+    action. An invalid key is skipped; a default key of another action is removed from that action. *kitty* says
+    whether the terminal supports the Kitty keyboard protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: (one.keys,) if one.keys else () for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -256,7 +256,7 @@ def _accept_all(
 def _move_taken_keys(
     table: dict[str, tuple[str, ...]], chosen: Mapping[str, str], entries: Mapping[str, str]
 ) -> Iterator[KeyProblem]:
-    """Remove default keys that the user gave to other actions; yield a note for the user about each."""
+    """Remove default keys that the user has assigned to other actions, and yield a note about each."""
     for name, keys in list(table.items()):
         lost = [key for key in keys if chosen.get(key, name) != name]
         left = tuple(key for key in keys if key not in lost)

@@ -8,9 +8,9 @@ from mcphost.translation import N_
 class Action(NamedTuple):
     """A global action of the app, and how the user can invoke it.
 
-    `name` is Textual's action name and `keys` its key binding, which the user can change; `mcphost.tui.key_table` shows
-    the one in use. `label` is shown in the footer, `title` and `help` in the command palette. `slash` and `aliases` are
-    slash commands, without the slash.
+    `name` is Textual's action name. `keys` are its default keys, which the user can change; `mcphost.tui.key_table` has
+    the keys in use. `label` is shown in the footer, `title` and `help` in the command palette. `slash` and `aliases`
+    are slash commands, without the slash.
     """
 
     name: str

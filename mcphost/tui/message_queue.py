@@ -42,7 +42,7 @@ class MessageQueue:
     def take_next(self) -> QueuedMessage | None:
         """Remove and return the oldest message, or None if there is none.
 
-        This is called after an answer has ended. Messages that were to join that answer are now sent as usual.
+        Call this after an answer has ended. Messages that were meant to join that answer are then sent as usual.
         """
         for one in self._messages:
             one.is_steering = False
@@ -56,20 +56,20 @@ class MessageQueue:
         return found
 
     def describe(self) -> list[tuple[str, bool]]:
-        """Return the text of each message, and whether it was sent into the running answer."""
+        """Return a (text, whether it is steering the running answer) pair for each message."""
         return [(one.draft.text, one.is_steering) for one in self._messages]
 
     def steer(self, send: Callable[[str], bool]) -> None:
         """Pass the oldest message without attachments to *send*, which returns False if no answer is running.
 
-        If it was sent, it is marked as steering, and stays in the queue until `mark_delivered`.
+        A message that was sent is marked as steering, and stays in the queue until `mark_delivered` is called.
         """
         found = next((one for one in self._messages if not one.is_steering and not one.attachments), None)
         if found is not None and send(found.draft.text):
             found.is_steering = True
 
     def mark_delivered(self) -> None:
-        """Remove the oldest message that was sent into the answer, because the answer now contains it."""
+        """Remove the oldest steering message, because it is now part of the turn."""
         found = next((one for one in self._messages if one.is_steering), None)
         if found is not None:
             self._messages.remove(found)

@@ -37,8 +37,8 @@ def join_sections(sections: Sequence[Section]) -> str:
 class ImageDecodeRequested(Message):
     """Posted when an image becomes visible, to decode it for display.
 
-    `data` is base64; `width` and `height` are the maximum size in pixels. `on_decoded` receives the image, or a phrase
-    that says why it cannot be shown.
+    `data` is the image in base64, and `width` and `height` are the maximum size in pixels. `on_decoded` receives the
+    decoded image, or a phrase that says why it cannot be shown.
     """
 
     def __init__(self, data: str, width: int, height: int, on_decoded: "Callable[[DecodedImage | str], None]") -> None:
@@ -80,7 +80,7 @@ class ClipboardImageRequested(Message):
 
 
 class ScrollRequested(Message):
-    """Posted when the user scrolls the conversation from the composer by `pages` pages; negative is up."""
+    """Posted when the user scrolls the conversation from the composer; negative `pages` scroll up."""
 
     def __init__(self, pages: int) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ class NavigationApp(InputGuardApp):
 
     @cached_property
     def config_follower(self) -> "ConfigFollower":
-        """The object that watches the configuration files and applies their changes, created on first use."""
+        """The ConfigFollower, which watches the configuration files; created on first use."""
         from mcphost.tui.config_follower import ConfigFollower
 
         return ConfigFollower(self.host.live_config, self.chat, self.open_page, self.use_theme)
@@ -85,7 +85,7 @@ class NavigationApp(InputGuardApp):
         """
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        """Open a screen over the chat in place of any other; *on_result* receives its result when it closes."""
+        """Open a screen over the chat in place of the previous one; *on_result* receives the screen's result."""
         # At most one screen is open over the chat: F3 replaces the screen that F4 opened.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
@@ -217,7 +217,7 @@ class NavigationApp(InputGuardApp):
         self._open_models(self._use_model)
 
     def action_retry_with(self) -> None:
-        """Open the screen on which the user can choose a model, which then answers the last message again."""
+        """Open the screen on which the user can choose another model to answer the last message again."""
         self._open_models(self._retry_with)
 
     def _open_models(self, use: "Callable[[ModelChoice | None], None]") -> None:
@@ -243,13 +243,13 @@ class NavigationApp(InputGuardApp):
             self.run_worker(partial(use_and_retry, choice), group="setup")
 
     def action_setup(self) -> None:
-        """Search this machine for models and servers, then open the setup screen with what was found."""
+        """Search this machine for models and servers, and offer them on the setup screen."""
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
         """Open the setup screen if no model is configured and it has never been shown before.
 
-        While a question is on top, such as the one about a project's instructions, set `is_setup_postponed` instead;
+        While a question is open, such as the question about a project's instructions, only set `is_setup_postponed`;
         call this again when no question is left.
         """
         self.is_setup_postponed = False
@@ -372,13 +372,13 @@ class NavigationApp(InputGuardApp):
         self.open_page(RecallScreen(self.host), fill)
 
     def action_focus_transcript(self) -> None:
-        """Focus the transcript immediately, so that it also gets the keys typed directly afterwards."""
+        """Focus the transcript immediately, so that it also receives the keys typed right afterwards."""
         if self.screen is not self.chat:
             raise SkipAction
         self.chat.set_focus(self.chat.query_one(Transcript))
 
     async def action_find(self) -> None:
-        """Open the search bar and focus it immediately, so that it gets the keys typed directly afterwards."""
+        """Open the search bar and focus it immediately, so that it receives the keys typed right afterwards."""
         from mcphost.tui.widgets.find_bar import FindBar
 
         if self.screen is not self.chat:
@@ -500,7 +500,7 @@ class NavigationApp(InputGuardApp):
         self.send_to_background(message.call)
 
     def send_to_background(self, call: str) -> None:
-        """Let the turn continue without this call; show a notification that says whether this worked."""
+        """Let the turn continue without this call, and show a notification about the outcome."""
         from mcphost.errors import McpHostError
 
         try:

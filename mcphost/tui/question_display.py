@@ -50,8 +50,8 @@ class QuestionCard(Widget):
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
         """Set the card's texts, which must already be sanitized.
 
-        *title* says which server asks for what, *lines* are a preview of the question, and *queue_position* is a label
-        such as "1 of 3 waiting".
+        *title* names the server and its request, *lines* preview the question, and *queue_position* is a label such as
+        "1 of 3 waiting".
         """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)
@@ -177,7 +177,7 @@ class QuestionApp(NavigationApp):
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open the minimized question, whose keys work immediately; if no question is pending, open the tasks."""
+        """Open the minimized question with its keys enabled; if no question is pending, open the tasks screen."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()

@@ -53,7 +53,7 @@ def pad_cells(text: str, width: int) -> str:
 
 
 def clean_notice(text: str) -> str:
-    """Sanitize the text of a notification, which covers other text; only its beginning is kept."""
+    """Sanitize and shorten the text of a notification, because a notification covers other text."""
     lines = clean(text[: 4 * _NOTICE_LENGTH])[:_NOTICE_LENGTH].split("\n")
     cut = "\n".join(lines[:_NOTICE_LINES])
     return f"{cut}…" if len(text) > _NOTICE_LENGTH or len(lines) > _NOTICE_LINES else cut
@@ -110,8 +110,8 @@ def measure_character(character: str) -> tuple[int, bool]:
 def find_row_breaks(line: str, width: int) -> list[int]:
     """Return the indices at which to break a sanitized line so that no row is wider than *width* cells.
 
-    A row is broken after its last space if that is in its second half, otherwise before the first character that does
-    not fit. A character and its combining marks stay together if they fit in a row.
+    A row is broken after its last space if that space is in the row's second half, and otherwise before the first
+    character that does not fit. A character and its combining marks stay together if they fit in a row.
     """
     breaks: list[int] = []
     used = word = before = base = lead = 0  # a word begins after `before` cells of the row, a character after `lead`
@@ -137,12 +137,12 @@ def find_row_breaks(line: str, width: int) -> list[int]:
 
 
 def has_stable_width(text: str) -> bool:
-    """Return whether every terminal draws the text in at most as many cells as Textual counts."""
+    """Return whether no terminal draws the text in more cells than Textual expects."""
     return text.isascii() or sum(measure_character(character)[0] for character in text) == cell_len(text)
 
 
 def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
-    """Render the rows of *crop*, reusing one strip for all the blank rows at its end, to save memory.
+    """Render the rows of *crop*; to save memory, use a single strip for all blank rows at its end.
 
     *filled* is the number of rows with content. The widget must have no border or padding at the bottom.
     """

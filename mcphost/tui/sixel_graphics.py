@@ -29,7 +29,7 @@ _REPEATED = re.compile(r"(.)\1{3,}")
 
 
 class IndexedImage(Struct, frozen=True):
-    """An image with a palette; `rows` has one byte per pixel, the index of its color, or 255 where it is invisible."""
+    """An image with a palette. Each byte in `rows` is the palette index of a pixel, or 255 if it is invisible."""
 
     width: int
     rows: tuple[bytes, ...]
@@ -37,7 +37,7 @@ class IndexedImage(Struct, frozen=True):
 
 
 def index_colors(image: DecodedImage) -> IndexedImage:
-    """Return the image with its palette; colors after the first MAX_COLORS become the first one."""
+    """Return the image with its palette; colors beyond MAX_COLORS are replaced by the first color."""
     pixels = memoryview(image.pixels).cast("I")
     colors = {value: value.to_bytes(4, sys.byteorder) for value in set(pixels)}
     opaque = sorted(value for value, color in colors.items() if color[3] >= 128)[:MAX_COLORS]
@@ -50,7 +50,7 @@ def index_colors(image: DecodedImage) -> IndexedImage:
 
 
 def resize_image(image: IndexedImage, width: int, height: int) -> IndexedImage:
-    """Return the image stretched or shrunk to a size in pixels, without new colors."""
+    """Return the image scaled to a size in pixels without interpolating colors."""
     columns = [x * image.width // width for x in range(width)]
     wide = [bytes(map(row.__getitem__, columns)) for row in image.rows]
     return IndexedImage(width, tuple(wide[y * len(wide) // height] for y in range(height)), image.palette)
@@ -213,8 +213,8 @@ class SixelGraphics:
     def _draw_cells(self, cells: list[_Cell]) -> str:
         """Return the sequences for adjacent cells of one row of an image.
 
-        The cells are cleared first. Terminals differ in where a Sixel image leaves the cursor, so it is moved from the
-        saved position.
+        The cells are cleared first. Terminals differ in where they leave the cursor after a Sixel image, so the cursor
+        is restored to its saved position and moved from there.
         """
         first, picture, size = cells[0], self._pictures.get(cells[0].number), self._cell_size()
         blank = f"\x1b[{first.colors}m{' ' * len(cells)}\x1b[0m"

@@ -60,7 +60,7 @@ def is_dark_color(text: str) -> bool | None:
 
 
 class ReplyParser(XTermParser):
-    """Textual's key parser, extended to pass the terminal's replies about its colors to *on_color*."""
+    """Textual's key parser, extended to recognize the terminal's color replies and pass them to *on_color*."""
 
     def __init__(self, on_color: Callable[[bool], None], debug: bool = False) -> None:
         super().__init__(debug)
@@ -71,7 +71,7 @@ class ReplyParser(XTermParser):
         tick."""
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Parse input; an incomplete reply is held back until the rest of it arrives."""
+        """Parse input; an incomplete reply is held back until it is complete."""
         if not data:
             yield from super().feed(data)
             return
@@ -107,8 +107,8 @@ WATCH_SECONDS = 1.0
 class ResilientStream:
     """Wrapper around an output stream that discards output instead of raising when the terminal is gone.
 
-    Textual writes in a thread that reads from a short queue. A failed write would end this thread; the queue would fill
-    up and the next frame would block forever, so that the program could neither save nor exit.
+    Textual's writer thread reads from a short queue. A failed write would end the thread; the queue would then fill up
+    and the next frame would block forever, so that the program could neither save nor exit.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -169,7 +169,7 @@ class ResilientDriver(LinuxDriver):
         self._file = cast("Any", ResilientStream(self._file))
 
     def start_application_mode(self) -> None:
-        """Take over the terminal, and from now on check every WATCH_SECONDS whether it still exists."""
+        """Take over the terminal, and begin to check every WATCH_SECONDS whether it still exists."""
         super().start_application_mode()
         if self._title:
             self._save_title()

@@ -103,7 +103,7 @@ def desktop_command(text: str) -> tuple[str, ...] | None:
 
 
 def describe_question(question: "Question[Any]") -> str:
-    """Return a sentence about a question; it names at most the server and the tool."""
+    """Return a sentence that announces a question, with no details beyond the server and the tool."""
     tool: object = getattr(question, "tool", "")
     name = describe_call(question.server, tool if isinstance(tool, str) else "")
     return _("mcphost asks: {name}").format(name=name) if name else _("mcphost asks you something")
@@ -123,7 +123,7 @@ _TURN_ENDS = {
 
 
 class TerminalNotifier:
-    """Notifier for a terminal without focus, which also shows mcphost's state in the window title.
+    """Notifier of a user whose terminal has no focus, which also shows mcphost's state in the window title.
 
     The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A terminal that does not report its focus
     gets no notifications.

@@ -48,7 +48,7 @@ class ThemeError(Exception):
 
 
 def folders(user_folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders for theme files: the user's folder, the package's, and the source tree's."""
+    """Return the folders with theme files: those of the user, of the package, and of the source tree."""
     here = Path(__file__).resolve()
     shipped = (here.parents[1] / "themes", here.parents[2] / "themes")
     return shipped if user_folder is None else (user_folder, *shipped)
@@ -64,7 +64,7 @@ def names(user_folder: Path | None = None) -> tuple[str, ...]:
 
 
 def find_file(name: str, user_folder: Path | None = None) -> Path | None:
-    """Return the path of a theme's file, or None; the user's file overrides a built-in theme of that name."""
+    """Return the path of a theme's file, or None; a file of the user overrides a built-in theme."""
     if not _FILE_NAME.fullmatch(name):
         return None
     files = (folder / f"{name}.toml" for folder in folders(user_folder))
@@ -72,9 +72,9 @@ def find_file(name: str, user_folder: Path | None = None) -> Path | None:
 
 
 def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
-    """Load a theme; return it and "".
+    """Load a theme; return it and an error message, which is "" if there is none.
 
-    If its file is invalid, return a theme with default colors and an error message.
+    If the theme's file is invalid, return a theme with default colors.
     """
     path = find_file(name, user_folder)
     if path is None:
@@ -160,8 +160,8 @@ _LIGHT_COLORS = {"7", "15"}
 class RememberedTheme:
     """The user's last choice of a theme, stored with the theme that was configured at that time.
 
-    If the configuration is changed later, the configured theme takes precedence again. The file is in the state
-    folder; the methods block.
+    If the configuration is changed later, the configured theme takes precedence again. The choice is stored in a file
+    in the state folder. The methods block.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -251,7 +251,7 @@ class ThemeChoice:
         self.show_wanted()
 
     def choose(self, name: str) -> None:
-        """Use this theme from now on; call `remember` on a thread to keep the choice for later runs."""
+        """Use this theme for this run. To keep the choice for later runs, call `remember` on a thread."""
         self.wanted = name
         self.show_wanted()
 
@@ -261,7 +261,7 @@ class ThemeChoice:
             self._remembered.save(self.wanted, self.configured)
 
     def use_background(self, is_dark: bool) -> None:
-        """Switch between the default dark and light theme after the terminal reported its background."""
+        """Use the default dark or light theme, to match the background that the terminal has reported."""
         self._detected = DEFAULT if is_dark else DEFAULT_LIGHT
         if self.is_automatic and self._app.theme in {DEFAULT, DEFAULT_LIGHT}:
             self.show_wanted()

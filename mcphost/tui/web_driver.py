@@ -10,7 +10,7 @@ from textual.drivers.web_driver import WebDriver
 class ServedDriver(WebDriver):
     """Textual's web driver, changed to quit the app when the serving process has ended.
 
-    Textual's own driver would keep running without input, in a process that cannot be reached.
+    Textual's own driver would keep the app running without input, in a process that nothing can reach.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

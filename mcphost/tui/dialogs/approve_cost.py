@@ -90,7 +90,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return "; ".join(_describe_use(use).plain for use in self.details.budgets if use.raised)
 
     def on_mount(self) -> None:
-        """Show the raised limit in the label of the button."""
+        """Show in the label of its button to which limit the budget would be raised."""
         raised = [use for use in self.details.budgets if use.raised]
         if len(raised) == 1:
             label = _("Raise to {raised} in this conversation").format(raised=format_dollars(raised[0].raised))
@@ -125,7 +125,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return out
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Choose a way to make the request cheaper; other buttons run their action."""
+        """Make the request cheaper in the way that the pressed button offers; other buttons run their action."""
         name = event.button.id or ""
         if name.startswith("choice-"):
             event.stop()

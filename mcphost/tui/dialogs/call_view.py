@@ -127,7 +127,7 @@ def has_hidden_characters(text: str) -> bool:
 
 
 def _have_hidden_characters(texts: Iterable[str]) -> bool:
-    """Return whether any of the texts has hidden characters, or more joiners and selectors than can be checked."""
+    """Return whether any text has hidden characters, or more joiners and selectors than are checked."""
     unchecked = _MAX_CHECKED_CHARACTERS
     for text in texts:
         if not text.isascii():
@@ -142,7 +142,7 @@ def _have_hidden_characters(texts: Iterable[str]) -> bool:
 def _detect_file_language(arguments: dict[str, Any]) -> str:
     """Return the programming language of the files named in the arguments.
 
-    Returns "" if the language is unknown or the files have different languages.
+    Return "" if it is unknown, or if the files are in different languages.
     """
     named = {detect_language(value) for name, value in arguments.items()
              if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
@@ -156,7 +156,7 @@ def _is_multiline(value: Any) -> bool:
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
     """Split an object or list with multiline strings into a (path, value) pair for each innermost value.
 
-    Any other argument, and an argument that is nested too deeply or too large, is returned as a single pair.
+    Any other argument is returned as a single pair, as is an argument that is too large or too deeply nested.
     """
     if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
         return [(name, value)]
@@ -266,8 +266,7 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
     """Return the names and values of the arguments, separated by spaces.
 
-    Stops soon after *limit* characters. The caller must sanitize the text and truncate it to *limit* characters on one
-    line.
+    The result is not much longer than *limit* characters. The caller must sanitize it and truncate it to one line.
     """
     words: list[str] = []
     used = 0

@@ -231,8 +231,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def last_required_row(self) -> int:
         """Return the row of the body to which the user must have scrolled before approving.
 
-        This is the end of the widget with the id `sent`, which shows what the user approves; text from the server may
-        follow it and need not be read. If there is no such widget, it is the end of the body.
+        This is the end of the widget with the id `sent`, which shows what the user approves. Text from the server that
+        follows it need not be read. Without such a widget, this is the end of the body.
         """
         sent = self.query("#sent")
         if sent and sent.first().virtual_region.height:  # 0 until the body is laid out
@@ -297,7 +297,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(_(self.KEYS), id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the reason for the request and the account, after the title if the frame truncates it."""
+        """Return the reason for the request and the account, preceded by the title if the frame truncates it."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(account_title(self.question.account), 100) if self.SHOW_ACCOUNT else ""
@@ -511,7 +511,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             )
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Run the action that has the button's id as its name."""
+        """Run the action named by the button's id."""
         event.stop()
         self.call_later(self.run_action, str(event.button.id))
 

@@ -43,7 +43,7 @@ _MAX_DESCRIPTION_LENGTH = 600
 
 
 class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
-    """Question that asks for edited arguments. Only the TUI asks it; other frontends need no support."""
+    """Question that asks for edited arguments. Only the TUI asks it, so other frontends need not support it."""
 
     KIND: ClassVar[str] = "write_arguments"
 
@@ -347,9 +347,9 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.post_message(EditorRequested(text, edited))
 
     async def _apply_editor_text(self, text: str | None, fault: str) -> None:
-        """Show the arguments from the external editor; invalid JSON is shown as text to be corrected.
+        """Show the arguments from the external editor; invalid JSON is shown as text, for the user to correct.
 
-        *text* is None if the editor failed, and *fault* then says why.
+        If the editor failed, *text* is None and *fault* says why.
         """
         if text is None:
             self._set_status(fault)

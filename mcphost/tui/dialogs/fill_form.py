@@ -181,7 +181,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     def action_decline_unless_editing(self) -> None:
         """Decline the form.
 
-        While a field or the JSON editor has the focus, do nothing, because the key then edits text.
+        While a field or the JSON editor has the focus, do nothing, because the key then enters text.
         """
         if not self._is_editing and self.form.current_row is None:
             self.dismiss(Decline())

@@ -150,7 +150,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         )
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return what the summary saves and costs, and its sentences with their sources."""
+        """Return the summary's savings and cost, and its sentences with their sources."""
         asked = self.details
         cost = "" if asked.usage.cost is None else f" · ${asked.usage.cost:.4f}"
         facts = [

@@ -161,7 +161,7 @@ class ResultPartsEditor(Vertical):
     def texts(self) -> list[str | None]:
         """The texts of all parts, including edits; None for an omitted part.
 
-        Text that was not edited is exactly the original, including characters that the editor shows as marks.
+        A text that was not edited is identical to the original, including characters that the editor shows as marks.
         """
         self._save_edits()
         return self._texts

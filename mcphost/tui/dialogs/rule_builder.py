@@ -50,7 +50,7 @@ class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """Dialog that returns an allow rule matching the current tool call, or None if the user goes back."""
+    """Dialog for an allow rule that matches the current tool call; its answer is None if the user goes back."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Back")), ("save", N_("Save rule and run")))
     KEYS: ClassVar[str] = N_("esc back · tab change the rule · ctrl+s save and run")
@@ -106,7 +106,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Update the rule; after the user has chosen a new test for an argument, suggest a value for it."""
+        """Update the rule; if the user has chosen another test for an argument, suggest a value for it."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False

@@ -51,7 +51,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self._rejected_values: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """Return the title, which names the servers whose sign-in would be saved."""
+        """Return the title, which names the servers for which a sign-in would be saved."""
         return _("Save your sign-in to {servers}?").format(servers=", ".join(self.details.servers))
 
     def preview(self) -> str:

@@ -114,11 +114,11 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         self.approve("session", ShareSession())
 
     def action_always(self) -> None:
-        """Share these folder paths with the server from now on."""
+        """Share these folder paths with the server now and in the future."""
         self.approve("always", ShareAlways())
 
     def action_never(self) -> None:
-        """Refuse to share these folder paths with the server from now on."""
+        """Refuse to share these folder paths with the server, now and in the future."""
         self.dismiss(NeverShare())
 
 
@@ -246,7 +246,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self._choose_all("session")
 
     def action_all_always(self) -> None:
-        """Share the folder paths with all servers from now on."""
+        """Share the folder paths with all servers, now and in the future."""
         self._choose_all("always")
 
     def _choose_all(self, choice: str) -> None:

@@ -171,7 +171,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.set_interval(update_seconds(self, 1.0), self.update_remaining_time)
 
     def _requester_text(self) -> str:
-        """Return the reason to sign in, how often mcphost asks for the token, and the time that remains."""
+        """Return the reason for the sign-in, the polling of the token endpoint, and the remaining time."""
         asked, now = self.details, self._progress
         words = [clean_line(translate_sentence(asked.why), 400)]
         if asked.interval:
@@ -202,7 +202,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.fit()
 
     def show_sign_in_progress(self, event: SignInProgress) -> None:
-        """Show when the authorization server was last asked for the token; ignore other sign-ins."""
+        """Show when the token was last requested from the authorization server; ignore other sign-ins."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
@@ -275,7 +275,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         return _("mcphost must be registered at {issuer}").format(issuer=self.details.issuer)
 
     def body(self) -> list[Content | Widget]:
-        """Return where and with which redirect URI to register mcphost, and where the secret goes."""
+        """Return where to register mcphost, the redirect URI to register, and where the secret is stored."""
         asked = self.details
         pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("for the address"), clean(asked.redirect_uri))]
         if asked.account:

@@ -192,7 +192,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return value if marked is plain else marked
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
-        """Yield the diffs of texts that the call would replace and of the file that it would overwrite.
+        """Yield diffs of the texts that the call would replace, and of the file that it would overwrite.
 
         The diffs are shown in addition to the arguments.
         """
@@ -203,7 +203,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             yield Content("")
 
     def on_mount(self) -> None:
-        """Request a diff between the call's text and the file that the call would overwrite."""
+        """Request a diff between the file that the call would overwrite and the new text."""
         self._request_file_diff()
 
     def _request_file_diff(self) -> None:

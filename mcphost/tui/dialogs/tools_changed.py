@@ -109,7 +109,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ]
 
     def on_mount(self) -> None:
-        """If only one tool has changed, hide the buttons for several tools and relabel the remaining ones."""
+        """If only one tool has changed, hide the buttons for several tools and relabel the other buttons."""
         super().on_mount()
         if len(self.details.changes) == 1:
             for button_id in ("#done", "#accept_all"):

@@ -173,7 +173,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def field_value(self) -> Any:
-        """The selected value; for a multiple choice, the list of selected values in the options' order.
+        """The selected value; for a multiple choice, the list of selected values in the order of the options.
 
         If nothing is selected, the value is None, which is not sent. A required multiple choice without `min_items`
         has an empty list instead.
@@ -410,7 +410,7 @@ class TextEntry(OrderedTextArea):
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
-        """In an empty field, toggle between sending an empty string and sending no value."""
+        """Choose, for an empty field, between sending an empty string and sending no value."""
         if accepts_empty_text(self.field) and not self.text:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
@@ -473,7 +473,7 @@ class LineEntry(OrderedInput):
 
     @property
     def field_value(self) -> Any:
-        """The text converted to the field's type; None if it is empty, a string for an invalid number."""
+        """The text converted to the field's type; None if it is empty. An invalid number remains a string."""
         return _parse_text(self.field, self.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -364,7 +364,7 @@ class Form(Vertical):
         }
 
     def content(self) -> dict[str, Any]:
-        """Return the values to send, keyed by field name and without empty fields; JSON_NULL becomes None."""
+        """Return the values to send, keyed by field name. Empty fields are omitted, and JSON_NULL becomes None."""
         return {
             name: None if value is JSON_NULL else value for name, value in self.values().items() if value is not None
         }
@@ -437,7 +437,7 @@ class Form(Vertical):
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
     def process_key(self, key: str) -> bool:
-        """Move the focus if the key moves it out of the current field; return whether the key does so.
+        """Handle a key that moves the focus out of the current field; return False for any other key.
 
         The focus moves before this returns, so that the next key goes to the newly focused field.
         """

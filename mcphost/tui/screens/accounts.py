@@ -197,7 +197,7 @@ class AccountsScreen(ListScreen):
         return row.value.account.identity if isinstance(row.value, StoredAccount) else (row.value.name,)
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each account, then for each server that requires a sign-in and has no account."""
+        """Return a row for each account, followed by a row for each server that needs an account."""
         rows: list[ListRow] = []
         for stored in self._stored_accounts:
             mark, style, word = describe_state(stored)
@@ -283,7 +283,7 @@ class AccountsScreen(ListScreen):
     # -- actions
 
     def open_row(self, row: ListRow) -> None:
-        """Use the account of this row, or sign in if the row is a server without an account."""
+        """Use the account in this row, or sign in if the row is for a server without an account."""
         if isinstance(row.value, ServerView):
             self.action_sign_in()
         else:

@@ -64,7 +64,7 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         self.part = part
 
     def compose(self) -> ComposeResult:
-        """Create the title, the facts, the image if there is one, and the key bar."""
+        """Create the title, the details, the image if there is one, and the key bar."""
         row = build_row(self.part)
         name = clean_line(row.name, 120)
         yield Static(Content.assemble((f"{row.kind}  ", "$faint"), (name, "bold $accent")), id="head", markup=False)

@@ -54,7 +54,7 @@ class Attachments:
         self._followed: tuple[tuple[str, str], ...] = ()
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
-        """Set the host that reads resources, and the presenter that shows errors; required before reading."""
+        """Set the host that reads resources and the presenter that shows errors. Call this before adding any."""
         self._host, self._presenter = host, presenter
 
     def __bool__(self) -> bool:
@@ -94,7 +94,7 @@ class Attachments:
 
     @property
     def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
-        """The handlers of host events that may make an attached resource outdated, keyed by event type."""
+        """The handlers of host events after which an attached resource may be outdated, keyed by event type."""
         from mcphost.host import events
 
         return {

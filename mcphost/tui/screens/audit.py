@@ -32,7 +32,7 @@ _FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 
 
 class AuditScreen(ListScreen):
-    """List of the rows of the audit log, in pages of 200; the search covers all pages."""
+    """List of the audit log's rows in pages of 200; the search covers all pages."""
 
     TITLE_TEXT: ClassVar[str] = N_("Audit")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -80,7 +80,7 @@ class AuditScreen(ListScreen):
 
     # -- pages
     def filter(self, text: str) -> None:
-        """Search all of the audit log for *text*, and show the first page of matches."""
+        """Search the whole audit log for *text*, and show the first page of matches."""
         if text != self._search_text:
             self._search_text, self._page_starts = text, [0]
             self._request_page()
@@ -164,7 +164,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Show the progress of the verification; return False to cancel it because the screen is closing.
+            """Show the progress of the verification; return False, which cancels it, if the screen is closing.
 
             This function is called in another thread.
             """

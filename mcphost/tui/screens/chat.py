@@ -145,7 +145,7 @@ class ChatScreen(Screen[None]):
     def attach_host(self, host: "Host") -> None:
         """Connect the screen to the running host.
 
-        Shows the conversation or a greeting, then submits drafts that the user entered while mcphost was starting.
+        Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
         """
         from mcphost.tui.screens.drafts import DraftSaver
         from mcphost.tui.screens.prompt_commands import PromptCommandRunner
@@ -200,7 +200,7 @@ class ChatScreen(Screen[None]):
                 transcript.add(pending[0])
 
     def _remove_pending_messages(self) -> None:
-        """Remove the placeholders for messages that the user entered during startup from the transcript."""
+        """Remove from the transcript the placeholders for messages that the user entered during startup."""
         for words in self._pending_messages:
             self.query_one(Transcript).remove_block(words)
         self._pending_messages.clear()
@@ -280,7 +280,7 @@ class ChatScreen(Screen[None]):
     def _report_server_state(self, event: "ServerState") -> None:
         """Add a notice to the transcript when a server fails or requires a sign-in.
 
-        The same problem is reported again only after the server's state was "ready" or "waiting".
+        The same problem is reported again only after the server's state has been "ready" or "waiting".
         """
         if event.state in ("ready", "waiting"):
             self._reported_failures.pop(event.server, None)
@@ -485,7 +485,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def _switch_model(self, name: str) -> None:
-        """Use another model from now on, because a custom slash command requires it."""
+        """Switch to the model that a custom slash command requires."""
         from mcphost.config.profiles import switch_model
         from mcphost.tui.screens.models import ModelChoice
 
@@ -524,7 +524,7 @@ class ChatScreen(Screen[None]):
         self.attachments.add_file(message.path)
 
     def on_paths_pasted(self, message: PathsPasted) -> None:
-        """Let the composer offer to attach the pasted paths, if they exist."""
+        """Check whether the pasted paths exist; if so, the composer offers to attach the files."""
         message.stop()
         if self._host is not None:
             self.attachments.check_paths(message.paths, message.on_found)
@@ -582,7 +582,7 @@ class ChatScreen(Screen[None]):
         self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list; from then on, its visibility no longer depends on the screen's width."""
+        """Show or hide the server list, which then stays so regardless of the screen's width."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 

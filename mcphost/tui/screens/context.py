@@ -97,7 +97,7 @@ class ContextScreen(ListScreen):
         return [*shown, ListRow(free, _("Free"), _describe(free, report), "○", "$faint")]
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a part as one line: a symbol, a bar with its share of the context window, and its name."""
+        """Render a part as one line: a symbol, a bar that shows its share of the context window, and its name."""
         report, part = self.report, row.value
         if report is None:
             return super().render_row(row)

@@ -116,9 +116,9 @@ def _describe_sum(total: SpendingSum) -> str:
 
 
 def _format_parts(period: CostPeriod) -> str:
-    """Return a line for each part with a bar, its share of the cost, the cost and the tokens.
+    """Return a line for each part: a bar, its share of the total cost, its cost and its tokens.
 
-    If the cost is unknown, the share of the tokens is shown instead.
+    If the cost is unknown, its share of the tokens is shown instead.
     """
     whole = period.total.cost or float(period.total.tokens) or 1.0
     lines = [_format_part(part, whole, by_cost=bool(period.total.cost)) for part in period.parts[:_MAX_PARTS_SHOWN]]

@@ -41,7 +41,7 @@ class DraftSaver:
         self._saved: UnsentText = UnsentText()
 
     def start(self) -> None:
-        """Restore the unsent text of the open conversation, and save it regularly from now on."""
+        """Restore the unsent text of the open conversation, and begin to save it regularly."""
         self._run(self._start)
 
     async def _start(self) -> None:

@@ -57,7 +57,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders the server has received, or say that it has not asked or was refused."""
+    """Describe how many folders the server has received, or that it has not asked or was refused."""
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
     told = (
@@ -176,9 +176,9 @@ class FoldersScreen(ListScreen):
         self.query_one(LongText).show("\n".join(lines))
 
     def action_change(self, what: str) -> None:
-        """Open a form for the change *what*: "add" a folder, or "name" or "out" (remove) for the selected one.
+        """Open a form that adds a folder (*what* is "add"), or names ("name") or removes ("out") the selected one.
 
-        If the selected folder was removed before, "out" restores it.
+        If the selected folder has already been removed, "out" restores it.
         """
         row = self.current_row()
         if what == "add":
@@ -300,7 +300,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return _(_TITLES[self.change])
 
     def body(self) -> ComposeResult:
-        """Yield the inputs that the change needs: path, name and scope, or some of these."""
+        """Yield the inputs that the change needs: a path, a name, a scope, or several of these."""
         choices: tuple[RootScope, ...] = ROOT_SCOPES if self.roots.project else ("run", "user")
         wanted = self.folder.scope if self.folder else ""
         keep: RootScope = wanted if wanted in choices and wanted else "run"

@@ -21,7 +21,7 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """Describe how many times the grant was used, for example "used once"."""
+    """Describe how many times the grant has been used, for example as "used once"."""
     uses = one.grant.uses
     return (
         _("not used yet") if not uses else _("used once") if uses == 1 else _("used {uses:,} times").format(uses=uses)
@@ -29,7 +29,7 @@ def describe_usage(one: GrantStatus) -> str:
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Describe where and for how long the grant applies, for example "everywhere" or "until mcphost quits"."""
+    """Describe where and for how long the grant applies, for example as "everywhere"."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
         return _("until mcphost quits")

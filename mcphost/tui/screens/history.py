@@ -124,7 +124,7 @@ class HistoryScreen(ListScreen):
         self._preview_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        """Load the stored conversations; Textual also calls `on_mount` of the base class."""
+        """Load the stored conversations. Textual calls `on_mount` of the base class as well."""
         self.query_one("#search", Input).placeholder = _(
             'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
         )
@@ -277,7 +277,7 @@ class HistoryScreen(ListScreen):
             self._opens_first = True
 
     def action_move_cursor(self, direction: str) -> None:
-        """Move the list's cursor from the search line; later results of the same search do not move it again."""
+        """Move the list's cursor while the search line has the focus; late search results do not move it again."""
         super().action_move_cursor(direction)
         self._moved_text = self.query_one("#search", Input).value
 
@@ -303,7 +303,7 @@ class HistoryScreen(ListScreen):
         self.dismiss(HistoryChoice(row.value.id))
 
     def action_fork(self) -> None:
-        """Close the screen with the selected conversation, to be copied."""
+        """Close the screen with the choice to copy the selected conversation."""
         if entry := self._current():
             self.dismiss(HistoryChoice(entry.id, is_fork=True))
 

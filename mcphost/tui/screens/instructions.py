@@ -34,7 +34,7 @@ PROJECT_INSTRUCTIONS_OFF = N_("not read: project_instructions is false in config
 
 
 class InstructionsScreen(ListScreen):
-    """List of the AGENTS.md files of the user and the project, in the order of the system prompt."""
+    """List of the AGENTS.md files of the user and the project, in their order in the system prompt."""
 
     TITLE_TEXT: ClassVar[str] = N_("Instructions")
     EMPTY_TEXT: ClassVar[str] = N_(

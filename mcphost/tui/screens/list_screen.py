@@ -49,7 +49,7 @@ class SearchLine(OrderedInput):
 
 
 class ListScreen(ScreenLifecycle, Screen[Any]):
-    """Searchable list with the selected entry's details beside it, or below it on a narrow screen."""
+    """Searchable list, with the details of the selected entry beside it or, on a narrow screen, below it."""
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY_TEXT: ClassVar[str] = N_("Nothing here yet.")
@@ -104,7 +104,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return ()
 
     def open_row(self, row: ListRow) -> None:
-        """Open the entry that the user clicked or pressed Enter on. Does nothing by default."""
+        """Open the entry that the user clicked, or on which the user pressed Enter. Does nothing by default."""
 
     def show_details(self, row: ListRow) -> None:
         """Show the details of the entry under the cursor. Does nothing by default."""
@@ -138,7 +138,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(self.AUTO_FOCUS).focus()
 
     def on_resize(self) -> None:
-        """Put the details below the list on a narrow screen or for screen readers, otherwise beside it."""
+        """Place the details below the list on a narrow screen and for screen readers, and otherwise beside it."""
         narrow = self.size.width < 100 or is_reader(self)
         self.set_class(narrow, "narrow")
         # An entry has two rows; avoid showing only one of them.
@@ -174,7 +174,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Update the screen after a change of the resource *uri* of *server*; do nothing by default."""
+        """Update the screen after a change to the resource *uri* of *server*. Does nothing by default."""
 
     def filter(self, text: str) -> None:
         """Show the first 500 entries that contain every word of *text*, ignoring case."""
@@ -216,7 +216,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
-        """Show facts about the selected entry, either as styled text or as name-value pairs in two columns."""
+        """Show details of the selected entry, either as styled text or as name-value pairs in two columns."""
         self._about_content = content
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width
@@ -225,7 +225,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Let the facts pane take the focus only while its content does not fit and must be scrolled."""
+        """Let the pane above the text take the focus only while its content is too long and must be scrolled."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 

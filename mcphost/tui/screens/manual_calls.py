@@ -103,7 +103,7 @@ class ManualCallRunner:
         return True
 
     def start(self, call: ManualCall) -> None:
-        """Call a tool in the background and show it in the transcript; /attach can then attach its result."""
+        """Call a tool in the background and show the call in the transcript; /attach then attaches its result."""
         from mcphost.tui.transcript.tool_card import ToolCard
 
         card = ToolCard("", call.server, call.tool, call.arguments)

@@ -111,7 +111,7 @@ class ModelsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Start searching for models in the background; the user can type a search meanwhile."""
+        """Start to search for models in the background, while the user can already type a search."""
         self.run_worker(self._load_models)
 
     async def _load_models(self) -> None:
@@ -219,7 +219,7 @@ class ModelsScreen(ListScreen):
         return tuple(key for key in super()._key_bar_items() if is_refused or key[2] != "screen.retry_tools")
 
     def action_retry_tools(self) -> None:
-        """Offer tools again to the selected model if its provider refused them."""
+        """Offer tools to the selected model again, after its provider has refused them."""
         if (row := self.current_row()) and row.value.tools_refused_at:
             self.run_worker(partial(self._retry_tools, row.value), group="retry", exclusive=True)
 

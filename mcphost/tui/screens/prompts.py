@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def render_prompt_result(result: GetPromptResult) -> str:
-    """Return the messages of a prompt as a single sanitized string, which the user can review in the composer.
+    """Return the messages of a prompt as one sanitized text, which the user can review in the composer.
 
     If there are several messages, each begins with its role. An embedded resource begins with its URI.
     """
@@ -112,7 +112,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         return (("insert", _("Insert")),)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, with those for suggestions if the server completes."""
+        """Return the line that explains the keys; it includes those for suggestions if the server offers them."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return _("{hint}enter next · enter on Insert inserts · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
@@ -285,13 +285,13 @@ class PromptPreview(FormScreen[PromptDecision]):
         return f"{self.prompt.server} · {self.prompt.name} · {count}"
 
     def body(self) -> ComposeResult:
-        """Yield a note on who wrote the messages, and the messages."""
+        """Yield a note that says who wrote the messages, and the messages."""
         yield Static(Content.styled(_(_ABOUT), "$muted"), markup=False)
         yield LongText("")
         yield Horizontal(id="pictures")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; "answer" is offered only after a user message."""
+        """Return the action and the label of each button; "answer" only if the last message is the user's."""
         last = self.prompt.messages[-1].role
         answer = (("answer", _("Insert and send")),) if last == "user" else ()
         read = (("read_links", _("Read the links")),) if self.prompt.links else ()

@@ -92,7 +92,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """Render the QR code in the larger of two sizes that fits, or a message if neither does."""
+        """Render the QR code in the larger of the two sizes if it fits, else in the smaller one, else a message."""
         if not self.modules:
             self.update(Content.styled(_("This is too long for a QR code."), "$warning"))
             return

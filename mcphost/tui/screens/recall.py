@@ -47,7 +47,7 @@ class RecallScreen(ListScreen):
         self._search_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        """Show what can be searched; the base class then reads the newest messages."""
+        """Show the search syntax; the base class then reads the newest messages."""
         self.query_one("#search", Input).placeholder = _('Search your messages: words, "a phrase", -word, after:7d')
         self.show_about(Content.styled(_("Reading…"), "$muted"))
 

@@ -217,7 +217,7 @@ class RegistryScreen(ListScreen):
             self.post_message(TextViewRequested(guide.url, guide.text))
 
     def action_give_guide(self) -> None:
-        """Close the screen with the guide as its result, to be attached to the next message to the model."""
+        """Close the screen with the guide as its result; the caller attaches it to the next message."""
         if row := self.current_row():
             self.run_worker(partial(self._give_guide, row.value), group="guide", exclusive=True)
 
@@ -457,7 +457,7 @@ class InstallForm(FormScreen[str]):
         self.dismiss(done)
 
     def action_next_kind(self) -> None:
-        """Plan the installation in another way that the server offers, such as from PyPI instead of npm."""
+        """Plan the next kind of installation that the server offers, such as PyPI instead of npm."""
         if not self._is_busy and self.draft.next_kind:
             self._is_busy = True
             self.run_worker(self._switch_kind, group="install")

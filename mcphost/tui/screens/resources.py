@@ -66,7 +66,7 @@ def is_large(item: Resource) -> bool:
 
 
 def describe_type(item: Resource) -> str:
-    """Return a resource's media type, or "" if unknown; a directory is "directory (inode/directory)"."""
+    """Return a resource's media type, or "" if unknown; for a directory, "directory (inode/directory)"."""
     return _("directory (inode/directory)") if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
@@ -115,7 +115,7 @@ class ResourcesScreen(ListScreen):
         super().on_mount()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each resource and each template of every server; subscribed resources are marked."""
+        """Return a row for each resource and template of every server, with a mark on subscribed resources."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
             watched = set(self.host.features.subscribed_uris(view.name))
@@ -199,7 +199,7 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Focus the preview, to scroll and select its text; load it first if the resource is large."""
+        """Focus the preview, so that the user can scroll it; if the resource is large, load the preview first."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
             self._start_preview(*row.value)
@@ -226,7 +226,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Reload the preview if the changed URI is, or begins with, the URI of the selected resource."""
+        """Reload the preview if the changed URI equals or begins with the URI of the selected resource."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
@@ -302,7 +302,7 @@ class ResourceTemplateForm(FormScreen[str]):
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, with those for suggestions if the server completes."""
+        """Return the line that explains the keys; it includes those for suggestions if the server offers them."""
         keys = _("enter next, and attaches at the end · esc back") if self.variables else _("enter attaches · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 

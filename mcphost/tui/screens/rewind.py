@@ -55,7 +55,7 @@ class _Point(NamedTuple):
 class RewindScreen(ListScreen):
     """List of the user's messages, newest first, and other branches; its result is a RewindChoice or None.
 
-    The details list the tool calls that going back does not undo, with their audit log entries.
+    The details list the later tool calls, which going back does not undo, with their audit log entries.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Go back")
@@ -199,7 +199,7 @@ class RewindScreen(ListScreen):
             self.dismiss(RewindChoice("edit", row.value.position))
 
     def action_retry(self) -> None:
-        """Close the screen with the choice to answer the selected message again."""
+        """Close the screen with the choice to have the selected message answered again."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             self.dismiss(RewindChoice("retry", row.value.position + 1))
 

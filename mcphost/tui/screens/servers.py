@@ -81,9 +81,9 @@ def _translate_capabilities(english: str) -> str:
 
 
 def describe_offers(view: ServerView) -> str:
-    """Return several lines with the sign-in details, tools, instructions and log of a server.
+    """Return several lines that describe the sign-in, tools, instructions and log of a server.
 
-    The text includes the reasons why invalid tools, prompts or resources of the server were ignored.
+    They include the reasons why invalid tools, prompts or resources of the server were ignored.
     """
     lines: list[str] = []
     if view.account is not None and (found := describe_discovery(view.account, _)):
@@ -193,7 +193,7 @@ class ServersScreen(ListScreen):
         self._removal_candidate = ""
 
     def on_mount(self) -> None:
-        """Load the list, select the initial server, and update the elapsed starting times every second."""
+        """Load the list, select the initial server, and begin to update elapsed times every second."""
         super().on_mount()
         names = [row.title for row in self.visible_rows]
         if self.initial_server in names:
@@ -202,7 +202,7 @@ class ServersScreen(ListScreen):
         self.set_interval(update_seconds(self, 1.0), self._update_starting_times)
 
     def _update_starting_times(self) -> None:
-        """Update the elapsed seconds of servers that are starting, without reloading the details pane."""
+        """Update the elapsed time of each starting server without reloading the details pane."""
         entries = self.query_one("#entries", OptionList)
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):

@@ -51,7 +51,7 @@ _KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); store
 class SetupChoice(Struct, frozen=True):
     """Result of the setup screen: the chosen model, or None for no model, and the servers to add.
 
-    `typed` is text that the user typed instead of choosing; all other fields then have their defaults.
+    If the user typed a message instead of choosing, `typed` is its text, and all other fields have their defaults.
     """
 
     model: "ModelConfig | None" = None
@@ -122,7 +122,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return (("leave", _("Skip")), ("start", _("Start")))
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, which depends on whether the user can already choose."""
+        """Return the line that explains the keys; it depends on whether the user can already choose."""
         if not self._is_entered:
             every = _(" · ctrl+a all servers") if self._servers else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
@@ -170,7 +170,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
-        """Let the user choose from now on, because a click has focused a widget of this screen."""
+        """Let the user choose, because a click has focused a widget of this screen."""
         self._enter()
 
     def _enter(self) -> None:
@@ -180,7 +180,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self.query_one("#keys", Static).update(Content(self.key_hints()))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert a pasted API key into its input if there is one and no widget has the focus yet."""
+        """Insert a pasted API key into the input for it, if that exists and no widget has the focus yet."""
         for field in self.query("#key").results(Input):
             if not self._is_entered:
                 event.stop()
@@ -276,8 +276,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If mcphost opened the screen without being asked, the first call only focuses the Start button. Further calls
-        are ignored while each follows the previous one within GUARD_SECONDS, as when Enter is held down. If the Skip
+        If mcphost opened the screen without being asked, the first call only focuses the Start button. A further call
+        within GUARD_SECONDS of the previous one is ignored, because Enter is probably being held down. If the Skip
         button has the focus, the result is None.
         """
         now = input_guard.clock()

@@ -30,7 +30,7 @@ _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messag
 
 
 class StatusModel:
-    """Status values that only events report: usage, cost, sent tools, turn start, and the model's state."""
+    """Status values that are known only from events: usage, cost, sent tools, turn start, the model's state."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -51,7 +51,7 @@ class StatusModel:
         """Maps each type of event that changes a status value to its handler."""
 
     def reset(self) -> None:
-        """Set the token usage and the cost to the values of an empty conversation."""
+        """Reset the token usage and the cost to those of an empty conversation."""
         self._usage, self._context_tokens = Usage(), 0
         self._tools, self.context_parts = ToolsSelected(0, 0), (0, 0, 0)
 
@@ -149,7 +149,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 def has_expiring_sign_in(view: ServerView) -> bool:
     """Return whether the sign-in expires at a known time and cannot be renewed.
 
-    No event reports that it has expired, so the caller must watch the time.
+    No event reports the expiry, so the caller must watch the time.
     """
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 

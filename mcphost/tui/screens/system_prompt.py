@@ -49,7 +49,7 @@ class SystemPromptForm(FormScreen[str]):
         return _("System prompt of this conversation")
 
     def body(self) -> ComposeResult:
-        """Yield a note on where the system prompt comes from, and a text area with its text."""
+        """Yield a note that says where the system prompt comes from, and a text area with its text."""
         source = _OWN if self._conversation.system_prompt else _CONFIGURED if self._has_configured else _DEFAULT
         yield Static(Content(f"{_(source)} {_(_FOLLOWS)}"), id="about", markup=False)
         yield OrderedTextArea(self._shown, id="text", tab_behavior="focus", compact=True, soft_wrap=True)

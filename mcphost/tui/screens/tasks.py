@@ -175,7 +175,7 @@ class TasksScreen(ListScreen):
 
     # -- details
     def show_details(self, row: ListRow) -> None:
-        """Show who started a call and its progress, or what is known about a task or subscription."""
+        """Show who started a call, and its progress; for a task or subscription, show what is known about it."""
         self._cancel_candidate = ()
         self._show_item(row.value)
 

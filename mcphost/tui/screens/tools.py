@@ -25,7 +25,7 @@ _MAX_GRANTS_SHOWN = 5
 
 
 def describe_annotations(tool: Tool) -> str:
-    """Return the server's unverified claims about a tool, such as "read-only", or "" if there are none."""
+    """Return the server's unverified claims about a tool, for example "read-only", or "" if it makes none."""
     said = tool.annotations
     if said is None:
         return ""
@@ -70,7 +70,7 @@ class ToolsScreen(ListScreen):
         self._grants: tuple[GrantStatus, ...] = ()
 
     def on_mount(self) -> None:
-        """Load the tools, then, in the background, each tool's last call and the permissions that cover it."""
+        """Load the tools; in the background, load each tool's last call and the permissions that cover it."""
         super().on_mount()
         self.run_worker(self._load_usage, group="usage")
 
@@ -212,7 +212,7 @@ class ToolsScreen(ListScreen):
             self.open_row(row)
 
     def pin_selected(self) -> None:
-        """Pin the selected tool, so that each request contains it, or unpin it, in this run and in later ones."""
+        """Pin the selected tool, so that each request includes it, or unpin it. This applies to later runs too."""
         if row := self.current_row():
             self.run_worker(partial(self._pin_tool, row.value.name), group="pin")
 
@@ -230,7 +230,7 @@ class ToolsScreen(ListScreen):
             self.reload()
 
     def action_toggle_tool(self) -> None:
-        """Turn the selected tool on or off, in this run and in later ones."""
+        """Turn the selected tool on or off. This applies to later runs too."""
         if row := self.current_row():
             self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
 

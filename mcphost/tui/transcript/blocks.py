@@ -27,7 +27,7 @@ class TranscriptBlock:
 
     `gap` is the number of blank rows before the block. `height` is the number of rows including the gap; it is an
     estimate until `is_measured` is True. `can_step` is True if the user can select the block with the keyboard.
-    `strips` holds the rendered rows, or None if the block must be rendered.
+    `strips` are the rendered rows, or None if the block must be rendered.
     """
 
     gap = 1
@@ -61,7 +61,7 @@ class TranscriptBlock:
     def activate(self) -> tuple[str, str] | None:
         """Handle Enter or a click by folding or unfolding the block, and return None.
 
-        A block whose text is too long to unfold returns a title and the text for the viewer instead.
+        If the text is too long to unfold, return a title and the text for the viewer instead.
         """
         return None
 
@@ -89,9 +89,9 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 class SpeakerHeading(TranscriptBlock):
-    """Heading above an answer, with the speaker's name, a detail such as the model, its cost and the time.
+    """Heading above an answer, with the speaker's name, a detail such as the model, the cost and the time.
 
-    `cost` is in US dollars; 0 shows none.
+    `cost` is in US dollars; a cost of 0 is not shown.
     """
 
     cost = 0.0
@@ -278,7 +278,7 @@ class MarkdownBlock(TranscriptBlock):
 
 
 class ThinkingBlock(TranscriptBlock):
-    """Reasoning of the model; when folded, one row shows the latest words during streaming."""
+    """The model's reasoning. When folded, it has one row, which shows the latest words during streaming."""
 
     can_step = True
 

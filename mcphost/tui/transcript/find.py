@@ -48,7 +48,7 @@ class FindResult:
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum number of matches was reached, so that more matches are not counted."""
+        """Whether the maximum number of matches has been reached, so that further matches are not counted."""
         return len(self.matches) >= MAX_MATCHES
 
     def index(self, match: FindMatch | None) -> int:
@@ -56,7 +56,7 @@ class FindResult:
         return self.matches.index(match) if match is not None and match in self.matches else -1
 
     async def search(self, blocks: Sequence[TranscriptBlock]) -> None:
-        """Search all blocks, letting other tasks run every few milliseconds."""
+        """Search all blocks, and yield to other tasks every few milliseconds."""
         begun = perf_counter()
         for number, block in enumerate(blocks):
             self._add(block)

@@ -69,8 +69,8 @@ class ImageCard(TranscriptBlock):
     def request_size(self, width: int) -> tuple[int, int] | None:
         """Return the size in pixels to which the image must be decoded for a block of *width* columns.
 
-        Returns None if there is nothing to decode because this size was requested before, the image is folded, or
-        decoding failed.
+        Return None if there is nothing to decode: if this size has already been requested, the image is folded, or
+        decoding has failed.
         """
         columns, rows = self._cell_size(width)
         sides = columns, rows * 2
@@ -117,7 +117,7 @@ class ImageCard(TranscriptBlock):
         return out
 
     def estimate_height(self, width: int) -> int:
-        """Return the height in rows. It is exact, because it follows from the dimensions of the image."""
+        """Return the height in rows, which is exact because the image's dimensions are known."""
         return self.gap + 1 + self._image_rows(width)
 
     def activate(self) -> tuple[str, str] | None:

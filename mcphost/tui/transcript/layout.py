@@ -26,7 +26,7 @@ from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 
 class HeightIndex:
-    """Index that finds the block at a given row, built from the heights of the blocks."""
+    """Index of the blocks' heights, which finds the block at a given row."""
 
     def __init__(self) -> None:
         # The first row of each block, and the row below the last. The first entry may be negative, so that no other
@@ -145,7 +145,7 @@ class BlockLayout:
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Render the block at *index* to get its exact height; return the change of its height in rows."""
+        """Render the block at *index* to get its exact height; return by how many rows its height changed."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -390,7 +390,7 @@ class UnseenBlocks:
     def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
         """Update the count: there are *total* blocks, and *bottom* is the index of the lowest visible block.
 
-        Blocks that existed when the user scrolled up are not counted, even if they are below the view.
+        Blocks that already existed when the user scrolled up are not counted, even if they are below the view.
         """
         if is_at_end:
             self._first_unseen = total

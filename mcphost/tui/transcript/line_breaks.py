@@ -37,7 +37,7 @@ def use_own_breaks() -> None:
 
 
 def needs_own_breaks(text: str, width: int) -> bool:
-    """Return whether *text* has wide characters of a script without spaces and a line wider than *width*."""
+    """Return whether *text* has a line wider than *width* and wide characters of a script without spaces."""
     return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
         cell_len(line) > width for line in text.split("\n")
     )

@@ -103,7 +103,7 @@ class _Builder:
     def prefixes(self) -> tuple[str, str]:
         """Return the prefix for the first row of the next content and the prefix for its other rows.
 
-        A list item's marker, such as a number, is part of the first prefix only for the item's first content.
+        A list item's marker, such as a number, is in the first prefix only for the item's first content.
         """
         first = "".join(
             marker if fresh else rest
@@ -304,7 +304,7 @@ class CopyablePart(NamedTuple):
 
 
 def list_parts(source: str) -> list[CopyablePart]:
-    """Return the code blocks and tables of a Markdown text, in the order of their copy numbers."""
+    """Return the code blocks and tables of a Markdown text, ordered by the numbers that identify them for copying."""
     if is_too_complex(source):
         return []
     tokens = _parser().parse(source)
@@ -380,7 +380,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
     """Split the last block of a stream if it is long; the block may still grow.
 
-    Returns the complete part, or ""; the lines of the rest; and whether the two are joined without a blank line.
+    Return the complete part, or ""; the lines of the rest; and whether the two are joined without a blank line.
     """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
@@ -437,7 +437,7 @@ _INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"
 def render_inline(token: "Token", *, has_breaks: bool = False) -> Content:
     """Render an "inline" token, such as the text of a paragraph, with its formatting.
 
-    If *has_breaks* is true, `<br>` becomes a line break, as in a table, whose rows are single lines.
+    If *has_breaks* is true, `<br>` becomes a line break, as is usual in tables.
     """
     text: list[str] = []
     spans: list[Span] = []

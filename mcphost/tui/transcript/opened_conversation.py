@@ -27,10 +27,9 @@ PAUSE_SECONDS = 0.002
 
 
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
-    """Return the index at which a part of about *count* messages before index *end* begins.
+    """Return the start index of the part of about *count* messages that ends before index *end*.
 
-    A part begins with a user message, or at index 0. The parts of a conversation can be shown independently of each
-    other.
+    A part begins with a user message, or at index 0, so that it can be shown independently of other parts.
     """
     start = max(0, end - count)
     while start and messages[start].role != "user":
@@ -42,7 +41,7 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
 def pause_garbage_collection() -> Generator[None]:
     """Pause the garbage collector while many objects are created; then move them to its oldest generation.
 
-    Otherwise it would search all of them several times, which takes over 0.1 s each time for 100,000 messages.
+    Otherwise, it would traverse all of them several times, which takes over 0.1 s each time for 100,000 messages.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -140,7 +139,7 @@ class TimedNotice(NamedTuple):
 
 
 class NoticePlace:
-    """Place of a notice in an opened conversation: after the messages that are older than the notice."""
+    """The place of a notice in an opened conversation: after the messages that are older than the notice."""
 
     def __init__(self, notice: TimedNotice | None) -> None:
         self._notice = notice

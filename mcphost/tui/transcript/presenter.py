@@ -76,7 +76,7 @@ def describe_source(message: Message) -> str:
 
 
 def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
-    """Return the blocks for a message of a prompt with the role `assistant`."""
+    """Return the blocks for a prompt message with the role `assistant`."""
     out: list[TranscriptBlock] = [SpeakerHeading(_("Assistant"), describe_source(message), format_time(message.at))]
     for part in message.parts:
         attached = describe_attachment(part)
@@ -494,7 +494,7 @@ class TranscriptPresenter:
         self._show_images(card, event.images)
 
     def _handle_backgrounded(self, event: events.ToolBackgrounded) -> None:
-        """Keep updating the card of a call that continues after its turn, as for a manual call."""
+        """Keep updating the card of a call that continues after its turn, just like that of a manual call."""
         card = self.cards.pop(event.call, None)
         if card is not None:
             self.running_count -= card.state == "running"

@@ -44,7 +44,7 @@ class StreamingText:
     def flush(self) -> list[TranscriptBlock]:
         """Add the pending text to the tail and split off the parts that are complete.
 
-        Returns the new blocks, which the caller appends to the transcript; usually there are none. The last of them is
+        Return the new blocks, which the caller appends to the transcript; usually there are none. The last of them is
         the new tail.
         """
         text = "".join(self.pending)
@@ -91,7 +91,7 @@ class StreamingText:
     def hold_unfinished(self) -> bool:
         """Hold back pending text after the last blank line until the next flush.
 
-        In long text without blank lines, only the last line is held back. Returns whether any text is left to flush.
+        In long text without blank lines, only the last line is held back. Return whether any text is left to flush.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2

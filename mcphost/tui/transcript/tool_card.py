@@ -19,7 +19,7 @@ from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# Maps a state to its mark, its label and its style; the label does not rely on the mark or the color.
+# Maps a state to its mark, its label and its style. The label repeats the meaning of the mark and the color.
 STATES: dict[str, tuple[str, str, str]] = {
     "proposed": ("◇", N_("next"), "$muted"),
     "waiting": ("◆", N_("waiting for you"), "$warning"),
@@ -72,7 +72,7 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 class ToolCard(TranscriptBlock):
     """Card that shows one tool call. Call `invalidate` after setting an attribute directly.
 
-    `state` is a key of STATES. `arguments` is None if the model sent invalid arguments; `raw` then holds their text.
+    `state` is a key of STATES. If the model sent invalid arguments, `arguments` is None and `raw` is their text.
     """
 
     can_step = True
@@ -300,9 +300,9 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card at *index* if it can go to the background, else the only such card near the end.
+    """Return the card at *index* if its call can go to the background, else the only such card near the end.
 
-    Returns None if there is no such card near the end, or more than one.
+    Return None if there is no such card near the end, or more than one.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:

@@ -309,7 +309,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Stop following the end of the conversation when the user scrolls up; resume at the end."""
+        """Stop following the end of the conversation when the user scrolls up; resume when the end is reached."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
@@ -347,7 +347,7 @@ class Transcript(ScrollView, can_focus=True):
         return pen.render(block, index * LINES_PER_BLOCK, selection)
 
     def _request_image(self, block: ImageCard) -> None:
-        """Request that a visible image be decoded, unless this was already requested for its current size."""
+        """Request the decoding of a visible image, unless it has been requested for the current size."""
         width = self.text_width
         sides = block.request_size(width)
         if sides is None:
@@ -470,14 +470,14 @@ class Transcript(ScrollView, can_focus=True):
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
 
     def _send_to_background(self, index: int) -> None:
-        """Request that the turn continues without the call at *index*, or without the only running call."""
+        """Request that the turn continue without the call at *index*, or without the only running call."""
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
             self.notify(_("Select a running call of the model first, with [ and ]."), markup=False, timeout=3)
 
     def action_background(self) -> None:
-        """Request that the turn continues without the current block's tool call."""
+        """Request that the turn continue without the current block's tool call."""
         self._send_to_background(self.current_index)
 
     def _activate(self, index: int) -> None:
@@ -537,7 +537,7 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_copy_part(self, as_tsv: bool) -> None:
-        """Copy the current block's first code block, table or result; when pressed again, the next one.
+        """Copy the current block's first code block, table or result or, when pressed again, the next one.
 
         A table is copied as Markdown or, if *as_tsv* is true, as tab-separated values.
         """

@@ -67,7 +67,7 @@ class AttachmentList(Widget, can_focus=True):
             self.index = index
 
     class Left(Message):
-        """Posted when the user leaves the list, or has removed the last attachment."""
+        """Posted when the user leaves the list or removes the last attachment."""
 
     def __init__(self) -> None:
         super().__init__(id="attached")
@@ -86,7 +86,7 @@ class AttachmentList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The number of the first row shown, so that the cursor or, without focus, the newest row is visible."""
+        """The index of the first row to show so that the cursor or, without focus, the newest row is visible."""
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 

@@ -25,7 +25,7 @@ SEARCHING = N_("Looking for files…")
 class CompletionItem(NamedTuple):
     """An entry of the completion popup.
 
-    `kind` says what choosing the entry does: run an action, open a prompt, attach a resource or file, or insert text.
+    `kind` is the effect of choosing the entry: run an action, open a prompt, attach a resource or file, or insert text.
     `value` is the action name, prompt name, URI, path or text, and `server` is the server that it belongs to, or "".
     The popup shows `title` and `detail`.
     """
@@ -235,7 +235,7 @@ class CompletionPopup:
     def _apply(self, index: int, *, descends: bool = False) -> None:
         """Replace the word with the item at *index* and run its action.
 
-        With *descends*, a folder is only inserted, so that its content can be completed next.
+        If *descends* is true, a folder is only inserted, so that its content can be completed next.
         """
         offer = self._items[index]
         word = self._completion_word() or ""

@@ -177,12 +177,12 @@ class ComposerInput(OrderedTextArea):
         return result
 
     def undo(self) -> None:
-        """Undo the last edit; if that may have restored pasted text, the text is no longer marked as typed."""
+        """Undo the last edit; if this may have restored pasted text, stop marking the text as typed."""
         super().undo()
         self.composer.mark_restored()
 
     def redo(self) -> None:
-        """Redo the last undone edit; if that may have restored pasted text, it is no longer marked as typed."""
+        """Redo the last undone edit; if this may have restored pasted text, stop marking the text as typed."""
         super().redo()
         self.composer.mark_restored()
 
@@ -302,7 +302,7 @@ class Composer(Vertical):
         self.set_text("")
 
     def load_history(self, texts: list[str]) -> None:
-        """Replace the history, which the arrow keys recall, with the last 200 of *texts*, oldest first."""
+        """Replace the history, which the arrow keys browse, with the last 200 of *texts*, oldest first."""
         self._history = [Draft(text) for text in texts[-_MAX_HISTORY:]]
         self._history_index = len(self._history)
 
@@ -314,7 +314,7 @@ class Composer(Vertical):
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
         """Replace the text.
 
-        By default, it is marked as inserted, so that it can only be sent as a message.
+        By default, the text is marked as inserted, so that it can only be sent as a message.
         """
         self.set_draft(Draft(text, origin, source))
 
@@ -365,7 +365,7 @@ class Composer(Vertical):
     # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:
-        """Record the insertion of text that was not typed, at position *at*, a (row, column) pair.
+        """Record that text which was not typed has been inserted at *at*, a (row, column) pair.
 
         Enter is blocked for a moment, so that the user can check the text first.
         """
@@ -517,7 +517,7 @@ class Composer(Vertical):
         self.composer_input.focus()
 
     def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """List the queued messages above the text area; True marks a message that will join the running answer."""
+        """List the queued messages, as (text, whether it joins the running answer) pairs, above the text area."""
         self.has_queue = bool(rows)
         line = next(iter(self.query("#queue").results(Static)), None)
         if line is None and rows:

@@ -75,7 +75,7 @@ class OrderedTextArea(TextArea):
 class LabeledInput(Horizontal):
     """One-line input with a label on its left.
 
-    *name* is the label and *widget_id* the id of the Input inside. *hidden* masks the text, for passwords.
+    *name* is the label, and *widget_id* the id of the Input. If *hidden* is true, the text is masked, as for passwords.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -107,8 +107,8 @@ class LabeledInputGroup(Vertical):
     class Submitted(Message):
         """Posted when the user presses Enter.
 
-        `index` is the position of the input in which Enter was pressed, starting at 0; `values` holds the text of each
-        input.
+        `index` is the position of the input in which Enter was pressed, starting at 0; `values` are the texts of all
+        inputs.
         """
 
         def __init__(self, index: int, values: tuple[str, ...]) -> None:

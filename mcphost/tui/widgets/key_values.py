@@ -26,7 +26,7 @@ _NO_STYLES: PairStyles = {}
 def wrap_content(content: Content, width: int) -> list[Content]:
     """Wrap text into rows of at most *width* cells.
 
-    A character that some terminals draw wider than others is measured with its largest width.
+    If terminals differ in how wide they draw a character, its largest width is assumed.
     """
     if has_stable_width(content.plain):
         return content.wrap(width)
@@ -122,7 +122,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """Sanitized text in one style: quoted text, shown behind a bar, or a heading without a bar."""
+    """Sanitized text in one style: quoted text, which is shown with a bar before it, or a heading without a bar."""
 
     text: str
     style: str = ""
@@ -197,7 +197,7 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, including the bars, and the string to put after it, a line feed."""
+        """Return the selected text, including the bars, and a line feed to append to it."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:

@@ -41,7 +41,7 @@ class RowIndex:
 
     A row ends after a line feed, after the last space in its second half, or else when it is full. Every character
     belongs to a row; a space at which a row breaks is at the end of that row. ASCII lines and sanitized text are
-    measured exactly; other lines wrap early, because each character counts as the widest it could be.
+    measured exactly; other lines wrap early, because the maximum width is assumed for each character.
 
     The text is processed in chunks of about 16,000 characters, and each chunk begins a new row. The index stores the
     first row and the offset of each chunk; the rows within a chunk are computed when needed, and cached for 16 chunks.
@@ -436,8 +436,8 @@ def _end_of(span: Span) -> int:
 def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize *text* unless it is too long; return the text and whether it was sanitized.
 
-    Text that is too long, or in which too many characters need replacing, is returned unchanged; the caller must
-    sanitize it row by row. Such rows may be shorter than the width, since a replacement can depend on its neighbors.
+    Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller must
+    sanitize it row by row. Its rows may be shorter, because a replacement can depend on neighboring characters.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)

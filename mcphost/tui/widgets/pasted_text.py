@@ -152,7 +152,7 @@ class FoldedPastes:
 
 
 def parse_pasted_paths(text: str) -> tuple[str, ...]:
-    """Return the file paths in a paste; an empty tuple unless the whole paste consists of paths.
+    """Return the file paths in a paste, or () unless the whole paste consists of paths.
 
     Paths may be plain, quoted, escaped or `file://` URLs, as terminals paste them when files are dragged into the
     window. Only absolute paths and paths that begin with `~/` are accepted, at most 20.

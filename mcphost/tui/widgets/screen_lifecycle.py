@@ -10,7 +10,7 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Mixin that makes a closed screen ignore late callbacks, and workers' errors about missing widgets.
+    """Mixin that makes a closed screen ignore late callbacks, and errors of workers about missing widgets.
 
     List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS from
     the first base class that is one, and a screen without the CSS of Screen has no background.
@@ -18,7 +18,7 @@ class ScreenLifecycle:
 
     @property
     def is_open(self) -> bool:
-        """Whether the screen is open; False as soon as its removal has begun."""
+        """Whether the screen is open; False once its removal has begun."""
         screen = cast("Any", self)
         return screen.is_attached and screen.display  # Textual does not display a widget that is being removed
 

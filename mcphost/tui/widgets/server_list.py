@@ -30,7 +30,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return a label for a server's state, with the seconds if it has been starting for 1 second or more."""
+    """Return a label for a server's state; it includes the elapsed time after the first second of starting."""
     word = _(STATES.get(state, STATES["waiting"])[1])
     return _("starting · {seconds} s").format(seconds=int(seconds)) if state == "connecting" and seconds >= 1 else word
 

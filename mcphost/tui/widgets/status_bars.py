@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class TopBarStatus(NamedTuple):
     """The values that the top bar shows.
 
-    `cost` is in US dollars, or None if unknown; `saved` is the amount saved by the provider's prompt cache, also in US
-    dollars. `sent_tools` is the number of tools whose definitions are sent, or -1 if all are. `context` is the used
-    fraction of the context window, from 0 to 1, or negative if unknown. `context_parts` are the tokens of the last
-    request: of instructions and tools, of results and attachments, and of messages; all 0 if unknown.
+    `cost` is in US dollars, or None if unknown; `saved` is the amount that the provider's prompt cache saved, also in
+    US dollars. `sent_tools` is the number of tools whose definitions are sent, or -1 if all are. `context` is the used
+    fraction of the context window, from 0 to 1, or negative if unknown. `context_parts` are the tokens in the last
+    request of three kinds: instructions and tools, results and attachments, and messages. All are 0 if unknown.
     """
 
     model: str = ""
@@ -203,9 +203,9 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 class KeyBar(Widget):
-    """Bar of clickable keys in at most *rows* rows. Keys that do not fit are left out.
+    """Bar of clickable keys in at most *rows* rows. Keys that do not fit are omitted.
 
-    *keys* are (key, label, action) tuples; the default is the keys of the chat.
+    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown.
     """
 
     DEFAULT_CSS = "KeyBar { height: auto; background: $background; padding: 0 1; }"
@@ -265,7 +265,7 @@ class AutoApprovalBar(Widget):
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """Return the approved tools and remaining limits that fit, and always the key that stops auto-approve."""
+        """Return as many tools and limits as fit, and always the key that stops auto-approve."""
         state = self.state
         if state is None:
             return Content("")
