@@ -27,7 +27,7 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 
 class ToolIdentity(Struct, frozen=True, kw_only=True):
-    """What a grant for a tool is bound to: tool, server, account, and the digests of their definitions.
+    """The identity to which a grant is bound: tool, server, account, and the digests of their definitions.
 
     `server_tools` maps names to all tools that the server offers now. A rule that covers several tools is limited to
     these, because the user has not seen tools added later. `is_read_only_trusted` means that the server declares the
@@ -97,7 +97,7 @@ SERVER_CHANGED = "its server is now started or reached in another way"
 
 
 class ToolHistory(Struct, frozen=True):
-    """Whether the user has granted a tool before, to be shown when asking about the tool.
+    """Whether the user has granted a tool before, as shown in the approval question.
 
     `first_use`: no grant exists for it. `changed`: grants exist, but all for other definitions of the tool.
     """
@@ -216,7 +216,7 @@ class ActiveGrants:
     ) -> tuple[CoveringGrant | None, ToolHistory]:
         """Return the first grant that covers the call, or None, together with the tool's history.
 
-        The use of the grant is counted.
+        One use of the grant is counted.
         """
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)

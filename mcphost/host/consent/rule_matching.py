@@ -32,7 +32,7 @@ _JOINED = re.compile(r"""[:;,|&<>"'=^#!]|^[-@+]|^//|\s(?=[-@+/~.])""")
 _SEPARATORS = re.compile(r"""[:;,|&<>"'=^#!@+\s]+""")
 _MAX_PARTS = 50
 _PER_PROCESS = ("/proc", "/dev")
-"""Folders whose content depends on the process: /proc/self/cwd of the server is not that of mcphost."""
+"""Folders whose content depends on the process: /proc/self/cwd of mcphost is not that of the server."""
 
 
 class _AmbiguousPath(Exception):

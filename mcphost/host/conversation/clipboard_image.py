@@ -10,7 +10,7 @@ import anyio
 from mcphost.host.conversation.local_files import MAX_BINARY_BYTES
 
 TIMEOUT = 3.0
-"""Seconds for each program."""
+"""Maximum seconds that each program may take."""
 
 
 def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:

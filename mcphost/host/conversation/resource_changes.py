@@ -12,7 +12,7 @@ from mcphost.serialization import replace
 MAX_TRACKED = 1_000
 """Maximum number of changes, and of read times, that are remembered."""
 MAX_SEARCHED = 2_000
-"""How many of the newest messages are searched for attached resources."""
+"""Maximum number of messages that are searched for attached resources, newest first."""
 MAX_COMPARED_CHARACTERS = 1_000_000
 _CONTEXT_LINES = 3
 

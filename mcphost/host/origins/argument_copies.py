@@ -24,7 +24,7 @@ _MAX_SPANS = 100
 _MAX_ORIGINS = 100
 _MAX_JOINED = 6
 _SHORTEST_ADDITION = 8
-"""Minimum number of characters that a copy over several arguments must add to those found in single arguments."""
+"""Minimum length of a copy spread over several arguments, not counting copies in single arguments."""
 
 
 class _Value(NamedTuple):
@@ -172,7 +172,7 @@ class _Search:
         found: list[_Found] = []
         for copy in (self._index.letters if is_letters else self._index.plain).find(text, self._budget):
             server, source = self._index.label(copy.text, is_letters=is_letters)
-            # A space at either end is compared, but does not count.
+            # A space at either end is compared, but does not add to the length.
             copied = text[copy.start : copy.end]
             start = copy.start + len(copied) - len(copied.lstrip(" "))
             copied = copied.strip(" ")

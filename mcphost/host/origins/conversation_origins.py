@@ -22,7 +22,7 @@ _MAX_NOTED_CHARACTERS = 1_000_000
 class ConversationOrigins:
     """Index that finds text in call arguments that came from servers and files in the conversation.
 
-    New texts are indexed on a thread when the next call is proposed. When a stored conversation was opened, all of its
+    New texts are indexed on a thread when the next call is proposed. After a stored conversation is opened, all of its
     texts are indexed then.
     """
 

@@ -39,7 +39,7 @@ class OutsideTexts:
         self.letters = CopyIndex(_LETTERS_GRAM, _LETTERS_STRIDE)
         self.typed: list[str] = []
         self.dropped: set[str] = set()
-        """The servers whose texts were left out."""
+        """The servers with texts that are not indexed."""
 
         self._plain_labels: list[_Label] = []
         self._letter_labels: list[_Label] = []

@@ -198,7 +198,7 @@ def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
     for name, text in sorted(values.items()):
         paths = list(islice(_find_paths(name, text, folder), _MAX_PATHS)) if classify_variable(name) else []
         path_count += len(paths)
-        # Checking paths takes time: an unusually long list is reported without looking.
+        # Checking paths takes time, so an unusually long list is reported without being checked.
         if paths and (path_count >= _MAX_PATHS or any(_is_inside(path, project) for path in paths)):
             names.append(name)
     if names:

@@ -502,7 +502,7 @@ class ServerConnection:
     async def _on_listing(self, offers: ServerListing) -> None:
         """Store a new listing, compare its tools with the known ones and publish the differences."""
         before = self.listing
-        # Definitions may have megabytes; the listing and its quarantine must change without an await between.
+        # Digest first: the listing and its quarantine must change together, without an await between them.
         digests = await self.tool_changes.compute_digests(offers)
         changed = await anyio.to_thread.run_sync(diff_tools, before, offers)
         self.listing = offers

@@ -80,7 +80,7 @@ class ServerLogBuffer:
                 self._append(ServerLog(self._server, "warning", f"{count:,} more log lines were dropped.", "client"))
         self._count_in_second += 1
         self._received += 1
-        # mcphost's own lines are few and report problems.
+        # mcphost's own lines are always stored, because there are few and they report problems.
         if self._count_in_second > MAX_LINES_PER_SECOND and source != "client":
             self._dropped_in_second += 1
             return

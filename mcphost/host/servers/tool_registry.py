@@ -147,7 +147,7 @@ def _make_offer(name: str, offered: OfferedTool) -> ToolOffer:
     description = strip_hidden_text((tool.description or tool.display_name)[:DESCRIPTION_LIMIT]).encode(
         errors="replace"
     )
-    # The cut may split a character.
+    # Truncation may split a character.
     text = description[:DESCRIPTION_LIMIT].decode(errors="ignore")
     spec = ToolSpec(name, text, _clean_schema(tool.input_schema))
     return ToolOffer(offered.connection.config.name, tool.name, strip_hidden_text((tool.title or "")[:200]), spec)
