@@ -2,6 +2,7 @@
 
 # pyright: basic
 
+import asyncio
 from typing import Any
 
 from benchmarks.amplification import MB, Meter, case
@@ -152,3 +153,65 @@ async def instructions(meter: Meter, size: int) -> None:
         found = decode(message.result, InitializeResult)
         kept = parse_implementation(found.server_info)
         print(len(kept.name))
+
+
+@case("session: updates beside 100 watched resources that were read", size=10 * MB)
+async def updates_of_watched_resources(meter: Meter, size: int) -> None:
+    from mcphost.client.result_cache import ChangeNotifications, ResultCache
+    from mcphost.client.session import WatchedChanges
+    from mcphost.protocol.notifications import parse_notification
+    from mcphost.protocol.resources import ReadResource, ReadResourceResult
+    from mcphost.serialization import Raw
+
+    cache = ResultCache()
+    for number in range(100):
+        read = ReadResourceResult(ttl_ms=600_000, cache_scope="public")
+        cache.put(ReadResource("a:" + "/" * number), read, 100)
+    changes = ChangeNotifications(cache.handle_notification)
+    changes.wanted = WatchedChanges(uris=tuple("a:" + "/" * number for number in range(100)))
+    line = FLOODS["updated resources"]
+    with meter.measuring(size):
+        for number in range(size // len(line)):
+            notice = parse_notification("notifications/resources/updated", Raw(b'{"uri":"b:%d"}' % number))
+            assert notice is not None
+            changes.put(notice)
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+
+
+@case("session: 1,000 changes of 10 attached resources of 1,000 items", size=1 * MB)
+async def changes_of_attached_resources(meter: Meter, size: int) -> None:
+    from mcphost.host.conversation.resource_changes import MAX_TRACKED, ResourceVersions
+    from mcphost.llm.messages import Message, ResourcePart
+
+    parts = tuple(ResourcePart("s", f"x:/{number}", "text") for number in range(10_000))
+    messages = [Message(role="user", parts=parts[at : at + 1_000], at=1.0) for at in range(0, 10_000, 1_000)]
+    versions = ResourceVersions()
+    with meter.measuring(size):
+        for number in range(MAX_TRACKED):
+            versions.note_change("s", f"x:/{number}")
+        print(len(versions.find_outdated(messages)))
+
+
+def _update_case(name: str, before: str, after: str) -> None:
+    @case(f"session: an update of a resource of {name}", size=len(before) + len(after))
+    async def entry(meter: Meter, size: int) -> None:
+        import anyio.to_thread
+
+        from mcphost.host.conversation.resource_changes import SentResource, make_update
+        from mcphost.llm.messages import ResourcePart
+
+        await anyio.to_thread.run_sync(int)  # the first thread of a process costs more
+        sent, newer = SentResource(ResourcePart("s", "x:y", before), 1.0, 0), ResourcePart("s", "x:y", after)
+        with meter.measuring(size):
+            kept = await anyio.to_thread.run_sync(make_update, sent, newer, 0)
+            print(type(kept))
+
+
+for _name, _before, _after in (
+    ("a million empty lines", "\n" * 999_999, "x" + "\n" * 999_000),
+    ("few lines in many orders", "a\nb\nc\n" * 300, "c\na\nb\n" * 330),
+    ("140,000 moved lines", *("\n".join(str(n) for n in range(at, at + 140_000)) for at in (0, 1))),
+    ("15 MB", "x\n" * 50, "x\n" * 7_500_000),
+):
+    _update_case(_name, _before, _after)

@@ -21,19 +21,12 @@ from mcphost.protocol.notifications import (
     ToolListChangedNotification,
 )
 from mcphost.protocol.prompts import ListPrompts
-from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
+from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource, UriIndex
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Struct, field_values
 from mcphost.transport.flow_control import WakeupFuture
 
 MAX_UNREAD = 10_000
-
-
-def matches_any(uris: tuple[str, ...], uri: str) -> bool:
-    """Return whether *uri* equals one of *uris*, or extends one with a path, query or fragment."""
-    return uri in uris or any(
-        uri.startswith(prefix) and (prefix[-1:] in "/#?" or uri[len(prefix)] in "/#?") for prefix in uris
-    )
 
 
 class ChangeNotifications(WakeupFuture):
@@ -50,6 +43,16 @@ class ChangeNotifications(WakeupFuture):
         self._closed = False
         self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
+    @property
+    def wanted(self) -> WatchedChanges:
+        """The changes that are queued."""
+        return self._wanted
+
+    @wanted.setter
+    def wanted(self, wanted: WatchedChanges) -> None:
+        self._wanted = wanted
+        self._uris = UriIndex(wanted.uris)
+
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
         """Queue a change notification if it is wanted or *is_forced*; return whether it is.
 
@@ -65,7 +68,7 @@ class ChangeNotifications(WakeupFuture):
             case ResourceListChangedNotification():
                 wanted = self.wanted.resources
             case ResourceUpdatedNotification():
-                wanted = matches_any(self.wanted.uris, notice.uri)
+                wanted = bool(self._uris.find(notice.uri))
             case _:
                 return False
         wanted = wanted or is_forced
@@ -105,6 +108,9 @@ _INVALIDATED_METHODS: dict[str, tuple[str, ...]] = {
 }
 
 
+_CacheKey = tuple[ClientRequest[Any], str | None]
+
+
 class _CacheEntry(Struct, frozen=True):
     result: Any
     expires_at: float
@@ -130,9 +136,12 @@ class ResultCache:
 
     def __init__(self, credential: Callable[[], str] = no_credential) -> None:
         self._credential = credential
-        self._entries: dict[tuple[ClientRequest[Any], str | None], _CacheEntry] = {}
+        self._entries: dict[_CacheKey, _CacheEntry] = {}
         self._bytes = 0
         self._generations: Counter[str] = Counter()
+        self._reads: dict[str, set[_CacheKey]] = {}
+        """The keys of the cached resources, by URI."""
+        self._read_uris = UriIndex()
 
     @property
     def credential(self) -> str:
@@ -180,6 +189,9 @@ class ResultCache:
             return
         self._entries[call, credential] = _CacheEntry(result, now() + result.ttl_ms / 1000, size)
         self._bytes += size
+        if isinstance(call, ReadResource):
+            self._reads.setdefault(call.uri, set()).add((call, credential))
+            self._read_uris.add(call.uri)
         while self._bytes > MAX_BYTES or len(self._entries) > MAX_ENTRIES:
             self._drop(next(iter(self._entries)))
 
@@ -193,17 +205,23 @@ class ResultCache:
         """Drop the results that a change notification makes stale."""
         if isinstance(notice, ResourceUpdatedNotification):
             self._generations[ReadResource.METHOD] += 1
-            for key in [key for key in self._entries if isinstance(key[0], ReadResource)]:
-                if matches_any((cast("ReadResource", key[0]).uri,), notice.uri):
+            for uri in self._read_uris.find(notice.uri):
+                for key in tuple(self._reads[uri]):
                     self._drop(key)
         for method in _INVALIDATED_METHODS.get(notice.METHOD, ()):
             self.invalidate(method)
 
-    def _keys(self, call: ClientRequest[Any]) -> tuple[tuple[ClientRequest[Any], str | None], ...]:
+    def _keys(self, call: ClientRequest[Any]) -> tuple[_CacheKey, ...]:
         """Return the cache keys of a request: for a public result, and for the account's private result."""
         return (call, None), (call, self._credential())
 
-    def _drop(self, key: tuple[ClientRequest[Any], str | None]) -> None:
+    def _drop(self, key: _CacheKey) -> None:
         kept = self._entries.pop(key, None)
-        if kept is not None:
-            self._bytes -= kept.size
+        if kept is None:
+            return
+        self._bytes -= kept.size
+        if isinstance(call := key[0], ReadResource):
+            self._reads[call.uri].discard(key)
+            if not self._reads[call.uri]:
+                del self._reads[call.uri]
+                self._read_uris.discard(call.uri)

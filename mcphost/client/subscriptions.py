@@ -8,7 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.error_mapping import map_error
-from mcphost.client.result_cache import ChangeNotifications, matches_any
+from mcphost.client.result_cache import ChangeNotifications
 from mcphost.client.session import WatchedChanges
 from mcphost.errors import (
     ConnectionLost,
@@ -39,6 +39,7 @@ from mcphost.protocol.notifications import (
     ToolListChangedNotification,
     parse_notification,
 )
+from mcphost.protocol.resources import UriIndex
 from mcphost.serialization import JsonLimitExceeded, check_value_count, decode_or_none
 from mcphost.transport.channel import HttpStatusError
 from mcphost.transport.flow_control import run_steps_cooperatively
@@ -179,6 +180,7 @@ class SubscriptionStream:
         self.wanted = wanted
         self.previous = previous
         self.granted = _EMPTY_FILTER
+        self._granted_uris = UriIndex()
         self.resolved = anyio.Event()
         self.error: ServerError | None = None
         self._owner = owner
@@ -253,7 +255,7 @@ class SubscriptionStream:
                     if not active:
                         active = True
                         self._handle_acknowledged(notification)
-                elif active and notification is not None and _is_requested(notification, self.granted):
+                elif active and notification is not None and self._is_requested(notification):
                     self._owner.changes.put(notification)
         return active
 
@@ -268,8 +270,14 @@ class SubscriptionStream:
                 server=self._owner.server,
             ) from error
 
+    def _is_requested(self, notification: Notification) -> bool:
+        if isinstance(notification, ResourceUpdatedNotification):
+            return bool(self._granted_uris.find(notification.uri))
+        return type(notification) in {type(one) for one in _list_changes(self.granted)}
+
     def _handle_acknowledged(self, acknowledgement: SubscriptionsAcknowledgedNotification) -> None:
         self.granted = intersect_filters(self.wanted, acknowledgement.notifications)
+        self._granted_uris = UriIndex(self.granted.resource_subscriptions)
         self.resolve()
         if self._has_been_active:
             # Changes were not announced while no stream was open.
@@ -306,12 +314,6 @@ def _list_changes(granted: SubscriptionFilter) -> list[Notification]:
     if granted.resources_list_changed:
         out.append(ResourceListChangedNotification())
     return out
-
-
-def _is_requested(notification: Notification, granted: SubscriptionFilter) -> bool:
-    if isinstance(notification, ResourceUpdatedNotification):
-        return matches_any(granted.resource_subscriptions, notification.uri)
-    return type(notification) in {type(one) for one in _list_changes(granted)}
 
 
 def _parse(message: JsonRpcNotification) -> Notification | None:

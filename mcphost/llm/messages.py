@@ -147,11 +147,6 @@ def resource_key(part: Part) -> tuple[str, str] | None:
             return None
 
 
-def is_about(key: tuple[str, str], server: str, uri: str) -> bool:
-    """Return whether *uri* on *server* is the resource with this key (see `resource_key`), or is below it."""
-    return key[0] == server and (uri == key[1] or uri.startswith(f"{key[1].rstrip('/')}/"))
-
-
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
     """Return whether the part is the result of a tool call, and not just a note that the result follows later."""
     if isinstance(part, ToolReturnPart):

@@ -1,5 +1,8 @@
 """Messages for resources and resource templates (specification: server/resources)."""
 
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from mcphost.protocol.base import Annotations, CacheableResult, ClientRequest, EmptyResult, Icon, PaginatedResult
@@ -101,3 +104,49 @@ class ResourceNotFoundData(WireStruct, frozen=True):
     """The `data` member of the error for an unknown resource."""
 
     uri: str = ""
+
+
+class UriIndex:
+    """Set of resource URIs that finds the ones to which an update applies.
+
+    A notification about an updated resource can name a sub-resource: a URI that extends the URI of the resource with a
+    path, query or fragment. The time taken by `find` grows with the length of the URI, not with the size of the set.
+    """
+
+    def __init__(self, uris: Iterable[str] = ()) -> None:
+        self._uris: set[str] = set()
+        self._counts: Counter[int] = Counter()
+        self._lengths: list[int] = []
+        for uri in uris:
+            self.add(uri)
+
+    def add(self, uri: str) -> None:
+        """Add a URI; do nothing if it is present."""
+        if uri in self._uris:
+            return
+        self._uris.add(uri)
+        self._counts[len(uri)] += 1
+        if self._counts[len(uri)] == 1:
+            insort(self._lengths, len(uri))
+
+    def discard(self, uri: str) -> None:
+        """Remove a URI; do nothing if it is absent."""
+        if uri not in self._uris:
+            return
+        self._uris.remove(uri)
+        self._counts[len(uri)] -= 1
+        if not self._counts[len(uri)]:
+            del self._lengths[bisect_left(self._lengths, len(uri))]
+
+    def find(self, uri: str) -> list[str]:
+        """Return the URIs of which *uri* is an update, shortest first."""
+        found: list[str] = []
+        size = len(uri)
+        for length in self._lengths:
+            if length >= size:
+                break
+            if (uri[length] in "/#?" or uri[length - 1 : length] in "/#?") and (start := uri[:length]) in self._uris:
+                found.append(start)
+        if uri in self._uris:
+            found.append(uri)
+        return found

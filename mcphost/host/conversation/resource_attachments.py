@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Iterable
+from itertools import islice
 
 from mcphost.errors import UsageError
 from mcphost.host.conversation.local_files import MAX_BINARY_BYTES, Attachment, identify_binary, make_binary_part
@@ -10,16 +11,25 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.protocol.content import ResourceContents
 
+MAX_ATTACHED = 1_000
+"""Maximum number of content items of one resource that are attached; each costs time whenever attachments are shown."""
+
 
 def make_resource_attachments(
     server: str, contents: Iterable[ResourceContents], facts: ModelFacts
 ) -> tuple[Attachment, ...]:
-    """Return one attachment for each content item of a resource.
+    """Return one attachment for each of the first MAX_ATTACHED content items of a resource.
 
-    Binary data that the model does not accept is replaced with a note that gives its type and size. PDF files and
-    images may still have to be converted with an AttachmentFitter.
+    An attachment after them says how many were left out. Binary data that the model does not accept is replaced with
+    a note that gives its type and size. PDF files and images may still have to be converted with an AttachmentFitter.
     """
-    return tuple(_make_attachment(server, one, facts) for one in contents)
+    remaining = iter(contents)
+    made = tuple(_make_attachment(server, one, facts) for one in islice(remaining, MAX_ATTACHED))
+    first = next(remaining, None)
+    if first is None:
+        return made
+    note = f"{1 + sum(1 for _ in remaining):,} more items of this resource are not attached"
+    return *made, Attachment(name=first.uri, part=ResourcePart(server, first.uri, f"[{note}]", ""), note=note)
 
 
 def _make_attachment(server: str, contents: ResourceContents, facts: ModelFacts) -> Attachment:

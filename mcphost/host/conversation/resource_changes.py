@@ -1,12 +1,14 @@
 """Attached resources that changed after they were read, and how a newer version is sent to the model."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 from mcphost.bounded_diff import compare_lines, group_opcodes
 from mcphost.host.message_text import clean_text
-from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, is_about, resource_key
+from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, resource_key
+from mcphost.protocol.resources import UriIndex
 from mcphost.serialization import replace
 
 MAX_TRACKED = 1_000
@@ -52,18 +54,41 @@ class ResourceVersions:
         if (key := resource_key(part)) is not None:
             _remember(self._read, (key, hash(part)), self._clock())
 
+    def find_changed(self, parts: Iterable[tuple[Part, float]]) -> list[bool]:
+        """Return for each part whether the resource changed after it was read.
+
+        Each part has the time at which it was sent, which is used if the time at which it was read is unknown.
+        """
+        parts = list(parts)
+        keys = [resource_key(part) for part, _ in parts]
+        changed = self._find_times(key for key in keys if key is not None)
+        return [
+            key in changed and changed[key] > self._read.get((key, hash(part)), sent_at)
+            for key, (part, sent_at) in zip(keys, parts, strict=True)
+        ]
+
+    def _find_times(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], float]:
+        """Return when the resources last changed; each change is compared once, not with every resource."""
+        found: dict[tuple[str, str], float] = {}
+        if self.is_empty:
+            return found
+        uris: dict[str, UriIndex] = {}
+        for server, uri in keys:
+            uris.setdefault(server, UriIndex()).add(uri)
+        for (server, changed), at in self._changed.items():  # oldest first
+            if server in uris:
+                found.update({(server, uri): at for uri in uris[server].find(changed)})
+        return found
+
     def is_changed(self, part: Part, sent_at: float = 0.0) -> bool:
         """Return whether the resource changed after it was read, or after *sent_at* if that is unknown."""
-        key = resource_key(part)
-        if key is None or not self._changed:
-            return False
-        changed = max((at for (name, uri), at in self._changed.items() if is_about(key, name, uri)), default=0.0)
-        return changed > self._read.get((key, hash(part)), sent_at)
+        return self.find_changed([(part, sent_at)])[0]
 
     def find_outdated(self, messages: Sequence[Message]) -> tuple[SentResource, ...]:
         """Return the sent resources that have changed since, in the order of their messages."""
-        sent = () if self.is_empty else find_sent(messages).values()
-        return tuple(one for one in sent if self.is_changed(one.part, one.at))
+        sent = () if self.is_empty else tuple(find_sent(messages).values())
+        changed = self.find_changed((one.part, one.at) for one in sent)
+        return tuple(compress(sent, changed))
 
 
 def find_sent(messages: Sequence[Message]) -> dict[tuple[str, str], SentResource]:

@@ -289,9 +289,12 @@ class Attachments:
             attached = {resource_key(part) for part in self.parts}
             self._outdated = tuple(one for one in outdated if resource_key(one.part) not in attached)
         known, self._rows = self._rows, {}
+        changed = (
+            [False] * len(self.parts) if versions is None else versions.find_changed((part, 0.0) for part in self.parts)
+        )
         rows = [
-            self._build_row(part, known)._replace(is_changed=versions is not None and versions.is_changed(part))
-            for part in self.parts
+            self._build_row(part, known)._replace(is_changed=is_changed)
+            for part, is_changed in zip(self.parts, changed, strict=True)
         ]
         sent = [self._build_row(one.part, known)._replace(is_changed=True, is_sent=True) for one in self._outdated]
         self._screen.query_one(Composer).show_attachments((*rows, *sent))

@@ -19,6 +19,7 @@ _MAX_INLINE_THINKING = 20_000
 """Maximum characters of reasoning that unfold in place; longer reasoning opens in the viewer."""
 _MAX_NOTICE_LENGTH = 4_000
 _MAX_INLINE_MESSAGE = 10_000
+_MAX_SHOWN_ATTACHMENTS = 50
 ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 
 
@@ -153,7 +154,11 @@ class UserMessage(TranscriptBlock):
                 text_count=len(self.text) - len(shown)
             )
             contents.append(Content.styled(note, "$accent").stylize(ACTIVATE_STYLE))
-        contents += [self._render_attachment(number, name) for number, name in enumerate(self.attachment_names)]
+        names = self.attachment_names[:_MAX_SHOWN_ATTACHMENTS]
+        contents += [self._render_attachment(number, name) for number, name in enumerate(names)]
+        if hidden := len(self.attachment_names) - len(names):
+            note = _("… {count:,} more attachments · enter opens all").format(count=hidden)
+            contents.append(Content.styled(note, "$accent").stylize(ACTIVATE_STYLE))
         return [
             PrefixedContent("▌ ", "▌ ", content, "on $panel", "$accent", max_width=PROSE_WIDTH) for content in contents
         ]
@@ -178,10 +183,12 @@ class UserMessage(TranscriptBlock):
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the text."""
         rows = _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], min(width, PROSE_WIDTH) - 2)
-        return self.gap + 1 + rows + len(self.attachment_names)
+        return self.gap + 1 + rows + min(len(self.attachment_names), _MAX_SHOWN_ATTACHMENTS + 1)
 
     def activate(self) -> tuple[str, str] | None:
         """Return a title and the full message for the viewer if the message is truncated, otherwise None."""
+        if len(self.attachment_names) > _MAX_SHOWN_ATTACHMENTS:
+            return _("You"), "\n".join((self.text, "", *(f"@ {name}" for name in self.attachment_names)))
         return (_("You"), self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
 
     def copy_text(self) -> str:

@@ -16,7 +16,6 @@ from mcphost.llm.messages import (
     ThinkingPart,
     ToolReturnPart,
     ToolUsePart,
-    is_about,
     resource_key,
 )
 from mcphost.pluralize import translate_count
@@ -590,10 +589,12 @@ class TranscriptPresenter:
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
         """Add a notice that a watched resource has changed, at most once per resource in each turn."""
+        from mcphost.protocol.resources import UriIndex
+
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
             keys = [key for block in self._resource_messages for key in block.resources if key is not None]
-            is_attached = any(is_about(key, event.server, event.uri) for key in keys)
-            hint = _(OUTDATED_HINT) if is_attached else ""
+            attached = UriIndex(uri for server, uri in keys if server == event.server)
+            hint = _(OUTDATED_HINT) if attached.find(event.uri) else ""
             self.add_notice("info", _("{name} has changed.").format(name=name), hint)

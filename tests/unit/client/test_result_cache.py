@@ -1,17 +1,18 @@
 """Tests for the result cache and its expiry in a stateless session with a manual clock."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
 
 from mcphost.client import result_cache
 from mcphost.client.pagination import list_tools
-from mcphost.client.result_cache import ResultCache
+from mcphost.client.result_cache import ChangeNotifications, ResultCache
 from mcphost.client.session import WatchedChanges
 from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcResponse
 from mcphost.protocol.lifecycle import Discover
+from mcphost.protocol.notifications import ResourceUpdatedNotification
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource, ReadResourceResult
 from mcphost.protocol.revisions import Revision
@@ -283,3 +284,29 @@ async def test_entries_of_a_cached_page_count_in_addition_to_their_bytes(monkeyp
     for number in range(10):
         memory.put(ListTools(str(number)), ListToolsResult(ttl_ms=60_000, tools=(Raw(b"{}"),) * 200), 10)
     assert [number for number in range(10) if memory.get(ListTools(str(number)))] == list(range(6, 10))
+
+
+class CountingUri(str):
+    """URI that counts how often it is compared with the beginning of another."""
+
+    __slots__ = ()
+    comparisons: ClassVar[int] = 0
+
+    def startswith(self, *arguments: Any) -> bool:
+        CountingUri.comparisons += 1
+        return super().startswith(*arguments)
+
+
+async def test_an_update_is_not_compared_with_each_cached_and_watched_resource() -> None:
+    cache = ResultCache()
+    result = ReadResourceResult(ttl_ms=60_000, cache_scope="public")
+    uris = tuple(f"x:/{number}" for number in range(500))
+    for uri in uris:
+        cache.put(ReadResource(uri), result, 100)
+    changes = ChangeNotifications(cache.handle_notification)
+    changes.wanted = WatchedChanges(uris=uris)
+    assert not changes.put(ResourceUpdatedNotification(CountingUri("x:/other")))
+    assert changes.put(ResourceUpdatedNotification(CountingUri("x:/7?page=2")))
+    assert CountingUri.comparisons < 10
+    assert cache.get(ReadResource("x:/7")) is None
+    assert cache.get(ReadResource("x:/8")) == result

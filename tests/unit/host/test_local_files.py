@@ -17,7 +17,7 @@ from mcphost.host.conversation.local_files import (
     parse_reference,
     read_attachment,
 )
-from mcphost.host.conversation.resource_attachments import make_resource_attachments
+from mcphost.host.conversation.resource_attachments import MAX_ATTACHED, make_resource_attachments
 from mcphost.llm.messages import FilePart, ImagePart, ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.protocol.content import ResourceContents
@@ -210,3 +210,12 @@ def test_binary_resources_are_attached_as_far_as_the_model_takes_them() -> None:
     (blind,) = make_resource_attachments("files", contents[1:2], ModelFacts(supports_images=False))
     assert isinstance(blind.part, ResourcePart)
     assert "not attached: an image, which this model does not accept" in blind.part.text
+
+
+def test_a_resource_of_very_many_items_is_attached_in_part_and_says_so() -> None:
+    contents = [ResourceContents(f"x:{number}", text="text") for number in range(MAX_ATTACHED + 500)]
+    found = make_resource_attachments("files", contents, ModelFacts())
+    assert len(found) == MAX_ATTACHED + 1
+    assert found[-1].note == "500 more items of this resource are not attached"
+    assert found[-1].part == ResourcePart("files", f"x:{MAX_ATTACHED}", f"[{found[-1].note}]")
+    assert len(make_resource_attachments("files", contents[:MAX_ATTACHED], ModelFacts())) == MAX_ATTACHED

@@ -3,6 +3,8 @@
 import random
 from time import monotonic
 
+import pytest
+
 from mcphost.host.conversation.resource_changes import (
     MAX_TRACKED,
     ResourceVersions,
@@ -11,7 +13,8 @@ from mcphost.host.conversation.resource_changes import (
     make_update,
     unified_diff,
 )
-from mcphost.llm.messages import ImagePart, Message, Part, ResourcePart, TextPart, is_about
+from mcphost.llm.messages import ImagePart, Message, Part, ResourcePart, TextPart
+from mcphost.protocol.resources import UriIndex
 from tests.fakes.clock import ManualClock
 
 LINES = [f"line {number}: the tide is high" for number in range(200)]
@@ -47,10 +50,38 @@ def test_a_resource_is_outdated_if_the_server_reported_a_change_after_it_was_rea
 
 
 def test_a_change_below_a_resource_makes_it_outdated_and_a_longer_name_does_not() -> None:
-    assert is_about(("notes", "file:///docs"), "notes", "file:///docs/a.md")
-    assert is_about(("notes", "file:///docs/"), "notes", "file:///docs/a.md")
-    assert not is_about(("notes", "file:///docs"), "notes", "file:///docs2")
-    assert not is_about(("notes", "file:///docs"), "mail", "file:///docs")
+    for server, uri, is_outdated in (
+        ("notes", "file:///docs/a.md", True),
+        ("notes", "file:///docs#part", True),
+        ("notes", "file:///docs2", False),
+        ("notes", "file:///doc", False),
+        ("mail", "file:///docs", False),
+    ):
+        versions = ResourceVersions(ManualClock())
+        versions.note_change(server, uri)
+        for key in ("file:///docs", "file:///docs/"):
+            expected = is_outdated and uri.startswith(key)
+            assert versions.is_changed(ResourcePart("notes", key, "text"), -1.0) == expected, (server, uri, key)
+
+
+def test_a_thousand_changes_are_not_compared_with_each_of_ten_thousand_attachments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches = 0
+    find = UriIndex.find
+
+    def count(index: UriIndex, uri: str) -> list[str]:
+        nonlocal searches
+        searches += 1
+        return find(index, uri)
+
+    monkeypatch.setattr(UriIndex, "find", count)
+    versions = ResourceVersions(ManualClock())
+    for number in range(MAX_TRACKED):
+        versions.note_change("notes", f"x:/{number}")
+    parts = [ResourcePart("notes", f"x:/{number}", "text") for number in range(10_000)]
+    assert len(versions.find_outdated([sent(*parts, at=-1.0)])) == MAX_TRACKED
+    assert searches == MAX_TRACKED
 
 
 def test_only_the_newest_sent_version_of_a_resource_counts() -> None:

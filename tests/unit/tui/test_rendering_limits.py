@@ -5,7 +5,7 @@ from markdown_it import MarkdownIt
 
 from mcphost.tui.messages import Section
 from mcphost.tui.transcript import markdown
-from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock
+from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.markdown import MAX_SOURCE, highlight_code, is_too_complex, render_markdown, split_stream
 from mcphost.tui.transcript.presenter import build_markdown_blocks
 from mcphost.tui.transcript.streaming import MAX_MARKDOWN
@@ -147,3 +147,15 @@ def test_only_the_beginning_of_long_code_is_coloured_and_all_of_it_is_shown() ->
 def test_a_language_with_a_slow_lexer_is_not_highlighted(language: str) -> None:
     assert not highlight_code("[(" * 3_000, language).spans
     assert highlight_code("x = 1", "Python").spans
+
+
+def test_a_message_with_very_many_attachments_shows_the_first_and_opens_all_of_them() -> None:
+    names = tuple(f"x:{number}" for number in range(1_000))
+    block = UserMessage("Look", names, resources=tuple(("notes", name) for name in names))
+    rows = [piece.content.plain for piece in block.render(80)]
+    assert rows[-2:] == ["@ x:49", "… 950 more attachments · enter opens all"]
+    assert block.estimate_height(80) == len(rows) + block.gap
+    opened = block.activate()
+    assert opened is not None
+    assert opened[1].splitlines()[-1] == "@ x:999"
+    assert UserMessage("Look", names[:50]).activate() is None
