@@ -13,7 +13,7 @@ from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
-    from mcphost.config.foreign.entries import ForeignServer
+    from mcphost.config.other_host_entries import ForeignServer
     from mcphost.config.schema import ServerInput
     from mcphost.host.servers.import_plan import ImportCandidate
 
@@ -88,7 +88,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
 
 
 def _find(source: str | None) -> "tuple[ForeignServer, ...]":
-    from mcphost.config.foreign.hosts import HOSTS, find_foreign_servers, find_host, find_places, read_named_file
+    from mcphost.config.other_hosts import HOSTS, find_foreign_servers, find_host, find_places, read_named_file
 
     places = find_places(Path.home(), Path.cwd(), os.environ)
     if source is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 import anyio.to_thread
 
-from mcphost.config.foreign.hosts import find_foreign_servers, find_places
 from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
+from mcphost.config.other_hosts import find_foreign_servers, find_places
 from mcphost.config.remembered_models import RememberedModels, ToolRefusals
 from mcphost.config.schema import ModelConfig, RegistryConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config

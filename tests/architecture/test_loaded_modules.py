@@ -67,7 +67,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.client.parameter_headers",
     "mcphost.client.stateless_session",
     "mcphost.sandbox.process",
-    "mcphost.config.foreign",
+    "mcphost.config.other_hosts",
     "mcphost.host.setup",
     "yaml",
     "mcphost.host.server_requests.elicitation",

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcphost.config.foreign.hosts import HOSTS
+from mcphost.config.other_hosts import HOSTS
 from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service
 

@@ -7,7 +7,7 @@ import pytest
 from textual import events
 from textual.widgets import Input, OptionList
 
-from mcphost.config.foreign.entries import ForeignServer
+from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.schema import ModelConfig, ServerConfig
 from mcphost.errors import UsageError
 from mcphost.host.questions.questions import ContinueTurn

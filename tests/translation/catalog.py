@@ -101,8 +101,7 @@ SENTENCE_MODULES = {
         "auth": "accounts authorization_flow client_grants discovery file_backend interactive_flow keyring_backend "
         "oauth_http oauth_provider secret_store token_store tokens url_policy",
         "client": "error_mapping handshake_session pagination requests stateless_session tasks",
-        "config": "loader mcp_json pasted_servers references toml_files",
-        "config/foreign": "documents entries hosts",
+        "config": "loader mcp_json other_host_entries other_hosts pasted_servers references toml_files",
         "diagnosis": "explain network_steps program_steps well_known",
         "host": "active_conversation budget_limits model_selection setup",
         "host/audit": "audit_log",

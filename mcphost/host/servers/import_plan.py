@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from mcphost.config.foreign.entries import ForeignServer
 from mcphost.config.mcp_json import parse_servers
+from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.restrictions import has_same_target
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets

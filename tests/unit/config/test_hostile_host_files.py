@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.foreign.documents import MAX_JSON_BYTES, MEMBERS, read_document
-from mcphost.config.foreign.hosts import HOSTS, find_places, read_named_file
+from mcphost.config.other_hosts import HOSTS, MAX_JSON_BYTES, MEMBERS, find_places, read_document, read_named_file
 from mcphost.errors import ConfigError
 
 SERVER = {"mcpServers": {"a": {"command": "x"}}}

@@ -1,1 +1,0 @@
-"""Import of servers from the configuration of other MCP hosts, such as Claude Desktop or VS Code."""
