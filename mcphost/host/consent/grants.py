@@ -166,7 +166,7 @@ class ActiveGrants:
     def is_active(self, grant_id: str) -> bool:
         """Return False if the grant with this id was revoked in this process, else True; see `was_revoked`.
 
-        An empty id means that there is no grant; the result is then True as well.
+        The result is also True for an empty id, which stands for no grant.
         """
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)

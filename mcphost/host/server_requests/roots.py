@@ -34,7 +34,7 @@ from mcphost.store.roots import FolderEdit, FolderEditStore
 
 MAX_SUGGESTIONS = 50
 MAX_ENTRIES = 5_000
-"""Maximum entries of a folder to examine, because a folder may have millions."""
+"""Maximum number of entries of a folder to examine, because a folder may have millions."""
 
 
 def complete_path(typed: str) -> Completion:

@@ -20,7 +20,7 @@ DriftKind = Literal[
     "tool_added", "tool_removed", "tool_changed",
 ]  # fmt: skip
 MAX_DIFFERENCES = 200
-"""Maximum differences of one server shown line by line; any others are shown only by kind and name."""
+"""Maximum number of differences of one server that are shown line by line; only names are shown for others."""
 _MAX_LINES = 400
 _MAX_WIDTH = 1_000
 _MAX_NAMED = 5

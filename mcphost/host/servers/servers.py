@@ -155,7 +155,7 @@ class Servers:
         await self._approvals.approve(self.find(name).config)
 
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
-        """Switch a tool on or off for the model, in this and later runs. Raises UsageError or ConsentDenied."""
+        """Turn a tool on or off for the model, in this and later runs. Raises UsageError or ConsentDenied."""
         await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:

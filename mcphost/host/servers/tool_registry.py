@@ -37,11 +37,11 @@ class OfferedTool(Struct, frozen=True):
     """The server's account at the time of the offer."""
 
     is_disabled: Callable[[], bool] = lambda: False
-    """Returns whether the tool is switched off for the model; the user may still call it."""
+    """Returns whether the tool is turned off for the model; the user may still call it."""
 
     @property
     def is_current(self) -> bool:
-        """Whether the server still lists the same definition and the tool is still switched on."""
+        """Whether the server still lists the same definition and the tool is still turned on."""
         if self.is_disabled():
             return False
         listed = self.connection.tool(self.definition.name)
@@ -68,7 +68,7 @@ class ToolRegistry:
         connections: Iterable[ServerConnection],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
-        """Create a registry; *disabled_by* returns "file" or "user" for a switched-off tool, else ""."""
+        """Create a registry; *disabled_by* returns "file" or "user" for a turned-off tool, else ""."""
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}
@@ -98,7 +98,7 @@ class ToolRegistry:
         return self._tools_by_name.get(name, ("", ""))[0]
 
     def available_tools(self) -> dict[str, OfferedTool]:
-        """Return the tools of ready servers by model-facing name, except quarantined and switched-off ones."""
+        """Return the tools of ready servers by model-facing name, except quarantined and turned-off ones."""
         return dict(self._iter_available())
 
     def _iter_available(self) -> Iterator[tuple[str, OfferedTool]]:
@@ -118,7 +118,7 @@ class ToolRegistry:
         return OfferedTool(connection, listed, connection.account, lambda: bool(disabled_by()))
 
     def resolve(self, name: str) -> OfferedTool | None:
-        """Return the tool with this model-facing name, or None; includes quarantined and switched-off tools."""
+        """Return the tool with this model-facing name, or None; includes quarantined and turned-off tools."""
         key = self._tools_by_name.get(name)
         if key is None:
             return dict(self._iter_all()).get(name)

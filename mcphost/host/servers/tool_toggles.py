@@ -20,7 +20,7 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.store.tools import ToolToggleStore
 
 DisabledBy = Literal["", "file", "user"]
-"""Who switched a tool off: a configuration file or the user; "" if it is on."""
+"""Who turned a tool off: a configuration file or the user; "" if it is on."""
 
 
 class ToolToggles:
@@ -47,7 +47,7 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools switched off or pinned in earlier runs. Never raises an error, but may be cancelled."""
+        """Load the tools turned off or pinned in earlier runs. Never raises an error, but may be cancelled."""
         async with self._lock:
             if self._is_loaded:
                 return
@@ -75,15 +75,15 @@ class ToolToggles:
         )
 
     def disabled_tools(self, server: ServerConfig, tools: Iterable[Tool]) -> tuple[str, ...]:
-        """Return the names of those *tools* that are switched off."""
+        """Return the names of those *tools* that are turned off."""
         if not server.disabled_tools and not any(self._disabled.get(name) for name in _server_names(server)):
             return ()
         return tuple(tool.name for tool in tools if self.disabled_by(server, tool.name))
 
     async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool) -> None:
-        """Switch a tool on or off for the model, in this and later runs.
+        """Turn a tool on or off for the model, in this and later runs.
 
-        Raises UsageError if the tool cannot be switched on because it is switched off in a configuration file or for
+        Raises UsageError if the tool cannot be turned on because it is turned off in a configuration file or for
         the same server under another name; ConsentDenied if the required audit row cannot be written.
         """
         await self.load()
@@ -110,7 +110,7 @@ class ToolToggles:
             self._on_store_error(error)
 
     def is_pinned(self, server: str, tool: str) -> bool:
-        """Return whether the user pinned a tool, in this run or, once it is loaded, an earlier one."""
+        """Return whether the user has pinned a tool; pins of earlier runs are known only after `load`."""
         return (server, replace_surrogates(tool)) in self._pinned
 
     async def set_pinned(self, server: str, tool: str, *, pinned: bool) -> None:
