@@ -84,7 +84,7 @@ FILE_LIMIT = 256 * 1024
 """Maximum size in bytes of a file that is compared."""
 READ_SECONDS = 5.0
 MAX_REPLACED = 100_000
-"""Maximum total of characters, old and new, in the replaced texts of a call for which diffs are shown."""
+"""Maximum total length in characters of the old and new texts of a call that are compared."""
 _MAX_REPLACEMENTS = 20
 _MAX_LINES = 5_000
 _MAX_ROWS = 300

@@ -282,7 +282,7 @@ class InputGuardApp(App[None]):
         closed = guard.is_blocking(ago, is_letter=False)
         leaves = key == "escape" or self._is_answer(key)
         goes_on = self._get_buffered_keys(question) and (key in _EDIT_KEYS or (closed and not leaves))
-        is_text = event.is_printable and not self.key_table.action_of(key)  # Textual calls alt with a letter printable
+        is_text = event.is_printable and not self.key_table.action_of(key)  # Textual treats Alt+letter as text
         if is_text or goes_on:
             self._redirect_typing(question, event, ago)
             return False

@@ -75,7 +75,7 @@ def render_placeholders(placed: PlacedImage, background: Color) -> list[Strip]:
 MAX_PICTURES = 32
 """Maximum number of images that are sent to the terminal; later ones are drawn with half-block characters."""
 CHUNK_CHARACTERS = 4096
-"""Maximum length of the payload of one escape sequence, by the protocol."""
+"""Maximum payload of an escape sequence in characters, as the protocol specifies."""
 _CHUNKS_PER_WRITE = 16
 _CELL_WIDTH, _CELL_HEIGHT = 10, 20
 """Pixels per cell; the terminal scales the image to the size of its own cells."""

@@ -27,7 +27,7 @@ def clean(text: str) -> str:
     text = sanitize(text)
     if text.isascii():
         return text
-    from mcphost.tui.combining_marks import limit_combining_marks  # imported late, because it is slow
+    from mcphost.tui.combining_marks import limit_combining_marks  # imported here, because it is slow
 
     return limit_combining_marks(text)
 

@@ -1,6 +1,6 @@
 """Rendering of a tool call's arguments for review.
 
-Hidden characters are marked, and so are the parts that were copied from other servers or from files.
+Marks show hidden characters, and parts that were copied from other servers or from files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -244,7 +244,7 @@ class FillFormDialog(Dialog[FormVerdict]):
             return
         area = self.query_one("#content", TextArea)
         text = dumps(self.form.values(), indent=2)
-        # Without this, an editor would not show some characters; json.dumps escapes them.
+        # json.dumps escapes characters that an editor would not show.
         area.text = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
         area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
         area.display = True

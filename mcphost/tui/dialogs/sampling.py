@@ -35,7 +35,7 @@ _PREVIEW_CHARACTERS = 1_000
 _MAX_HEADING_LENGTH = 200
 _MIN_BLOCK_COST = 40  # a shorter block is counted as this many characters, to limit the number of blocks
 MAX_TEXTS = 50
-"""Maximum text blocks of a message that can be edited, counted from its last; longer forms are slow."""
+"""Maximum text blocks of a message that can be edited, always the last ones; longer forms are slow."""
 _MAX_NAMED_TOOLS = 4
 _STOP_REASONS = {
     "endTurn": N_("end of turn"), "maxTokens": N_("token limit"), "stopSequence": N_("stop sequence"),

@@ -37,7 +37,7 @@ def _translate_note(line: str) -> str:
     """Return a line of a diff, translated unless it quotes the server."""
     if line in DIFFERENCE_NOTES:
         return translate_sentence(line)
-    # A line of the server begins with the path of its value.
+    # A line that quotes the server begins with the path of the value.
     return line[:2] + translate_sentence(line[2:]) if line[2:].startswith("… and more: ") else line
 
 

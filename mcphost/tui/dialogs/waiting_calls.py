@@ -223,7 +223,7 @@ def _render_entry(entry: WaitingCall) -> Content:
     arguments = entry.review.arguments if entry.review else question.arguments
     return Content.assemble(
         mark,
-        # In 80 columns there is room for the start of the arguments, which distinguishes calls of one tool.
+        # In 80 columns there is room for the start of the arguments, which distinguishes calls of the same tool.
         (f"  {clean_line(question.server, 16)} · ", "$muted"),
         (clean_line(question.tool, 26), "bold"),
         (f"  {clean_line(summarize_arguments(arguments, _MAX_ARGUMENTS_LENGTH), _MAX_ARGUMENTS_LENGTH)}", "$muted"),

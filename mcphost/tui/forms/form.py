@@ -1,4 +1,4 @@
-"""Form for the keyboard that shows fields in a column and validates each value as it is entered.
+"""Keyboard-driven form that shows fields in a column and validates each value as it is entered.
 
 Example::
 

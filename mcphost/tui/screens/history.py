@@ -270,7 +270,7 @@ class HistoryScreen(ListScreen):
 
         If the user has moved the cursor, its conversation is opened without waiting for the search.
         """
-        event.prevent_default()  # the list does not get the focus
+        event.prevent_default()  # the base class would focus the list
         if event.value == self._searched_text or self._has_moved():
             self.action_choose()
         else:

@@ -261,7 +261,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries = self.query_one("#entries", OptionList)
         if entries.option_count:
             entries.highlighted = entries.option_count - 1
-            # The list scrolls only as far as it was tall when it was last laid out.
+            # Until the next layout, the list can scroll only as far as its previous height allows.
             entries.call_after_refresh(entries.scroll_to_highlight)
 
     def action_search(self) -> None:

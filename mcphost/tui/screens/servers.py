@@ -49,7 +49,7 @@ NO_SERVERS = N_(
 
 
 _REPORTS = N_(" (reports changes)")
-"""Suffix of a capability for which the server reports changes of the list."""
+"""Suffix of a capability for which the server reports changes to the list."""
 
 
 def _describe_catalog(view: ServerView) -> str:

@@ -350,7 +350,7 @@ class CallSpinner:
             return
         self._count += 1
         often = self._count * _SPIN_SECONDS < _FAST_SPIN_SECONDS
-        if not is_reader(self._widget):  # once for screen readers, to offer the background
+        if not is_reader(self._widget):  # for screen readers, a single update offers the background
             self._timer = self._widget.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self.advance)
         if self._widget.screen.is_current or self._widget.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
             for index in running:

@@ -62,7 +62,7 @@ class Transcript(ScrollView, can_focus=True):
     """
 
     ALLOW_SELECT = True
-    # Selecting with the mouse must not move the focus from the message.
+    # Selecting text with the mouse must not take the focus away from the composer.
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     Transcript {
