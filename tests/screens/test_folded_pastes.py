@@ -1,6 +1,7 @@
 """Tests for long pastes, which are folded but sent in full, and for attaching pasted paths and clipboard images."""
 
 import base64
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from textual.events import Paste
 
 from mcphost.llm.messages import ImagePart
+from mcphost.translation import CHINESE, ENGLISH, set_language
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 from tests.screens.sample_images import sunset_image
@@ -42,6 +44,28 @@ async def test_a_long_paste_is_folded_and_sent_in_full(run: Run, line_break: str
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent, "the message")
         assert driver.host.sent == [(f"Explain: {LONG} briefly", ())]
+
+
+@pytest.fixture
+def _speak_chinese() -> Iterator[None]:
+    set_language(CHINESE)
+    yield
+    set_language(ENGLISH)
+
+
+@pytest.mark.usefixtures("_speak_chinese")
+async def test_a_long_paste_is_sent_in_full_and_removed_as_one_in_chinese(run: Run) -> None:
+    async with run() as driver:
+        await paste(driver, LONG)
+        await paste(driver, LONG)
+        assert text(driver) == "[已粘贴 40 行][已粘贴 40 行 #2]"
+        await driver.until(lambda: "粘贴" in driver.text() and "2 个附件" in driver.text(), "the rows")
+        await driver.pilot.press("backspace")
+        await driver.until(lambda: text(driver) == "[已粘贴 40 行]", "only the first")
+        await driver.type("!")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent == [(f"{LONG}!", ())]
 
 
 async def test_a_folded_paste_is_removed_as_one_and_undo_restores_it(run: Run) -> None:

@@ -31,7 +31,7 @@ def open_preview(app: "App[Any]", part: Part) -> None:
     """Open text in the text viewer, with syntax highlighting; open other parts in an AttachmentPreview."""
     if isinstance(part, ResourcePart):
         row = build_row(part)
-        app.post_message(TextViewRequested(f"{row.kind}  {row.name}", part.text, language=choose_language(part)))
+        app.post_message(TextViewRequested(f"{_(row.kind)}  {row.name}", part.text, language=choose_language(part)))
     elif isinstance(part, ImagePart | FilePart):
         app.push_screen(AttachmentPreview(part))
 
@@ -67,7 +67,7 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         """Create the title, the details, the image if there is one, and the key bar."""
         row = build_row(self.part)
         name = clean_line(row.name, 120)
-        yield Static(Content.assemble((f"{row.kind}  ", "$faint"), (name, "bold $accent")), id="head", markup=False)
+        yield Static(Content.assemble((f"{_(row.kind)}  ", "$faint"), (name, "bold $accent")), id="head", markup=False)
         facts = _("{mime_type} · {size} · about {tokens:,} tokens").format(
             mime_type=clean_line(self.part.mime_type, 60), size=row.size, tokens=row.tokens
         )

@@ -68,7 +68,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         yield KeyBar(
             (
                 ("/", _("find"), "screen.search"),
-                ("n", _("next"), "screen.find_next"),
+                ("n", _("next match"), "screen.find_next"),
                 ("c", _("copy all"), "screen.copy"),
                 ("esc", _("back"), "screen.leave"),
             )
