@@ -235,6 +235,9 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 def _describe_resource(part: ResourcePart) -> str:
     if part.use_id:
         return f"Message from mcphost, not from the user, with a result of the server {part.server}"
+    if part.tool:
+        tool = sanitize(part.tool, keep_newlines=False)
+        return f"Result of the tool {tool} of the server {part.server}, attached by the user"
     uri = sanitize(part.uri, keep_newlines=False)
     if part.whole:
         known = f"Resource {uri} of the server {part.server} has changed since it was attached before"

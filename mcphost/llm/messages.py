@@ -107,10 +107,10 @@ class FilePart(Struct, frozen=True, tag="file"):
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
-    """Text that the user attached: a server's resource, or a local file or folder.
+    """Text that the user attached: a server's resource, the result of a tool, or a local file or folder.
 
-    `server` is "" for a local file or folder. For a binary resource that the model does not accept, `text` only says
-    so.
+    `tool` is the name of the tool whose result this is, otherwise "". `server` is "" for a local file or folder. For a
+    binary resource that the model does not accept, `text` only says so.
 
     `use_id` is "" for an attachment. Otherwise, the part is the result of the tool call with this id, which continued
     in the background; if `text` has only the beginning of the result, `kept` is the file with all of it.
@@ -126,20 +126,28 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     use_id: str = ""
     kept: str = ""
     whole: str = ""
+    tool: str = ""
 
     @property
     def source(self) -> str:
-        """The URI of an attachment, or the name of the tool that returned a background result."""
-        return self.uri.removeprefix("tool:") if self.use_id else self.uri
+        """The URI of a resource, the path of a file, or the name of the tool that returned a result."""
+        if self.tool:
+            return self.tool
+        return self.uri.removeprefix("tool:") if self.use_id else self.uri  # stored before `tool` was added
 
 
 Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart | FilePart
 
 
+def make_result_part(server: str, tool: str, text: str) -> ResourcePart:
+    """Return the result of a tool as a part of a user message."""
+    return ResourcePart(server, f"tool:{tool}", text, tool=tool)
+
+
 def resource_key(part: Part) -> tuple[str, str] | None:
     """Return the server and URI of an attached resource, or None if the part is not one."""
     match part:
-        case ResourcePart() if part.server and not part.use_id and not part.uri.startswith("tool:"):
+        case ResourcePart() if part.server and not part.use_id and not part.tool:
             return part.server, part.uri
         case ImagePart() | FilePart() if part.server and part.name:
             return part.server, part.name

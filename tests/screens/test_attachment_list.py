@@ -8,14 +8,16 @@ import pytest
 from textual.events import Paste
 
 from mcphost.host.conversation import resource_attachments
-from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
+from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart, make_result_part, resource_key
 from mcphost.llm.token_estimate import estimate_part_tokens
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.tui.screens.attachment_preview import AttachmentPreview
 from mcphost.tui.screens.attachments import MAX_NOTES
 from mcphost.tui.screens.text_viewer import TextViewerScreen
+from mcphost.tui.transcript.presenter import describe_attachment
 from mcphost.tui.widgets.attachment_list import MAX_SHOWN, AttachmentList
+from mcphost.tui.widgets.attachment_rows import build_row
 from mcphost.tui.widgets.composer import Composer, ComposerInput
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.long_text import LongText
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 CODE = ResourcePart("", "src/app.py", "def run() -> None:\n    return None\n", "text/plain")
 NOTES = ResourcePart("notes", "file:///notes.md", "# Notes\n", "text/markdown")
-RESULT = ResourcePart("github", "tool:list_issues", "The user called it. Its result:\n\nnone", "")
+RESULT = make_result_part("github", "list_issues", "The user called it. Its result:\n\nnone")
 PDF = FilePart("paper.pdf", "application/pdf", base64.b64encode(b"%PDF-1.7" + b"x" * 90_000).decode())
 
 
@@ -47,6 +49,16 @@ async def click(driver: AppDriver, word: str, row: int) -> None:
     line = rows_on_screen(driver)[row]
     widget = shown(driver)
     await driver.pilot.click(widget, offset=(line.index(word) - widget.region.x + len(word) // 2, row))
+
+
+def test_a_resource_with_the_address_of_a_result_is_listed_as_a_resource() -> None:
+    resource = ResourcePart("github", RESULT.uri, RESULT.text)
+    assert build_row(RESULT)[:2] == ("result", "github · list_issues")
+    assert build_row(resource)[:2] == ("resource", "github · tool:list_issues")
+    assert describe_attachment(RESULT).startswith("github · list_issues  (result, ")
+    assert describe_attachment(resource).startswith("github · tool:list_issues  (")
+    assert resource_key(RESULT) is None
+    assert resource_key(resource) == ("github", "tool:list_issues"), "it can be read again"
 
 
 async def test_each_attachment_has_kind_name_size_and_the_estimated_tokens(run: Run) -> None:

@@ -8,7 +8,8 @@ from mcphost.errors import McpHostError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded
-from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart
+from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart, make_result_part
+from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationStore
 
 LOST_TEXT = (
@@ -22,9 +23,8 @@ def make_result_message(part: ToolReturnPart) -> Message:
     """Return the message that adds the result of a background call to a conversation."""
     outcome = "its result follows" if part.outcome == "ok" else part.outcome or "error"
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=f"{outcome}.")
-    resource = ResourcePart(
-        part.server, f"tool:{part.tool or part.name}", f"{head}\n\n{part.text}", use_id=part.use_id, kept=part.kept
-    )
+    resource = make_result_part(part.server, part.tool or part.name, f"{head}\n\n{part.text}")
+    resource = replace(resource, use_id=part.use_id, kept=part.kept)
     images = (ImagePart(one.mime_type, one.data, f"{part.tool} result", part.server) for one in part.images)
     return Message(role="user", parts=(resource, *images))
 
@@ -32,9 +32,8 @@ def make_result_message(part: ToolReturnPart) -> Message:
 def make_lost_message(part: ToolReturnPart) -> Message:
     """Return the message that tells the model that a background call will never deliver its result."""
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=LOST_TEXT)
-    return Message(
-        role="user", parts=(ResourcePart(part.server, f"tool:{part.tool or part.name}", head, use_id=part.use_id),)
-    )
+    resource = make_result_part(part.server, part.tool or part.name, head)
+    return Message(role="user", parts=(replace(resource, use_id=part.use_id),))
 
 
 def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:

@@ -190,7 +190,8 @@ class ResultReviewer:
         text = ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text
         if isinstance(part, ResourcePart) and text == part.text:
             return part
-        return ResourcePart(part.server, uri, text, part.mime_type)
+        tool = part.tool if isinstance(part, ResourcePart) else ""
+        return ResourcePart(part.server, uri, text, part.mime_type, tool=tool)
 
     def _needs_review(self, part: Part) -> TypeGuard[ResourcePart | ImagePart | FilePart]:
         is_attached = isinstance(part, ResourcePart | ImagePart | FilePart)
@@ -204,6 +205,7 @@ class ResultReviewer:
                 part.uri if isinstance(part, ResourcePart) else part.name,
                 ATTACHMENT_WITHHELD,
                 part.mime_type,
+                tool=part.tool if isinstance(part, ResourcePart) else "",
             )
             if self._needs_review(part)
             else part

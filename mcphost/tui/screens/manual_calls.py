@@ -30,11 +30,11 @@ class ManualCall(NamedTuple):
 
 def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
     """Return an attachment that describes a manual tool call and contains its result *text*."""
-    from mcphost.llm.messages import ResourcePart
+    from mcphost.llm.messages import make_result_part
     from mcphost.serialization import dumps
 
     told = f"The user called the tool {call.tool} of {call.server} with the arguments {dumps(call.arguments)}."
-    return ResourcePart(call.server, f"tool:{call.tool}", f"{told} Its result:\n\n{text}")
+    return make_result_part(call.server, call.tool, f"{told} Its result:\n\n{text}")
 
 
 def parse_value(text: str) -> Any:

@@ -87,13 +87,12 @@ def describe_attachment(part: Part) -> str:
     """Return the server, name and size of an attachment, or "" if the part is not an attachment."""
     match part:
         case ResourcePart():
-            name, size = part.uri, _("{text_count:,} characters").format(text_count=len(part.text))
+            size = _("result, {text_count:,} characters") if part.tool else _("{text_count:,} characters")
+            name, size = part.tool or part.uri, size.format(text_count=len(part.text))
         case ImagePart() | FilePart():
             kind = _("image, ") if isinstance(part, ImagePart) and not part.name else ""
-            name, size = (
-                part.name or part.mime_type,
-                _("{kind}about {data_count:,} bytes").format(kind=kind, data_count=len(part.data) * 3 // 4),
-            )
+            size = _("{kind}about {data_count:,} bytes").format(kind=kind, data_count=len(part.data) * 3 // 4)
+            name = part.name or part.mime_type
         case _:
             return ""
     return f"{part.server} · {name}  ({size})" if part.server else f"{name}  ({size})"
@@ -594,7 +593,7 @@ class TranscriptPresenter:
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            keys = [key for block in self._resource_messages for key in block.resources if key is not None]
+            keys = filter(None, (key for block in self._resource_messages for key in block.resources))
             attached = UriIndex(uri for server, uri in keys if server == event.server)
             hint = _(OUTDATED_HINT) if attached.find(event.uri) else ""
             self.add_notice("info", _("{name} has changed.").format(name=name), hint)

@@ -10,7 +10,7 @@ def build_row(part: Part) -> AttachmentRow:
     """Return the row for an attached file, resource, image or tool result."""
     match part:
         case ResourcePart():
-            server, name, size = part.server, part.uri.removeprefix("tool:"), len(part.text.encode("utf-8", "replace"))
+            server, name, size = part.server, part.source, len(part.text.encode("utf-8", "replace"))
         case ImagePart() | FilePart():
             server, name, size = part.server, part.name or part.mime_type, len(part.data) * 3 // 4
         case _:
@@ -28,7 +28,7 @@ def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
 def describe_kind(part: Part) -> str:
     """Return the kind of an attachment as one word."""
     match part:
-        case ResourcePart() if part.uri.startswith("tool:") and part.server:
+        case ResourcePart() if part.tool or part.use_id:
             return N_("result")
         case ResourcePart() if part.whole:
             return N_("changes")
