@@ -1,4 +1,4 @@
-"""Differences between two lists of lines, compared by difflib within a bounded time."""
+"""Comparison of two lists of lines with difflib, in bounded time."""
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
@@ -6,19 +6,19 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 MAX_COMPARED_LINES = 1_000
-"""Maximum number of lines between the first and the last difference that are compared with each other."""
+"""Maximum number of lines, from the first to the last difference, that are compared with each other."""
 MAX_STEPS = 300_000
-"""Maximum number of pairs of lines that difflib visits, which takes about 20 ms; ordinary texts need a tenth of it."""
+"""Maximum number of pairs of lines that difflib compares; they take about 20 ms, and ordinary texts a tenth of it."""
 
 Opcode = tuple[Any, int, int, int, int]
 """An edit as in `difflib.SequenceMatcher.get_opcodes`."""
 
 
 class LineComparison(NamedTuple):
-    """The edits that turn old lines into new ones.
+    """The edits that turn old lines into new lines.
 
-    If `is_exact` is false, comparing would take too long, and everything between the first and the last difference is a
-    single "replace".
+    If `is_exact` is False, an exact comparison would take too long, and everything from the first to the last
+    difference is a single "replace".
     """
 
     opcodes: list[Opcode]
@@ -26,7 +26,7 @@ class LineComparison(NamedTuple):
 
 
 def compare_lines(old: list[str], new: list[str], max_steps: int = MAX_STEPS) -> LineComparison:
-    """Compare two lists of lines; the lines that are equal at both ends are not passed to difflib."""
+    """Compare two lists of lines; equal lines at the beginning and at the end are not passed to difflib."""
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
         start += 1
@@ -50,10 +50,10 @@ class _OutOfSteps(Exception):
 
 
 class _BoundedMatcher(SequenceMatcher[str]):
-    """Matcher that gives up when it has visited too many pairs of lines.
+    """Matcher that gives up after it has compared too many pairs of lines.
 
-    difflib searches for the longest match, then in the lines before and after it. Lines that occur often, in an order
-    in which each search splits off only one of them, make it visit all of their pairs again and again.
+    difflib searches for the longest match, then again in the lines before and after it. If lines occur often, and each
+    search splits off only one of them, it compares all their pairs over and over.
     """
 
     b2j: dict[str, list[int]]
@@ -62,7 +62,7 @@ class _BoundedMatcher(SequenceMatcher[str]):
     def __init__(self, one: list[str], other: list[str], max_steps: int) -> None:
         super().__init__(None, one, other)
         self._steps_left = max_steps
-        # A search visits each line of a range, and for each all lines of `other` that are equal to it.
+        # A search visits each line in a range and, for each of them, all equal lines in `other`.
         self._costs = (0, *accumulate(1 + len(self.b2j.get(line, ())) for line in one))
 
     def find_opcodes(self) -> list[Opcode] | None:
@@ -84,5 +84,5 @@ class _BoundedMatcher(SequenceMatcher[str]):
 def group_opcodes(opcodes: list[Opcode], context_lines: int) -> Iterable[list[Opcode]]:
     """Group edits that are close to each other, with *context_lines* equal lines around each group."""
     matcher: Any = SequenceMatcher(None, "", "")
-    matcher.opcodes = opcodes  # difflib uses them instead of comparing, which could take arbitrarily long
+    matcher.opcodes = opcodes  # difflib uses them instead of comparing the texts, which could take arbitrarily long
     return matcher.get_grouped_opcodes(context_lines)

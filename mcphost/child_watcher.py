@@ -1,7 +1,7 @@
 """A child watcher for asyncio that uses a file descriptor instead of a thread for each child process.
 
 Python 3.12 has this built in. In Python 3.11, the default watcher needs a thread per process, which costs 40 kB and 0.2
-ms of CPU time, and its pidfd watcher is bound to one event loop and warns if that loop closes before a child has ended.
+ms of CPU time; the pidfd watcher is bound to one event loop, and warns if that loop closes before a child has ended.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
         try:
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         except ChildProcessError:
-            code = 255  # as asyncio does if the status has already been collected
+            code = 255  # like asyncio, if the status has already been collected
             _log.warning("the exit status of the child process %d was read before", pid)
         callback(pid, code, *args)
 

@@ -21,8 +21,8 @@
     ├─ ConsentDenied              refused by the user or a rule (not a failure)
     └─ StoreError                 the database
 
-Each layer raises only the errors of its own branch, and translates errors that it catches (`raise … from`). If a tool
-reports an error, that is a result for the model, not an exception.
+Each layer raises only errors of its own branch, and translates the errors that it catches (`raise … from`). An error
+that a tool reports is a result for the model, not an exception.
 """
 
 from collections.abc import Iterable
@@ -34,12 +34,12 @@ ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "n
 
 
 STDERR_TAIL_LINES = 3
-"""Number of lines of a program's error output that are repeated in an error about it."""
+"""Number of lines of a program's error output that are quoted in an error about the program."""
 _SHOWN_LINE_LENGTH = 400
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return "; it last said: …" with these sanitized lines of error output; "" if all are blank."""
+    """Return "; it last said: …" with these lines of error output, sanitized, or "" if all are blank."""
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
@@ -49,7 +49,7 @@ def describe_stderr_tail(lines: Iterable[str]) -> str:
 class McpHostError(Exception):
     """Base class of errors for the user: a short message, and a hint on how to fix the problem.
 
-    Both may quote a server, the last output of a process, or a model provider, so registered secrets are redacted.
+    Both can quote a server, the output of a process, or a model provider, so registered secrets are redacted.
     """
 
     exit_code: ClassVar[int] = 1
@@ -74,7 +74,7 @@ class UsageError(McpHostError):
 
 
 class ConfigError(McpHostError):
-    """A configuration file is invalid; the message names file and key, the hint says how to fix it."""
+    """A configuration file is invalid; the message names the file and the key, and the hint is a fix."""
 
     exit_code = 3
     kind = "config"
@@ -108,7 +108,7 @@ class LockMismatch(McpHostError):
 
 
 class ModelError(McpHostError):
-    """The model did not answer; `model_kind` is the reason, and determines what the user can do about it."""
+    """The model did not answer; `model_kind` is the reason, on which the user's options depend."""
 
     exit_code = 7
     kind = "model"
@@ -129,9 +129,9 @@ class ModelError(McpHostError):
 
 
 class ServerError(McpHostError):
-    """A failure in communicating with one server; `server` is its configured name.
+    """An error in the communication with one server; `server` is its configured name.
 
-    `may_have_run` is True if the request may have taken effect.
+    `may_have_run` is True if the request may have had an effect.
     """
 
     exit_code = 4

@@ -1,7 +1,4 @@
-"""Logging to a file, with secrets redacted; nothing is logged to the terminal.
-
-No other module configures logging.
-"""
+"""Logging to a file with secrets redacted, never to the terminal; no other module configures logging."""
 
 import errno
 import logging
@@ -22,12 +19,12 @@ _MAX_RECORD_LENGTH = 8_000
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formatter that removes secrets and invisible characters from log records, and limits their length."""
+    """Formatter that removes secrets from log records, marks invisible characters, and limits the length."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format the record on one or more indented lines, with secrets removed."""
+        """Format the record; secrets are removed, and all lines except the first are indented."""
         text = redact(super().format(record))
-        # A server's text inside a record must not be able to forge other records.
+        # Text from a server inside a record must not be able to forge another record.
         text = sanitize(text).replace("\n", "\n    ")
         return text if len(text) <= _MAX_RECORD_LENGTH else f"{text[:_MAX_RECORD_LENGTH]}… ({len(text)} characters)"
 
@@ -38,10 +35,9 @@ def log_file() -> Path:
 
 
 def configure_logging(level: str = "info") -> Path | None:
-    """Send all logging of this process to a rotated file with secrets redacted (mode 0600).
+    """Log to a rotated file (mode 0600), with secrets redacted, and return its path.
 
-    Return the path of the file. If it cannot be written, return None and log nothing. If this function is called again,
-    the new *level* applies.
+    If the file cannot be written, return None and log nothing. A later call replaces the level.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -65,9 +61,9 @@ def configure_logging(level: str = "info") -> Path | None:
 
 
 def _open_log(path: Path) -> int:
-    """Open or create a log file for appending and return its descriptor. Raises OSError.
+    """Open or create a log file for appending, and return its descriptor. Raises OSError.
 
-    A link is not followed, because others might have placed it to add lines to another file; a FIFO would block.
+    Links are not followed, because an attacker could have placed one to add lines to another file. FIFOs would block.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
@@ -78,14 +74,14 @@ def _open_log(path: Path) -> int:
 
 
 class _RotatingFileHandler(logging.FileHandler):
-    """Log file handler that rotates a full file; the last three are kept as NAME.1 to NAME.3.
+    """Handler that rotates a full log file, and keeps the last three as NAME.1 to NAME.3.
 
-    The handler in `logging.handlers` would cost each process 200 kB. Because this is a separate class, a second setup
-    replaces it without affecting a test runner's handlers.
+    The handler in `logging.handlers` would cost 200 kB in each process. A class of its own also lets
+    `configure_logging` replace its handler without affecting those of a test runner.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # a growing log is better than no log
+        with suppress(OSError):  # a log that keeps growing is better than no log
             self._rotate_if_full()
         with suppress(OSError):  # the file cannot be opened any more
             super().emit(record)
@@ -94,7 +90,7 @@ class _RotatingFileHandler(logging.FileHandler):
         return open(_open_log(Path(self.baseFilename)), "a", encoding=self.encoding)
 
     def _rotate_if_full(self) -> None:
-        """Rotate the file if it is full; if another process has rotated it, only close it."""
+        """Rotate the file if it is full; if another process has already rotated it, only close it."""
         try:
             now = os.stat(self.baseFilename)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Paths of the folders for configuration, data, state and cache; none is created on import."""
+"""Paths of the folders for configuration, data, state and cache; importing this module creates none."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ _XDG_DIRECTORIES = {
 
 
 BUNDLES_FOLDER = "bundles"
-"""The folder of unpacked bundles, in the data folder."""
+"""Name of the folder for unpacked bundles, inside the data folder."""
 
 
 class SetupPlaces(NamedTuple):
-    """The folders and environment to search for models and servers, and where choices are saved."""
+    """The folders and environment in which the setup searches for models and servers, and saves choices."""
 
     config_dir: Path
     state_dir: Path
@@ -54,14 +54,14 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the folder of disposable files: MCPHOST_CACHE_DIR, or the platform's default."""
+    """Return the folder for files that can be deleted: MCPHOST_CACHE_DIR, or the platform's default."""
     return _resolve_directory("CACHE")
 
 
 def runtime_dir() -> Path:
-    """Return the folder of all mcphost processes of one login: in XDG_RUNTIME_DIR, or the state folder.
+    """Return the folder that all mcphost processes of a login session share.
 
-    MCPHOST_STATE_DIR affects it only if XDG_RUNTIME_DIR is not set.
+    It is in XDG_RUNTIME_DIR; if that is not set, it is the state folder.
     """
     place = os.environ.get("XDG_RUNTIME_DIR", "")
     return Path(place) / APP_NAME if os.path.isabs(place) else state_dir()
@@ -84,10 +84,10 @@ def make_private_directory(directory: Path) -> Path:
 def _resolve_directory(kind: str, override: str = "") -> Path:
     chosen = override or os.environ.get(f"MCPHOST_{kind}_DIR", "")
     if chosen:
-        # Not resolve(), which follows links: a cycle of links must fail at opening the file, whose error names it.
+        # Not resolve(), which follows links: a cycle of links must fail on opening, with an error that names the file.
         return Path(os.path.abspath(os.path.expanduser(chosen)))
     if sys.platform == "linux" and os.path.isabs(os.environ.get("HOME", "")):
-        # The result of platformdirs on this platform, without the time to import it.
+        # The same as platformdirs on this platform, without the time to import it.
         variable, place = _XDG_DIRECTORIES[kind]
         moved = os.environ.get(variable, "")
         return Path(moved if os.path.isabs(moved) else os.path.expanduser(place)) / APP_NAME

@@ -1,7 +1,6 @@
-"""Redaction of secrets before text is logged, stored in the audit log or shown.
+"""Redaction of secrets before text is logged, stored in the audit log or displayed.
 
-Two kinds of text are redacted: values that were registered when mcphost loaded them, and text that matches patterns of
-secrets.
+Two kinds of text are redacted: registered values, and text that matches patterns of secrets.
 """
 
 import hashlib
@@ -12,9 +11,9 @@ from typing import Any, cast
 PLACEHOLDER = "[secret]"
 MIN_SECRET_LENGTH = 6  # shorter values would also match parts of ordinary words
 STRONG_SECRET_LENGTH = 16
-"""Minimum length of a secret chosen by a server that is redacted; it must also have a digit and a letter."""
+"""Minimum length at which a secret with both digits and letters is strong; see `is_strong`."""
 _STRONG_LENGTH_OF_ANY = 32
-_MAX_RECEIVED = 200  # every log line of a server is searched for each value
+_MAX_RECEIVED = 200  # each log line of a server is searched for each value
 _TEXT_LIMIT = 1_000_000
 
 _user_secrets: tuple[str, ...] = ()
@@ -22,10 +21,10 @@ _user_secrets: tuple[str, ...] = ()
 _received_secrets: tuple[str, ...] = ()
 """Registered values chosen by servers, in order of arrival."""
 _all_secrets: tuple[str, ...] = ()
-"""Both kinds, the longest first, because a value may be a prefix of another."""
+"""All registered values, the longest first, because a value can be a prefix of another."""
 
-# The end of a key's name, from the word that marks it as secret; bounded, and without the text before that word,
-# because an unbounded match on either side takes quadratic time for long words.
+# The end of a key's name, from the word that marks it as secret on; bounded, and without the text before that word,
+# because an unbounded match on either side would take quadratic time for long words.
 _SENSITIVE_NAMES = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
 _SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_SENSITIVE_NAMES}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -62,13 +61,13 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         PLACEHOLDER,
     ),
 )
-# A JSON Web Token. A long word that is not a token is consumed and kept: trying again at each "eyJ" inside would take
-# quadratic time.
+# A JSON Web Token. A long word that is not a token is consumed, but kept: trying again at each "eyJ" inside it would
+# take quadratic time.
 _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Redact this user secret from now on, also as it is written in JSON.
+    """Redact this secret of the user, and its JSON-escaped form, from now on.
 
     Values shorter than six characters are ignored.
     """
@@ -80,10 +79,10 @@ def register_secret(secret: str) -> None:
 
 
 def register_server_secret(secret: str) -> None:
-    """Redact this value, which a server chose, such as a token, in logs and messages from now on.
+    """Redact a secret that a server chose, such as a token, in logs and messages from now on.
 
-    A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not cause that
-    word to be redacted everywhere. Only the newest 200 values are kept.
+    A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able to
+    hide that word everywhere. Only the newest 200 values are kept.
     """
     global _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:
@@ -92,7 +91,7 @@ def register_server_secret(secret: str) -> None:
 
 
 def forget_secrets() -> None:
-    """Forget every registered value, so that a second run in the same process starts without them."""
+    """Forget all registered values, so that a second run in the same process starts without them."""
     global _user_secrets, _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     _user_secrets = _received_secrets = _all_secrets = ()
 
@@ -114,11 +113,11 @@ def redact(text: str) -> str:
 
 
 def redact_identifier(name: str) -> str:
-    """Return a name for the audit log with the user's strong secrets removed.
+    """Remove the user's strong secrets from a name that is written to the audit log.
 
-    All other text is kept, even if it looks like a secret or equals a server's token, because otherwise servers could
-    choose tokens that hide names. If a secret was removed, `identifier_digest` is appended, so that the name can still
-    be identified.
+    All other text is kept, even if it looks like a secret or equals a server's token, because servers could otherwise
+    hide names by their choice of tokens. If a secret was removed, `identifier_digest` is appended, so that the name can
+    still be identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -131,7 +130,7 @@ def identifier_digest(name: str) -> str:
 
 
 def redact_command(text: str) -> str:
-    """Return a command, URL or condition for the audit log, without text that looks like a secret.
+    """Remove text that looks like a secret from a command, URL or condition for the audit log.
 
     Of the registered values, only the user's strong secrets are removed.
     """
@@ -139,9 +138,9 @@ def redact_command(text: str) -> str:
 
 
 def redact_values(value: Any) -> Any:
-    """Return JSON data with secrets redacted, including the complete text under a key that names a secret.
+    """Redact secrets in JSON data, including all text under keys whose names suggest a secret.
 
-    Keys are not changed.
+    The keys themselves are not changed.
     """
     if isinstance(value, str):
         return redact(value)
@@ -157,7 +156,7 @@ def _redact_member(name: str, value: Any) -> Any:
 
 
 def redact_registered(text: str) -> str:
-    """Return *text* with registered values removed; fast enough for every line that a server prints."""
+    """Remove registered values from *text*; this is fast enough for each line that a server prints."""
     return _replace_values(text, _all_secrets)
 
 
@@ -166,7 +165,7 @@ def _longest_first(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _replace_values(text: str, values: Iterable[str]) -> str:
-    # No regular expression: with alternatives that share a prefix, `re` would compare each of them at every character.
+    # Not a regular expression: `re` would compare alternatives with a common prefix one by one at each character.
     parts = [text]
     for value in values:
         if value in text:
@@ -189,7 +188,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_patterns(text: str) -> str:
-    """Return *text* without anything that looks like a secret; it is unchanged if nothing does."""
+    """Remove everything that looks like a secret from *text*."""
     for pattern, mark in _SECRET_PATTERNS:
         text = pattern.sub(mark, text)
     return _JWT.sub(_redact_jwt, text)

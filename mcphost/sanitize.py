@@ -1,7 +1,7 @@
 """Sanitization of untrusted text: control, bidirectional and hidden characters become visible marks.
 
-The same function is used for every output (terminal, log view, dialogs). It is based on character properties, not on a
-list of known attacks: every character that can move the cursor, or reorder, hide or fake text, is replaced by a mark
+The same function is used for all output (terminal, log view, dialogs). It is based on character properties, not on a
+list of known attacks: each character that can move the cursor, or reorder, hide or fake text, is replaced with a mark
 that can be seen and copied.
 """
 
@@ -24,12 +24,12 @@ PREPENDED_MARKS = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890
              (0x110BD, 0x110BD), (0x110CD, 0x110CD))  # fmt: skip
 """Prepended_Concatenation_Mark of Unicode 17.0 (PropList.txt): also category Cf, but visible."""
 BLANK_CHARACTERS = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
-"""Blank by design, as their names say: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
+"""Characters that are blank by design: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
 
 UNUSUAL_SPACES = ((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F))
 """Category Zs of Unicode 17.0 without U+0020, and without the ideographic space, which CJK text uses."""
 PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
-"""Category Co: its appearance depends on the font and may be blank."""
+"""Category Co, whose appearance depends on the font and may be blank."""
 
 
 def _character_class(*ranges: tuple[int, int]) -> str:
@@ -46,11 +46,11 @@ _PRESENTATION_SELECTORS = "\ufe0e\ufe0f"
 
 
 PIECE_LENGTH = 256 * 1024
-"""Characters of a long text that are cleaned in one step, of at most about 20 ms; other threads run in between."""
+"""Number of characters of a long text that are cleaned in one step, which takes about 20 ms at most."""
 
 _MARK_CACHE_SIZE = 4_096
 _MARK_CACHE: dict[str, str] = {}
-"""Cache of the marks of characters that are always marked; creating a mark takes three times as long."""
+"""Cache of marks for characters that are always replaced; creating a mark takes three times as long."""
 
 
 # Compiled on demand, because the first screen has no such text.
@@ -84,7 +84,7 @@ def _hidden_text_pattern() -> re.Pattern[str]:
     """Return the pattern for control characters, tags and supplementary variation selectors.
 
     Tags and selectors can spell hidden text. A selector after an ideograph is not matched, because it selects a glyph
-    variant. The pattern begins with one class, because `re` then skips other characters without trying a match.
+    variant. The pattern begins with a single class, so that `re` skips other characters without trying a match.
     """
     return re.compile(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e0fff]"
@@ -93,10 +93,10 @@ def _hidden_text_pattern() -> re.Pattern[str]:
 
 
 def sanitize(text: str, *, keep_newlines: bool = True) -> str:
-    """Return *text* with a mark in place of everything that could deceive a reader or a terminal.
+    """Replace all characters that could deceive a reader or a terminal with visible marks.
 
-    LF and TAB are kept, and CR LF becomes LF; with `keep_newlines=False` the result is one line. C0 controls become
-    their pictures (ESC is `␛`); other characters are replaced by their code, such as `‹U+202E›`. Joiners are kept in
+    LF and TAB are kept, and CR LF becomes LF; with `keep_newlines=False`, the result is one line. C0 controls become
+    their pictures (ESC is `␛`); other characters are replaced with their codes, such as `‹U+202E›`. Joiners are kept in
     scripts that use them and in emoji sequences, and one presentation selector is kept after a symbol. Never raises;
     takes time linear in the length of *text*.
     """
@@ -121,9 +121,9 @@ _IDEOGRAPHIC = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff
 def _unusual_space_pattern() -> re.Pattern[str]:
     """Return the pattern for the characters that `mark_unusual_spaces` marks.
 
-    Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` keeps them. In a name,
-    a path or an argument they are different characters that look like a space. The ideographic space is not marked
-    between two CJK characters, where it cannot be mistaken for a plain space.
+    Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` keeps them. In a name, a
+    path or an argument, however, they can be mistaken for an ordinary space. The ideographic space is not marked
+    between two CJK characters, where it cannot be mistaken.
     """
     return re.compile(
         f"[{_character_class(*UNUSUAL_SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})"
@@ -131,7 +131,7 @@ def _unusual_space_pattern() -> re.Pattern[str]:
 
 
 def mark_unusual_spaces(text: str) -> str:
-    """Return *text*, a name or a value, with unusual spaces and private use characters replaced by marks."""
+    """Replace unusual spaces and private use characters in a name or value with visible marks."""
     return text if text.isascii() else _unusual_space_pattern().sub(lambda match: f"‹U+{ord(match.group()):04X}›", text)
 
 
@@ -141,12 +141,12 @@ def has_only_plain_spaces(text: str) -> bool:
 
 
 def count_unsafe(text: str, limit: int) -> int:
-    """Count the characters that `sanitize` might mark, up to *limit*."""
+    """Count the characters that `sanitize` might replace, up to *limit*."""
     return sum(1 for _ in islice(_UNSAFE.finditer(text), limit))
 
 
 def strip_unsafe(text: str) -> str:
-    """Return *text* without the characters that `sanitize` might mark, to compare text by appearance."""
+    """Remove the characters that `sanitize` might replace, to compare texts by appearance."""
     return _UNSAFE.sub("", text)
 
 
@@ -188,7 +188,7 @@ def _is_valid_joiner(match: re.Match[str]) -> bool:
 
 
 def _can_touch_joiner(char: str) -> bool:
-    """Return whether a character is a letter, or a combining mark, of a script that uses joiners."""
+    """Return whether a character is a letter or combining mark in a script that uses joiners."""
     return bool(_joiner_scripts().match(char)) and unicodedata.category(char)[0] in "LM" and not _UNSAFE.match(char)
 
 
@@ -201,7 +201,7 @@ def _is_valid_selector(match: re.Match[str]) -> bool:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return *text* with lone surrogates replaced by U+FFFD, so that it can be sent and stored."""
+    """Replace lone surrogates in *text* with U+FFFD, so that it can be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -218,7 +218,7 @@ def _replace_surrogates_in(piece: str) -> str:
 
 
 def strip_hidden_text(text: str) -> str:
-    """Return *text* for a model, without control characters and tags, which can spell invisible words."""
+    """Remove control characters and tags, which can spell invisible words, from text for a model."""
     if len(text) > PIECE_LENGTH:
         return "".join(map(strip_hidden_text, _split(text)))
     if text.isascii():
@@ -227,7 +227,7 @@ def strip_hidden_text(text: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield the pieces of a long text, which have the same surrogate pairs and variation sequences as the whole."""
+    """Split a long text into pieces without breaking surrogate pairs or variation sequences."""
     start = 0
     while start < len(text):
         end = start + PIECE_LENGTH - 1
@@ -239,7 +239,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def escape_unsafe_json(json_text: str) -> str:
-    """Return equivalent JSON text for a terminal, with the characters that `sanitize` might mark escaped."""
+    """Escape the characters in JSON text that `sanitize` might replace, for display in a terminal."""
     return _UNSAFE.sub(_escape, json_text) if _UNSAFE.search(json_text) else json_text
 
 

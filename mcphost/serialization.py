@@ -1,9 +1,9 @@
 """Base types of all values, and their conversion to and from JSON.
 
-Only this module and `config/schema.py` import msgspec. Pitfalls that were found by testing: `Raw | None` does not
-decode objects (use `Raw()` and test for empty bytes); `UNSET` distinguishes "absent" from `null`; a tagged union
-refuses an unknown tag; `1.0` is not an `int`, so numbers from JavaScript are `float`; unknown fields are dropped, so
-fingerprints are computed from raw bytes; subclasses repeat `frozen=True` for the type checkers.
+Only this module and `config/schema.py` import msgspec. Its pitfalls: `Raw | None` does not decode objects (use `Raw()`
+and test for empty bytes); `UNSET` distinguishes "absent" from `null`; a tagged union rejects unknown tags; `1.0` is not
+an `int`, so numbers from JavaScript are `float`; unknown fields are dropped, so fingerprints are computed from raw
+bytes; subclasses must repeat `frozen=True` for type checkers.
 """
 
 import re
@@ -27,11 +27,11 @@ class JsonLimitExceeded(MalformedMessage):
 
 
 MAX_MESSAGE_VALUES = 250_000
-"""Maximum number of values in a message that may become objects: containers, members and items."""
+"""Maximum number of values in a message that can become objects: containers, members and items."""
 MAX_PLAIN_VALUES = 100_000
 """Maximum number of values that are decoded to plain Python values without yielding to the event loop."""
 BYTES_PER_VALUE = 32
-"""A message may have one more value for every this many bytes; raw values are not decoded."""
+"""Number of bytes for each additional value that a message may have, because raw values are not decoded."""
 MAX_DEPTH = 128
 SMALL_VALUE_BYTES = 2 * MAX_DEPTH
 """JSON of at most this many bytes is always within the limits."""
@@ -43,7 +43,7 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _NOT_OPENING_OR_BREAK = bytes(set(range(256)) - set(b"[{\n"))
 _NOT_VALUES = bytes(set(range(256)) - set(b"[{,"))
-# An opening bracket weighs 2 and a closing one 0, so that `sum - number of brackets` is the depth.
+# An opening bracket has the weight 2 and a closing bracket 0, so that `sum - number of brackets` is the depth.
 _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
@@ -58,19 +58,19 @@ def check_value_count(raw: bytes, limit: int) -> Generator[None]:
 
 
 def check_plain_value(raw: bytes) -> None:
-    """Check the number of values in JSON, and their nesting, before decoding it. Raises JsonLimitExceeded."""
+    """Check the number and the nesting of values in JSON before it is decoded. Raises JsonLimitExceeded."""
     if is_small_value(raw):
         return  # a generator would cost more than this check
     run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
 
 
 def is_small_value(raw: bytes) -> bool:
-    """Return whether a quick check proves that JSON is within the limits; False requires a full check."""
+    """Return whether a quick check shows that JSON is within the limits; if not, a full check is needed."""
     return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
 def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return True if a quick check proves that *count* JSON values, one per line, are within the limits."""
+    """Return whether a quick check shows that *count* JSON values, one per line, are within the limits."""
     if len(lines) > _SMALL_TEXT_BYTES:
         return False
     brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
@@ -83,7 +83,7 @@ def count_objects(raw: bytes) -> int:
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check number and nesting of values, yielding after each chunk; a *max_depth* of 0 allows any depth."""
+    """Check the number and nesting of values, yielding after each chunk; 0 as *max_depth* allows any depth."""
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
@@ -104,12 +104,12 @@ def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None
 
 
 def _value_count_bound(raw: bytes) -> int:
-    # One pass takes half the time of three counts of bytes this frequent.
+    # For bytes as frequent as these, one pass takes half the time of three counts.
     return len(raw.translate(None, _NOT_VALUES)) + 1
 
 
 def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Yield the commas and brackets outside strings, chunk by chunk."""
+    """Yield the commas and brackets outside of strings, chunk by chunk."""
     inside = False
     for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
@@ -165,9 +165,9 @@ __all__ = [
 
 INDENTED_FACTOR = 4
 INDENTED_MINIMUM = 64 * 1024
-"""JSON is indented only if that at most quadruples its size, or if the result is at most 64 kB."""
+"""JSON is indented only if its size at most quadruples, or if the result has at most 64 kB."""
 MAX_TOKENS = 400_000
-"""JSON with more brackets and quotes than this is not indented: computing its depth would take too long."""
+"""Maximum number of brackets and quotes in JSON to be indented; computing the depth takes too long for more."""
 _MAX_COMMAS_DECODED_AT_ONCE = 50_000
 _MAX_SCANNED_TOKENS = 150_000
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
@@ -226,7 +226,7 @@ def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
 def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
     """Decode JSON to *kind*, or return None if it is invalid.
 
-    For a large number of invalid values, this is four times as fast as catching the exceptions of `decode`.
+    If many values are invalid, this is four times as fast as catching the exceptions of `decode`.
     """
     known = _DECODERS.get(kind)
     if known is None:
@@ -238,9 +238,9 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and at least how many others there are.
+    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the number of others.
 
-    The other items are not decoded, because four megabytes may contain two million of them. Raises MalformedMessage.
+    The other items are not decoded, because four megabytes can contain two million of them. Raises MalformedMessage.
     """
     body = bytes(raw)
     if len(body) <= limit:  # each item takes at least a byte
@@ -263,9 +263,9 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
 
 
 def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -> dict[str, Raw]:
-    """Return the members with these names of a JSON object as raw JSON; the others take time, but no memory.
+    """Return the members of a JSON object that have these names, as raw JSON. Raises MalformedMessage.
 
-    Of a repeated member, the last one counts. Raises MalformedMessage.
+    If a member is repeated, the last one is used. Other members take time, but no memory.
     """
     wanted = tuple(names)
     if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names
@@ -287,7 +287,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values. Raises MalformedMessage, even if it only has too many or too deep values."""
+    """Decode JSON to plain Python values. Raises MalformedMessage, also for too many or too deeply nested values."""
     if len(raw) > SMALL_VALUE_BYTES:
         try:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
@@ -297,9 +297,9 @@ def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """Encode structs, Raw and plain values as one line of UTF-8 JSON. Never fails because of text.
+    """Encode structs, Raw and plain values as one line of UTF-8 JSON.
 
-    Lone surrogates (which represent file names and arguments that are not UTF-8, PEP 383) become U+FFFD.
+    Lone surrogates, which represent file names and arguments that are not UTF-8 (PEP 383), become U+FFFD.
     """
     try:
         return msgspec.json.encode(value)
@@ -315,7 +315,7 @@ def encode_sorted(value: Any) -> bytes:
 def dumps(value: Any, *, indent: int = 0) -> str:
     """Return *value* as JSON text for display and standard output.
 
-    It is not indented if that would multiply its size: a megabyte nested 900 levels deep would become 800 MB.
+    It is not indented if that would make it much larger: a megabyte nested 900 levels deep would become 800 MB.
     """
     raw = encode(value)
     if indent and _is_indentable(raw, indent):
@@ -324,7 +324,7 @@ def dumps(value: Any, *, indent: int = 0) -> str:
 
 
 def nesting_depth(json: bytes, limit: int = 1_000) -> int:
-    """Return the nesting depth of valid JSON; *limit* + 1 if it is deeper than *limit*."""
+    """Return the nesting depth of valid JSON, or *limit* + 1 if it is deeper than *limit*."""
     if b"\\" in json:
         json = json.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = b"".join(json.split(b'"')[::2]).translate(_BRACES_TO_BRACKETS, _NO_BRACKETS)
@@ -336,7 +336,7 @@ def nesting_depth(json: bytes, limit: int = 1_000) -> int:
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:
-    """Return whether *raw* is certain to stay below the size limit when indented."""
+    """Return whether *raw* certainly stays below the size limit if it is indented."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
     room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
@@ -372,7 +372,7 @@ def replace(value: T, **changes: Any) -> T:
 
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
-    """Return the error for invalid data; the library's message is truncated, because it may quote megabytes."""
+    """Return the error for invalid data; msgspec's message is truncated because it can quote megabytes."""
     return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 

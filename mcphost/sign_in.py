@@ -1,4 +1,4 @@
-"""Sign-in data types that transport, auth, host and frontends share."""
+"""Data types of sign-ins that are shared by transport, auth, host and front ends."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from mcphost.serialization import Struct
 
 
 class AuthChallenge(Struct, frozen=True):
-    """A 401 or 403 response, with the Authorization header of the request that was rejected."""
+    """A 401 or 403 response, and the Authorization header of the rejected request."""
 
     status: int
     www_authenticate: str
@@ -18,12 +18,12 @@ class AuthChallenge(Struct, frozen=True):
 
 
 class SignInTerms(Struct, frozen=True, kw_only=True):
-    """Details of a sign-in that the user sees together with its URL.
+    """Details of a sign-in that are displayed together with its URL.
 
     `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the device code, or "" if
-    there is none, and `poll_interval` is the number of seconds between token requests. `switch_method` is called if
-    the user prefers the other method, device code or browser; it is None if there is no other. `other_accounts` are
-    accounts that are already signed in and could be selected instead. `warnings` are shown before everything else.
+    there is none, and `poll_interval` is the number of seconds between token requests. `switch_method` is called if the
+    user prefers the other method (device code or browser), and is None if there is none. `other_accounts` are accounts
+    that are already signed in and can be selected instead. `warnings` are displayed first.
     """
 
     timeout: float
@@ -35,15 +35,15 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
 
 
 class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="signing_in"):
-    """Progress of a sign-in, which is also an event of the host; times are in seconds.
+    """The progress of a sign-in, which is also an event of the host; times are in seconds.
 
     `step` is "resource" or "issuer" while the metadata of the server or the authorization server is read, "client"
     during client registration, "person" while waiting for the user, "code" while the token is requested, "done" after
-    success, and "over" when the sign-in has ended, successfully or not. `text` describes the step; it is "" for
-    "over". `seconds` is the maximum time that the step may still take.
+    success, and "over" after the sign-in has ended, successfully or not. `text` describes the step; it is "" for
+    "over". `seconds` is the maximum remaining time of the step.
 
-    During the device flow, `polls` counts the token requests, and `interval` is the time until the next one; `slowed`
-    means that the server asked for fewer requests or could not be reached.
+    During the device flow, `polls` is the number of token requests so far, and `interval` the time until the next one;
+    `slowed` means that the server asked for fewer requests, or could not be reached.
     """
 
     server: str

@@ -1,12 +1,12 @@
 """Translation of the user interface with gettext; the English strings in the code are the keys.
 
-A text that is shown at once is written `_("…")`; a text in a table is marked `N_("…")`, and `_` translates it when it
-is shown. Named fields are filled in afterwards: `_("{calls} calls of {server}").format(calls=2, server="files")`.
+Code that displays a text writes `_("…")`; a text in a table is marked with `N_("…")`, and translated with `_` when it
+is displayed. Named fields are filled in afterwards: `_("{calls} calls of {server}").format(calls=2, server="files")`.
 Output for programs, texts for models, the audit log and exports are never translated.
 
-Sentences of the layers below the screen, such as those of errors, also go to programs and models, so they stay English
-there. The screen and the commands translate them as a whole with `translate_sentence`. Errors of the commands
-themselves, which `--json` reports in English, are such sentences, too.
+Sentences from the layers below the user interface, such as error messages, also go to programs and models, so they stay
+English there. The screen and the commands translate them as a whole with `translate_sentence`. This includes errors of
+the commands themselves, because `--json` reports them in English.
 """
 
 import re
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 ENGLISH, CHINESE, AUTO = "en", "zh-CN", "auto"
 LANGUAGES = (ENGLISH, CHINESE)
 FOLDERS = {CHINESE: "zh_CN"}
-"""The folders of the catalogs below `locale`."""
+"""The folder of each language's catalog, below `locale`."""
 
 _SIMPLIFIED = {"cn", "sg", "my", "hans"}
 
 SENTENCE = "sentence"
-"""The gettext context of sentences that lower layers compose, with their values already filled in."""
+"""The gettext context of sentences from lower layers, which arrive with their values filled in."""
 
 _SEPARATOR = "\x04"  # between context and text, as in compiled catalogs
 _MAX_SENTENCE, _MAX_DEPTH = 1_000, 3
@@ -38,9 +38,9 @@ _sentences: "SentencePatterns | None" = None
 
 
 def set_language(language: str) -> None:
-    """Translate to one of `LANGUAGES` from now on; its catalog is loaded if it is not English.
+    """Translate to one of LANGUAGES from now on, and load its catalog unless it is English.
 
-    Texts that are already on the screen do not change. A language without a catalog means English.
+    Texts that are already displayed do not change. If a language has no catalog, English is used.
     """
     global _language  # noqa: PLW0603 - a process has one language, and `_` must stay a cheap call
     if language == _language and not isinstance(_catalog, _UndecidedCatalog):
@@ -58,15 +58,15 @@ def set_language(language: str) -> None:
 
 
 def set_language_later(choose: "Callable[[], str]") -> None:
-    """Call *choose* with the first text that is shown, and translate to the language that it returns.
+    """Call *choose* before the first text is displayed, and translate to the language that it returns.
 
-    A command that shows no text reads neither its configuration nor a catalog for it.
+    This way, a command that displays no text reads neither the configuration nor a catalog.
     """
     use_catalog(cast("GNUTranslations", _UndecidedCatalog(choose)))
 
 
 class _UndecidedCatalog:
-    """Replacement of the catalog until the first text, when the language is chosen."""
+    """Placeholder for the catalog until the first text is displayed, when the language is chosen."""
 
     def __init__(self, choose: "Callable[[], str]") -> None:
         self._choose = choose
@@ -88,20 +88,20 @@ class _UndecidedCatalog:
 
 
 def use_catalog(catalog: "GNUTranslations | None") -> None:
-    """Translate with this catalog from now on; with None, texts stay English."""
+    """Translate with this catalog from now on; None leaves texts in English."""
     global _catalog, _sentences
     _catalog, _sentences = catalog, None
 
 
 def current_language() -> str:
-    """Return the language that texts are translated to."""
+    """Return the language to which texts are translated."""
     if isinstance(_catalog, _UndecidedCatalog):
         _catalog.decide()
     return _language
 
 
 def choose_language(configured: object, environ: Mapping[str, str]) -> str:
-    """Return the configured language; for "auto", that of the locale in *environ*, or else English."""
+    """Return the configured language, or for "auto" the language of the locale in *environ*, or English."""
     if configured in LANGUAGES:
         return str(configured)
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := environ.get(name))), "")
@@ -115,24 +115,24 @@ def _(message: str) -> str:
 
 
 def N_(message: str) -> str:  # noqa: N802 - gettext's name
-    """Return the text unchanged; mark it for translation at the place where it is shown."""
+    """Return the text unchanged; this marks it for translation where it is displayed."""
     return message
 
 
 def ngettext(singular: str, plural: str, number: int) -> str:
-    """Return the translation of one of two texts, depending on a number."""
+    """Return the translation of the singular or plural text, depending on a number."""
     if _catalog is not None:
         return _catalog.ngettext(singular, plural, number)
     return singular if number == 1 else plural
 
 
 def pgettext(context: str, message: str) -> str:
-    """Return the translation of a text that has another meaning in another context."""
+    """Return the translation of a text whose meaning depends on the context."""
     return _catalog.pgettext(context, message) if _catalog is not None else message
 
 
 class SentencePatterns:
-    """Translations of sentence templates, looked up by a sentence in which the values are filled in.
+    """Translations of sentence templates, looked up by sentences with the values filled in.
 
     *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations, and *counts*
     nouns such as "tool" to templates such as "{number:,} 个工具", for values such as "2 tools".
@@ -149,10 +149,10 @@ class SentencePatterns:
             else:
                 self._exact[literals[0]] = translation.replace("{{", "{").replace("}}", "}")
         for listed in self._templates.values():
-            listed.sort(key=lambda one: -sum(map(len, one[0])))  # the one with the longest fixed text comes first
+            listed.sort(key=lambda one: -sum(map(len, one[0])))  # templates with longer fixed text come first
 
     def translate(self, sentence: str, depth: int = 0) -> str:
-        """Translate a sentence and the values in it; return it unchanged if there is no translation."""
+        """Translate a sentence and the values in it, or return it unchanged if there is no translation."""
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence
         if (found := self._exact.get(sentence)) is not None:
@@ -218,14 +218,14 @@ def _translate_fact(fact: str) -> str:
 
 
 def translate_sentence(sentence: str) -> str:
-    """Translate one or more sentences of a lower layer; return them unchanged without a translation."""
+    """Translate one or more sentences from a lower layer, or return them unchanged if there is no translation."""
     global _sentences  # noqa: PLW0603 - built with the first sentence
     if isinstance(_catalog, _UndecidedCatalog):
         _catalog.decide()
     if _catalog is None or not sentence:
         return sentence
     if _sentences is None:
-        # There is no public way to list a catalog; its keys of texts with a plural are tuples.
+        # gettext has no public way to list a catalog. The keys of texts with a plural form are tuples.
         known = cast("dict[object, str]", vars(_catalog)["_catalog"])
         mark = f"{SENTENCE}{_SEPARATOR}"
         found = {

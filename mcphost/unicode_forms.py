@@ -1,7 +1,7 @@
-"""Unicode normalization in linear time, also for URLs, and detection of names that look like others.
+"""Unicode normalization in linear time, also for URLs, and detection of names that look alike.
 
-`unicodedata.normalize` sorts each run of combining marks in quadratic time: 16,000 marks take 150 ms, 160,000 take 15
-s.
+`unicodedata.normalize` sorts each run of combining marks in quadratic time: 16,000 marks take 150 ms, and 160,000 marks
+take 15 s.
 """
 
 import re
@@ -13,12 +13,12 @@ from typing import Literal
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 MARKS_LIMIT = 30
-"""The longest run of marks that is left unbroken; no writing system needs more (UAX 15, Stream-Safe Text Format)."""
+"""Maximum length of a run of marks; no writing system needs longer ones (UAX 15, Stream-Safe Text Format)."""
 HOST_LIMIT = 255
 """Maximum length of a non-ASCII host name, as in DNS (RFC 1035, 2.3.4)."""
 _SHORT_TEXT = 100
 _COMBINING_GRAPHEME_JOINER = "\u034f"
-_HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # no combining marks, but decompose to marks
+_HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # are not combining marks, but decompose to them
 _LAST_COMBINING_MARK = 0x1FFFF  # no combining marks follow this code point
 _STRIPPED_FROM_URLS = str.maketrans("", "", "\t\r\n")
 _AUTHORITY = re.compile(r"//([^/?#]*)")
@@ -34,19 +34,13 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL like `urlsplit`, but refuse a long non-ASCII host, which would take long to normalize.
-
-    Raises ValueError.
-    """
+    """Split a URL like `urlsplit`. Raises ValueError, also for a non-ASCII host that is too long to normalize."""
     _check_host(url)
     return urlsplit(url)
 
 
 def join_url(base: str, url: str) -> str:
-    """Return *url* as an absolute URL relative to *base*, like `urljoin`; refuse a long non-ASCII host.
-
-    Raises ValueError.
-    """
+    """Resolve *url* against *base* like `urljoin`. Raises ValueError, also for a long non-ASCII host."""
     _check_host(base)
     _check_host(url)
     return urljoin(base, url)
@@ -97,7 +91,7 @@ def ascii_skeleton(text: str) -> str:
 def describe_name_risk(name: str) -> str:
     """Return why a name can be mistaken for another name, or "" if it cannot.
 
-    The reason is the rest of a sentence that begins with "It".
+    The reason completes a sentence that begins with "It".
     """
     if name.isascii():
         return ""

@@ -21,16 +21,16 @@ class Notification(WireStruct, frozen=True):
 
 
 class Result(WireStruct, frozen=True):
-    """Members that every result can have.
+    """Base class of results, with the members that every result can have.
 
-    Before revision 2026-07-28, `result_type` is "", which means complete.
+    Before revision 2026-07-28, `result_type` is always "", which means that the result is complete.
     """
 
     result_type: str = ""
 
 
 class CacheableResult(Result, frozen=True):
-    """A result that can be cached for `ttl_ms` milliseconds (since revision 2026-07-28); 0 forbids it."""
+    """A result that can be cached for `ttl_ms` milliseconds (since revision 2026-07-28); 0 forbids caching."""
 
     ttl_ms: float = 0
     cache_scope: str = ""
@@ -52,9 +52,9 @@ class Annotations(
     rename={"raw_audience": "audience", "raw_priority": "priority", "raw_last_modified": "lastModified"},
     kw_only=True,
 ):
-    """The server's hints about content or a resource, such as its intended readers.
+    """A server's hints about content or a resource, such as its intended audience.
 
-    They are not trusted; invalid values are ignored.
+    They are not trusted, and invalid values are ignored.
     """
 
     raw_audience: Any = None
@@ -63,7 +63,7 @@ class Annotations(
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """Intended readers: `user`, `assistant` or both; empty if unspecified."""
+        """The intended audience: `user`, `assistant` or both; empty if unspecified."""
         audience = cast("list[Any]", self.raw_audience) if isinstance(self.raw_audience, list | tuple) else []
         return tuple(role for role in audience if role in ("user", "assistant"))
 
@@ -75,7 +75,7 @@ class Annotations(
 
     @property
     def last_modified(self) -> str | None:
-        """Time of the last change as text in ISO 8601 format, not validated; None if absent."""
+        """The time of the last change in ISO 8601 format, not validated; None if absent."""
         return (
             self.raw_last_modified
             if isinstance(self.raw_last_modified, str) and len(self.raw_last_modified) <= 64
@@ -84,7 +84,7 @@ class Annotations(
 
 
 class Icon(WireStruct, frozen=True):
-    """Icon of a server or one of its features; downloaded only if one of the user's rules allows it."""
+    """An icon of a server or of one of its features; downloaded only if a rule of the user allows it."""
 
     src: str
     mime_type: str | None = None

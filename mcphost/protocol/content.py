@@ -9,11 +9,11 @@ from mcphost.serialization import Raw, WireStruct, decode, field, make_decoder
 ANNOTATIONS_LIMIT = 8 * 1024
 """Maximum size of annotations in bytes; larger ones are ignored."""
 TEXT_LIMIT = 500
-"""Maximum length in characters of an unknown block's type and error message."""
+"""Maximum length, in characters, of the type and the error message of an unknown block."""
 
 
 class AnnotatedContent(WireStruct, frozen=True):
-    """Base class of content blocks with annotations; invalid annotations do not make the block invalid."""
+    """Base class of content blocks with annotations; a block with invalid annotations is still valid."""
 
     @property
     def annotations(self) -> Annotations | None:
@@ -51,7 +51,7 @@ class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
 
 
 class ResourceLink(AnnotatedContent, frozen=True, tag="resource_link"):
-    """A link to a resource, which need not be in the server's list of resources."""
+    """A link to a resource, which may be missing from the server's list of resources."""
 
     uri: str
     name: str = ""
@@ -79,7 +79,7 @@ class EmbeddedResource(AnnotatedContent, frozen=True, tag="resource"):
 
 
 class UnknownContent(WireStruct, frozen=True):
-    """A content block of an unknown type, or one that is invalid for its type, as raw JSON."""
+    """A content block, as raw JSON, that has an unknown type or is invalid for its type."""
 
     type: str
     raw: Raw
@@ -108,7 +108,7 @@ class _ContentType(WireStruct, frozen=True):
 def parse_content_block(raw: Raw) -> ContentBlock:
     """Decode a content block; an unknown or invalid block becomes UnknownContent. Never raises."""
     try:
-        return _decode_known(raw)  # a single pass, because the content may have megabytes
+        return _decode_known(raw)  # in a single pass, because the content may be megabytes long
     except MalformedMessage:
         pass  # an unknown type or an invalid block, distinguished below
     try:

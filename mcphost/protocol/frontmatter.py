@@ -1,8 +1,8 @@
 """Parser for the YAML front matter of a SKILL.md, and its comparison with the server's JSON.
 
-Front matter is untrusted. Only PyYAML's parser events are used, so that the limits are checked before a value is built
-and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, so that
-no input can expand; a refused document invalidates only its own skill.
+Front matter is untrusted. Only PyYAML's parser events are used, so that limits are checked before any value is built,
+and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, which
+rules out input that expands. A refused document invalidates only its own skill.
 """
 
 import re
@@ -17,7 +17,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.serialization import Struct
 
 MAX_SIZE = 32 * 1024
-"""Maximum number of characters; scanning them takes at most 25 ms."""
+"""Maximum number of characters; scanning this number takes at most 25 ms."""
 MAX_DEPTH = 16
 MAX_NODES = 2_000
 MAX_LINES = 5_000
@@ -42,9 +42,9 @@ class PlainScalar(Struct, frozen=True):
 
 
 def parse_frontmatter(document: str) -> dict[str, Any]:
-    """Parse the front matter at the start of *document*. Raises MalformedMessage if missing or invalid.
+    """Parse the front matter at the start of *document*. Raises MalformedMessage if it is missing or invalid.
 
-    Values are dicts, lists, str for quoted scalars, and PlainScalar for unquoted ones.
+    Values are dicts, lists, strings for quoted scalars, and PlainScalar for unquoted ones.
     """
     lines = re.split(r"\r\n|\r|\n", document.removeprefix("\ufeff")[: MAX_SIZE + 8])
     if not lines or not _FENCE.fullmatch(lines[0]):
@@ -66,7 +66,8 @@ def parse_frontmatter(document: str) -> dict[str, Any]:
 def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
     """Return the path of the first field in which *parsed* and *expected* differ, or "" if they are equal.
 
-    *where* is the path of the two values. A PlainScalar equals any value that its text has in some version of YAML.
+    *where* is the path of the two values. A PlainScalar is equal to every value that its text represents in any version
+    of YAML.
     """
     if isinstance(parsed, dict) and isinstance(expected, dict):
         parsed_value, expected_value = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
@@ -130,7 +131,7 @@ class _Events(Reader, Scanner, Parser):
 
 
 class _Builder:
-    """Builder of values from parser events, which limits their number and depth."""
+    """Builder that creates values from parser events, and limits their number and depth."""
 
     def __init__(self, text: str) -> None:
         self._events = _Events(text)

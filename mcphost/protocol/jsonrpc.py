@@ -1,7 +1,7 @@
-"""JSON-RPC envelopes: each incoming message is decoded once, each outgoing message is encoded once.
+"""JSON-RPC messages: parsing, serialization, batches and error codes (specification: basic/index#messages).
 
-The envelope is decoded first; `params` and `result` stay raw JSON, so that a result is decoded only once, directly to
-its type (specification: basic/index#messages).
+Only the envelope is decoded; `params` and `result` stay raw JSON, so that each is decoded only once, directly to its
+type.
 """
 
 import re
@@ -38,7 +38,7 @@ RESOURCE_NOT_FOUND = -32002
 
 BATCH_LIMIT = 1_000
 
-# Only these errors prove that a server supports 2026-07-28; after any other error, `initialize` is tried.
+# Only these errors prove that a server supports revision 2026-07-28; after any other error, `initialize` is tried.
 STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 
 
@@ -123,8 +123,8 @@ class _RequestEnvelope(WireStruct, frozen=True, omit_defaults=False):
 def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
     """Parse a JSON-RPC message. Raises MalformedMessage.
 
-    A lone surrogate (from a server that truncates text within an emoji) becomes U+FFFD. An error inside a large result
-    may be found only when the result is decoded.
+    A lone surrogate (from a server that truncated text in the middle of an emoji) becomes U+FFFD. An error inside a
+    large result may be found only when the result is decoded.
     """
     if len(line) > _LARGE_MESSAGE:
         return run_steps(parse_message_in_steps(bytes(line)))
@@ -164,8 +164,8 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
 def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
     """Replace invalid UTF-8 in a message with U+FFFD; return *line* itself if there is none.
 
-    Raw JSON may be passed on undecoded, so it must be valid. Raises MalformedMessage if too much of it is invalid.
-    Yields every few milliseconds, so that other tasks can run.
+    Raw JSON is sometimes passed on undecoded, so it must be valid. Raises MalformedMessage if too much of it is
+    invalid. Yields every few milliseconds, so that other tasks can run.
     """
     strict = getincrementaldecoder("utf-8")()
     try:
@@ -199,7 +199,7 @@ def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
         return None
     parts: list[bytes] = []
     for piece in iter_chunks(line):
-        parts.append(piece.replace(b"\\\\", b"\0\0"))  # so that each remaining backslash begins an escape
+        parts.append(piece.replace(b"\\\\", b"\0\0"))  # each remaining backslash then begins an escape
         yield
     text = b"".join(parts)
     parts.clear()
@@ -222,9 +222,9 @@ def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
 
 
 def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
-    """Return a large response with an undecoded result, or None if it must be decoded in full.
+    """Return a large response with an undecoded result, or None if the envelope must be decoded normally.
 
-    The text before and after the result is matched with regular expressions, because a scan for the end of a large
+    The text before and after the result is matched with regular expressions, because scanning for the end of a large
     result would take as long as decoding it. An invalid result raises an error later, when it is decoded.
     """
     if (head := _RESPONSE_HEAD.match(line)) is not None:
@@ -254,7 +254,10 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy *raw* if it is much shorter than its line of *size* bytes, to release the line's memory."""
+    """Copy *raw* if it is much shorter than the line that contains it, so that the line can be freed.
+
+    *size* is the size of the line in bytes.
+    """
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 
@@ -269,7 +272,7 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
         )
     if isinstance(message_id, float):
         raise MalformedMessage("The message has a fractional id.")
-    # Ids are echoed, stored and displayed, and the limits of messages do not count them.
+    # Ids are echoed, stored and displayed, but the limits on messages do not include them.
     if isinstance(message_id, str) and len(message_id) > NAME_LIMIT:
         raise MalformedMessage(f"The message has an id of {len(message_id):,} characters.")
     if isinstance(envelope.method, str) and len(envelope.method) > NAME_LIMIT:

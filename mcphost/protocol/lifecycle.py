@@ -1,4 +1,4 @@
-"""Messages for initialize, server/discover and ping, and capabilities (basic/lifecycle)."""
+"""Messages for initialize, server/discover and ping, and capabilities (specification: basic/lifecycle)."""
 
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ ICONS_LIMIT = 1024 * 1024
 
 
 class Implementation(WireStruct, frozen=True):
-    """Name and version that a client or server reports about itself; for display only."""
+    """The name and version that a client or server reports about itself; for display only."""
 
     name: str = ""
     version: str = ""
@@ -24,7 +24,7 @@ class Implementation(WireStruct, frozen=True):
 
 
 def parse_implementation(raw: Raw) -> Implementation:
-    """Parse an `Implementation`, with its strings shortened for display; an invalid one becomes empty."""
+    """Parse an `Implementation`, truncating its strings; return an empty one if it is invalid."""
     try:
         info = decode(raw, Implementation, "serverInfo")
     except MalformedMessage:
@@ -43,7 +43,8 @@ def parse_implementation(raw: Raw) -> Implementation:
 class ListCapability(WireStruct, frozen=True):
     """A server's capability for tools, prompts or resources.
 
-    It says whether the server reports changes of the list, and whether the client can subscribe to resources.
+    `list_changed` is whether the server announces changes of the list, and `subscribe` whether clients can subscribe to
+    single resources.
     """
 
     list_changed: bool = False
@@ -51,7 +52,7 @@ class ListCapability(WireStruct, frozen=True):
 
 
 class ServerCapabilities(WireStruct, frozen=True):
-    """Capabilities of a server; undeclared ones are None or an empty Raw."""
+    """The capabilities that a server declared; all others are None or an empty Raw."""
 
     tools: ListCapability | None = None
     resources: ListCapability | None = None
@@ -73,7 +74,7 @@ class InitializeResult(Result, frozen=True):
 
 
 class Initialize(ClientRequest[InitializeResult], frozen=True):
-    """The initialize request; `capabilities` is a plain dict because its members depend on the revision."""
+    """The initialize request; `capabilities` is a dict because its members depend on the revision."""
 
     METHOD: ClassVar[str] = "initialize"
     RESULT: ClassVar[type[Any]] = InitializeResult
@@ -101,13 +102,13 @@ class _ServerMeta(WireStruct, frozen=True, rename={"info": "io.modelcontextproto
 
 
 class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
-    """The `_meta` member of a server/discover result, which contains the server's `Implementation`."""
+    """A server/discover result, decoded only for its `_meta`, which contains the server's `Implementation`."""
 
     meta: Raw = Raw()
 
     @property
     def info(self) -> Implementation:
-        """The server's `Implementation`; empty if absent or invalid."""
+        """The server's `Implementation`, or an empty one if it is absent or invalid."""
         try:
             return parse_implementation(decode(self.meta, _ServerMeta, "_meta").info)
         except MalformedMessage:

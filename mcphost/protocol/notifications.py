@@ -11,7 +11,7 @@ from mcphost.serialization import Raw, WireStruct, decode_or_none
 
 
 class ProgressNotification(Notification, frozen=True):
-    """The notifications/progress notification. Numbers may be fractional, and `total` may be missing."""
+    """The notifications/progress notification; `progress` and `total` may be fractional."""
 
     METHOD: ClassVar[str] = "notifications/progress"
     progress_token: int | str
@@ -21,7 +21,7 @@ class ProgressNotification(Notification, frozen=True):
 
 
 class CancelledNotification(Notification, frozen=True):
-    """The notifications/cancelled notification: the sender cancels one of its requests."""
+    """The notifications/cancelled notification, with which the sender cancels one of its requests."""
 
     METHOD: ClassVar[str] = "notifications/cancelled"
     request_id: RequestId | None = None
@@ -63,14 +63,14 @@ class ResourceUpdatedNotification(Notification, frozen=True):
 
 
 class ElicitationCompleteNotification(Notification, frozen=True):
-    """The notifications/elicitation/complete notification: a URL elicitation ended (2025-11-25)."""
+    """The notifications/elicitation/complete notification (2025-11-25): a URL elicitation is complete."""
 
     METHOD: ClassVar[str] = "notifications/elicitation/complete"
     elicitation_id: str = ""
 
 
 class RootsListChangedNotification(Notification, frozen=True):
-    """The notifications/roots/list_changed notification; sent by clients before 2026-07-28."""
+    """The notifications/roots/list_changed notification, which clients send before revision 2026-07-28."""
 
     METHOD: ClassVar[str] = "notifications/roots/list_changed"
 
@@ -124,14 +124,14 @@ def severity(level: str) -> int:
 
 
 class SubscriptionFilter(WireStruct, frozen=True):
-    """The kinds of changes that a subscription reports."""
+    """The changes that a subscription reports: of lists, of single resources, and of tasks."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
     resources_list_changed: bool = False
     resource_subscriptions: tuple[str, ...] = ()
     task_ids: tuple[str, ...] = ()
-    """Only with the tasks extension."""
+    """Used only with the tasks extension."""
 
 
 class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):

@@ -60,7 +60,7 @@ class GetPromptResult(Result, frozen=True):
     messages: tuple[PromptMessage, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError if there are too many messages; decoding turns it into MalformedMessage."""
+        """Raise ValueError if there are too many messages; `decode` turns it into MalformedMessage."""
         if len(self.messages) > MAX_MESSAGES:
             raise ValueError(f"a prompt of more than {MAX_MESSAGES:,} messages")
 
@@ -75,17 +75,17 @@ class GetPrompt(ClientRequest[GetPromptResult], frozen=True):
 
 
 MAX_VALUES = 100
-"""Maximum number of suggested values read from one response, as in the specification."""
+"""Maximum number of suggested values that are read from a response, as in the specification."""
 
 
 class PromptReference(WireStruct, frozen=True, tag="ref/prompt", tag_field="type"):
-    """Reference by name to the prompt whose argument is to be completed."""
+    """A reference to the prompt with the argument to complete, by name."""
 
     name: str
 
 
 class ResourceTemplateReference(WireStruct, frozen=True, tag="ref/resource", tag_field="type"):
-    """Reference by URI template to the resource template whose variable is to be completed."""
+    """A reference to the resource template with the variable to complete, by URI template."""
 
     uri: str
 
@@ -101,7 +101,7 @@ class CompletionArgument(WireStruct, frozen=True, omit_defaults=False):
 
 
 class CompletionContext(WireStruct, frozen=True):
-    """Values of arguments that the user has already filled in, keyed by argument name."""
+    """The values of arguments that the user has already entered, keyed by argument name."""
 
     arguments: dict[str, str]
 
@@ -109,7 +109,7 @@ class CompletionContext(WireStruct, frozen=True):
 class Completion(WireStruct, frozen=True):
     """Suggested values, best first.
 
-    `total` counts all matching values, including those not listed; None means that their number is unknown.
+    `total` is the number of all matching values, including those that are not listed, or None if it is unknown.
     """
 
     values: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class CompleteResult(Result, frozen=True):
 class Complete(ClientRequest[CompleteResult], frozen=True):
     """The completion/complete request.
 
-    `context` is None before protocol revision 2025-06-18, and if no argument has been filled in yet.
+    `context` is None before protocol revision 2025-06-18, and if the user has entered no other argument yet.
     """
 
     METHOD: ClassVar[str] = "completion/complete"

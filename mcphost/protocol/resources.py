@@ -66,12 +66,12 @@ class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=T
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """Result of resources/read; it can have several entries, for example for a directory."""
+    """Result of resources/read, which can have several entries, for example for a directory."""
 
     contents: tuple[ResourceContents, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError if there are too many entries; decoding turns it into MalformedMessage."""
+        """Raise ValueError if there are too many entries; `decode` turns it into MalformedMessage."""
         if len(self.contents) > MAX_CONTENTS:
             raise ValueError(f"a resource of more than {MAX_CONTENTS:,} entries")
 

@@ -1,7 +1,7 @@
-"""Supported protocol revisions, features and eras (https://modelcontextprotocol.io/specification).
+"""The supported protocol revisions, with their features and eras (https://modelcontextprotocol.io/specification).
 
-Eras: up to revision 2025-11-25, a connection begins with an initialize handshake ("handshake"); from revision
-2026-07-28 on, each request carries everything that the server needs to know about the client ("stateless").
+There are two eras: up to revision 2025-11-25, a connection begins with an initialize handshake ("handshake"); from
+revision 2026-07-28 on, each request contains everything that the server needs to know about the client ("stateless").
 """
 
 from enum import StrEnum
@@ -9,11 +9,11 @@ from typing import Literal
 
 Era = Literal["handshake", "stateless"]
 ServerEras = Literal["handshake", "stateless", "dual"]
-"""The eras that a server supports; `dual` means both."""
+"""The eras that a server supports; "dual" means both."""
 
 
 class Revision(StrEnum):
-    """A protocol revision; revisions compare and sort by date."""
+    """A protocol revision; revisions are ordered by date."""
 
     V2024_11_05 = "2024-11-05"
     V2025_03_26 = "2025-03-26"
@@ -23,7 +23,7 @@ class Revision(StrEnum):
 
     @property
     def era(self) -> Era:
-        """Whether connections begin with a handshake or are stateless (from revision 2026-07-28 on)."""
+        """The era of the revision: "stateless" from revision 2026-07-28 on, before that "handshake"."""
         return "stateless" if self >= Revision.V2026_07_28 else "handshake"
 
     @property

@@ -1,4 +1,4 @@
-"""Messages of sampling requests: content blocks, roles, and checks that each tool use has its result.
+"""The messages in sampling requests: content blocks, roles, and checks that each tool use has a result.
 
 Specification: client/sampling (messages, tool result messages, tool use and result balance).
 """
@@ -26,7 +26,7 @@ MAX_TOOLS = 128
 class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
     """A tool call by the model in a sampling conversation; the server runs the tool.
 
-    `meta` is sent back unchanged.
+    `meta` is returned to the server unchanged.
     """
 
     id: str
@@ -36,7 +36,7 @@ class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
 
 
 class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
-    """The result of a tool call in a sampling conversation; the server sends it."""
+    """The result of a tool call in a sampling conversation, sent by the server."""
 
     tool_use_id: str
     content: tuple[Raw, ...] = ()
@@ -64,7 +64,7 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """A message of a sampling request; its content is a tuple, even for a single block."""
+    """A message of a sampling request; its content is a tuple even if there is only one block."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]
@@ -92,9 +92,9 @@ def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...
 
 
 def parse_sampling_content(raw: Raw, where: str) -> tuple[SamplingContentBlock, ...]:
-    """Decode content that is one block or an array of blocks; *where* describes it in error messages.
+    """Decode content that is either one block or an array of blocks. Raises MalformedMessage.
 
-    Raises MalformedMessage.
+    *where* describes the content in error messages.
     """
     body = bytes(raw).lstrip()
     parts = decode(body, tuple[Raw, ...], where) if body[:1] == b"[" else (Raw(body),)
@@ -134,7 +134,7 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
     """Check that each message with tool uses is followed by a message with exactly their results.
 
-    Raises MalformedMessage, including for tool results anywhere else.
+    Raises MalformedMessage if it is not, and also for tool results anywhere else.
     """
     for number, message in enumerate(messages, 1):
         before = messages[number - 2].tool_uses if number > 1 else ()

@@ -16,7 +16,7 @@ MAX_VALUES = 100_000
 
 
 class CreateMessage(WireStruct, frozen=True):
-    """The sampling/createMessage request; nested params stay raw JSON."""
+    """The sampling/createMessage request; its nested params stay raw JSON."""
 
     METHOD: ClassVar[str] = "sampling/createMessage"
     messages: tuple[Raw, ...] = ()
@@ -32,7 +32,7 @@ class CreateMessage(WireStruct, frozen=True):
 
 
 class Elicit(WireStruct, frozen=True):
-    """The elicitation/create request; without `mode`, it asks for a form."""
+    """The elicitation/create request, which asks the user to fill in a form or to visit a URL."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     message: str = ""
@@ -43,9 +43,9 @@ class Elicit(WireStruct, frozen=True):
 
 
 class UrlElicitationRequired(WireStruct, frozen=True):
-    """Data of error -32042 (revision 2025-11-25): URLs to visit before the failed request can succeed.
+    """The data of error -32042 (revision 2025-11-25): URLs to visit before the failed request can succeed.
 
-    If the user accepts, the client may repeat the request.
+    If the user agrees to visit them, the client can repeat the request.
     """
 
     METHOD: ClassVar[str] = "elicitation/create"
@@ -88,10 +88,10 @@ class ListRootsResult(WireStruct, frozen=True):
 
 
 class ServerRequestRejection(WireStruct, frozen=True):
-    """Rejection of a server's request.
+    """The rejection of a server's request.
 
-    Before revision 2026-07-28 it is sent as an error response; from that revision on, it makes the client's own request
-    fail.
+    Before revision 2026-07-28, it is sent as an error response; from that revision on, it makes the client's own
+    request fail.
     """
 
     message: str
@@ -105,7 +105,7 @@ _REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMes
 
 
 def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
-    """Parse a server's request. Raises MalformedMessage if it is unknown or invalid.
+    """Parse a request from a server. Raises MalformedMessage if its method is unknown or its params are invalid.
 
     Yields every few milliseconds, so that other tasks can run.
     """
@@ -157,14 +157,14 @@ class InputRequest(WireStruct, frozen=True):
 
 
 class InputRequiredResult(Result, frozen=True):
-    """A result that asks for input; the client then repeats its request with the same `request_state`."""
+    """A result that asks for input; the client repeats its request with its answers and `request_state`."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Parse `inputRequests`, keyed by the server's names; return {} if absent or null. Raises MalformedMessage.
+    """Parse `inputRequests`, keyed as by the server; return {} if absent or null. Raises MalformedMessage.
 
     Yields every few milliseconds, so that other tasks can run.
     """

@@ -1,4 +1,4 @@
-"""Messages for Agent Skills, and checks of skills (SEP-2640, io.modelcontextprotocol/skills)."""
+"""Messages for Agent Skills, and validation of skills (SEP-2640, io.modelcontextprotocol/skills)."""
 
 import re
 from hashlib import sha256
@@ -74,7 +74,7 @@ class GetSkillResult(CacheableResult, frozen=True):
 
 
 class GetSkill(ClientRequest[GetSkillResult], frozen=True):
-    """The skills/get request, which returns any skill, including those that skills/list leaves out."""
+    """The skills/get request, which returns one skill, also if skills/list does not include it."""
 
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = GetSkillResult
@@ -97,7 +97,7 @@ def has_skills(capabilities: ServerCapabilities) -> bool:
 
 
 def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
-    """Return the files of a skill; none if its content is dynamic.
+    """Return the files of a skill, or () if its content is dynamic.
 
     Raises MalformedMessage if `resources` is neither "dynamic" nor a list of files.
     """
@@ -109,7 +109,7 @@ def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
 
 
 def find_skill_problem(skill: Skill) -> str:
-    """Return why a skill cannot be loaded, as a clause like "it has no description", or "" if it can."""
+    """Return why a skill cannot be loaded, such as "it has no description", or "" if it can be loaded."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
         return "its name is not one of lower-case letters, digits and single hyphens"
@@ -146,15 +146,15 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return one digest of the URIs and digests of all files, to which the user's approval is bound."""
+    """Return a digest of the URIs and digests of all files; the user's approval is bound to it."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
 
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
-    """Return how *content* differs from the listed *file*, as a clause like "its SHA-256 differs", or "".
+    """Return how *content* differs from the listed *file*, such as "its SHA-256 differs", or "".
 
-    Compares size and SHA-256, and for SKILL.md also the front matter, field by field.
+    The size and the SHA-256 are compared, and for SKILL.md each field of the front matter as well.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

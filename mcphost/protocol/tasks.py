@@ -1,4 +1,4 @@
-"""Tasks in both forms: of revision 2025-11-25, and of the extension for 2026-07-28 (SEP-2663)."""
+"""Messages for tasks in both forms: of revision 2025-11-25, and of the extension for 2026-07-28 (SEP-2663)."""
 
 from typing import Any, ClassVar
 
@@ -52,19 +52,19 @@ class Task(Result, frozen=True):
 
     @property
     def ttl_seconds(self) -> float | None:
-        """Seconds after its creation when the task may be deleted, or None if there is no limit."""
+        """Seconds after the creation of the task after which it may be deleted, or None if there is no limit."""
         value = self.ttl_ms if self.ttl_ms is not None else self.ttl
         return value / 1000 if value is not None and value > 0 else None
 
     @property
     def poll_seconds(self) -> float | None:
-        """Seconds between polls as requested by the server, or None."""
+        """The poll interval in seconds that the server requested, or None."""
         value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
         return value / 1000 if value is not None and value > 0 else None
 
 
 class CreateTaskResult(Result, frozen=True):
-    """Result of a request that runs as a task (revision 2025-11-25): the task instead of a result."""
+    """The response to a request that runs as a task (revision 2025-11-25): the task instead of a result."""
 
     task: Raw = Raw()
 
@@ -85,7 +85,7 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """Request for the result of a task of an earlier call of `tool`, sent as repeated tasks/get.
+    """A request for the result of a task that an earlier call of `tool` created, sent as repeated tasks/get.
 
     Cancelling this request does not cancel the task; only cancelling the tool call that created it does.
     """
@@ -97,7 +97,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """The tasks/result request (revision 2025-11-25): waits for a task and returns its result."""
+    """The tasks/result request (revision 2025-11-25), which waits for a task and returns its result."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -113,7 +113,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """The tasks/update request (extension): replies to the task's input requests, keyed like them."""
+    """The tasks/update request (extension), with answers to input requests of a task under the same keys."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -179,7 +179,7 @@ class TasksCapability(WireStruct, frozen=True):
 
 
 def has_tasks_extension(declared: Raw) -> bool:
-    """Return whether *declared*, the `extensions` of a server's capabilities, include the tasks extension."""
+    """Return whether *declared*, the `extensions` in a server's capabilities, includes the tasks extension."""
     return is_set(declared) and EXTENSION.encode() in bytes(declared)
 
 
@@ -204,7 +204,7 @@ def read_task_support(definition: Raw) -> tuple[str, str]:
 
 
 def read_related_task(params: Raw) -> str:
-    """Return the id of the task that a message belongs to, from its `_meta`, or "" if there is none."""
+    """Return the id of the related task in the `_meta` of a message, or "" if there is none."""
     raw = bytes(params)
     if RELATED_TASK.encode() not in raw:
         return ""
@@ -215,7 +215,7 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
-    """Return the client's result with its task named in `_meta`; unchanged if *task_id* is empty."""
+    """Add the id of the related task to the `_meta` of a result; do nothing if *task_id* is empty."""
     if not task_id:
         return result
     meta = encode({RELATED_TASK: {"taskId": task_id}})
@@ -235,7 +235,7 @@ def read_task_metadata(params: Raw) -> Raw:
 
 
 def check_task(task: Task, expected_id: str = "") -> Task:
-    """Return *task*. Raises MalformedMessage if its id is invalid or differs from *expected_id*."""
+    """Return *task*, or raise MalformedMessage if its id is invalid or differs from *expected_id*."""
     if not task.task_id or len(task.task_id) > ID_LIMIT:
         raise MalformedMessage(f"The server created a task whose id has {len(task.task_id)} characters.")
     if expected_id and task.task_id != expected_id:

@@ -7,15 +7,15 @@ from mcphost.protocol.content import ContentBlock, decode_known_blocks, parse_co
 from mcphost.serialization import Raw, WireStruct, decode_array, field
 
 MAX_BLOCKS = 5_000
-"""Maximum number of content blocks read from one result; the rest are only counted."""
+"""Maximum number of content blocks that are read from a result; the others are only counted."""
 _SMALL_CONTENT = 16 * 1024
-"""Content of at most this many bytes cannot contain more than MAX_BLOCKS blocks."""
+"""Size in bytes up to which content cannot contain more than MAX_BLOCKS blocks."""
 
 
 class ToolAnnotations(WireStruct, frozen=True):
-    """A server's claims about a tool.
+    """A server's claims about one of its tools.
 
-    They are not verified; read-only claims count only for servers whose annotations the user trusts.
+    They are not verified; a read-only claim has an effect only if the user trusts the annotations of the server.
     """
 
     title: str | None = None
@@ -26,7 +26,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
     @property
     def effective(self) -> "ToolAnnotations":
-        """The annotations, with the specification's defaults for the missing ones.
+        """The annotations, with the specification's defaults for missing ones.
 
         By default, a tool writes, is destructive, and interacts with an open world.
         """
@@ -62,7 +62,7 @@ class Tool(WireStruct, frozen=True):
 
     @property
     def display_name(self) -> str:
-        """Name for display: `title`, else the annotations' title, else `name`. Requests always use `name`."""
+        """The name to display: `title`, the title in the annotations, or `name`. Requests always use `name`."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
 
@@ -81,7 +81,7 @@ class ListTools(ClientRequest[ListToolsResult], frozen=True):
 
 
 class CallToolResult(Result, frozen=True):
-    """Result of a tool call; its content stays raw JSON until `parse_blocks` is called."""
+    """The result of a tool call; its content stays raw JSON until `parse_blocks` is called."""
 
     raw_content: Raw = field(default=Raw(b"[]"), name="content")
     structured_content: Raw = Raw()
@@ -114,8 +114,8 @@ class CallToolResult(Result, frozen=True):
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
         """Return the structured content, or None if there is none.
 
-        With *allow_null* (from protocol revision 2026-07-28 on), null is a value; otherwise null means that there is
-        none.
+        With *allow_null* (from protocol revision 2026-07-28 on), null is a value; otherwise, it means that there is no
+        structured content.
         """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None

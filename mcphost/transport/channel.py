@@ -1,4 +1,4 @@
-"""Interfaces of a transport: Channel, a connection to a server, and Connector, which opens channels."""
+"""Interfaces of transports: Connector, which connects to a server, and Channel, a live connection."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,7 @@ NO_HEADERS: Mapping[str, str] = {}
 class Channel(Protocol):
     """A live connection to one server.
 
-    Every method raises ConnectionLost after the connection is lost, with the server's exit status or HTTP error in the
+    After the connection is lost, every method raises ConnectionLost, with the server's exit status or HTTP error in the
     message.
     """
 
@@ -28,9 +28,9 @@ class Channel(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]:
         """Send a request and iterate over the messages that belong to it, up to and including the response.
 
-        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, notifications are assigned to requests by
-        their progress token. Leaving the block before the response cancels the request: by closing the stream over HTTP
-        from protocol revision 2026-07-28 on, otherwise by `notifications/cancelled`.
+        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, the progress token of a notification
+        determines the request that it belongs to. Leaving the block before the response arrives cancels the request:
+        over HTTP from protocol revision 2026-07-28 on by closing the stream, otherwise with `notifications/cancelled`.
         """
         ...
 
@@ -39,7 +39,7 @@ class Channel(Protocol):
         ...
 
     def unsolicited(self) -> AsyncIterator[JsonRpcMessage]:
-        """Iterate over the server's messages that belong to no request, such as list changes.
+        """Iterate over messages from the server that do not belong to a request, such as list changes.
 
         Only one task may iterate.
         """
@@ -47,12 +47,12 @@ class Channel(Protocol):
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """Numbers of dropped messages by reason, such as "malformed"; a number may be zero."""
+        """Counts of dropped messages, keyed by a description of the reason; a count may be zero."""
         ...
 
     @property
     def is_drained(self) -> bool:
-        """Whether the server has read everything that was sent to it, if the operating system can tell.
+        """Whether the server has read everything that was sent to it, as far as the operating system can tell.
 
         Always True over HTTP.
         """
@@ -60,7 +60,7 @@ class Channel(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is known to be lost; no more messages can then be sent."""
+        """Whether the connection is known to be lost, so that no more messages can be sent."""
         ...
 
     def set_revision(self, revision: Revision) -> None:
@@ -69,12 +69,12 @@ class Channel(Protocol):
 
 
 class Connector(Protocol):
-    """Factory of connections to one server; it can connect again after a connection has ended."""
+    """Factory for connections to one server; after a connection has ended, it can connect again."""
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:
-        """Start the server's process or connect to its URL; leaving the block closes the channel.
+        """Start the server's process or connect to its URL. Raises StartupError.
 
-        Raises StartupError.
+        Leaving the block closes the channel.
         """
         ...
 
@@ -87,11 +87,11 @@ class Authorizer(Protocol):
         ...
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the authorization headers that are available now, without refreshing a token or waiting."""
+        """Return the currently available authorization headers, without waiting or refreshing a token."""
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Handle a 401 or 403 response without asking the user; return whether to send the request once more."""
+        """Handle a 401 or 403 response without asking the user; return whether to send the request again."""
         ...
 
 
@@ -104,32 +104,29 @@ class Unauthorized(SignInRequired):
 
 
 class HttpStatusError(RequestRefused):
-    """Raised for an HTTP error status without a JSON-RPC message in the body. The session remains usable."""
+    """Raised for an HTTP error status if the body has no JSON-RPC message. The session remains usable."""
 
     def __init__(self, message: str, hint: str = "", *, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
         self.status = status
         self.retry_after = retry_after
-        # A refusal (4xx, 503) precedes any execution; a gateway's 502 or an invalid 200 may follow it.
+        # After a refusal (4xx, 503), nothing was executed; after a gateway's 502 or an invalid 200, that is unknown.
         self.may_have_run = not (400 <= status < 500 or status == 503)
 
 
 class ResponseInterrupted(ConnectionLost):
-    """Raised if a response ended too early.
+    """Raised if a response is incomplete.
 
-    The server may have executed the request; the channel remains usable.
+    The server may have executed the request. The channel remains usable.
     """
 
 
 class SessionExpired(RequestNotSent):
-    """Raised if the server no longer knows a request's session id; it did not execute the request."""
+    """Raised if the server no longer knows the session id of a request, which it did not execute."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
-    """Return the error for a response whose id equals that of *request* but has another JSON type.
-
-    The JSON types are number and string.
-    """
+    """Return the error for a response with the id of *request* as the wrong JSON type (number or string)."""
     was = "a string" if isinstance(request.id, int) else "a number"
     return MalformedMessage(
         f"The server {name!r} answered {request.method} with an id that is {was}, but the id of the "
@@ -140,10 +137,10 @@ def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
 
 
 class CancellingTaskGroup:
-    """A task group that cancels its remaining tasks when its block is left.
+    """A task group that cancels its remaining tasks when the `async with` block is left.
 
-    A plain task group would wrap the block's exception in an ExceptionGroup, so that `except RequestRefused` around a
-    session would miss it.
+    An ordinary task group would wrap an exception from the block in an ExceptionGroup, which `except RequestRefused`
+    around a session does not catch.
     """
 
     async def __aenter__(self) -> TaskGroup:

@@ -18,11 +18,11 @@ class ServerSentEvent(Struct, frozen=True):
 
 
 class EventDecoder:
-    """Incremental decoder that accepts a stream of server-sent events in chunks of any size.
+    """Incremental decoder for a stream of server-sent events, which can be fed in chunks of any size.
 
-    Raises MalformedMessage if a limit is exceeded. The limits apply to the bytes of an event, including line ends and
-    field names, and to the number of lines: one per 8 bytes, plus 10,000. Decoding takes linear time, because an
-    unfinished line is kept as a list of chunks that is joined once.
+    `feed` raises MalformedMessage if a limit is exceeded: on the bytes of an event, including line ends and field
+    names, or on the number of lines, which is one per 8 bytes plus 10,000. Decoding takes linear time, because an
+    unfinished line is kept as a list of chunks that is joined only once.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
@@ -88,7 +88,7 @@ class EventDecoder:
             self._check_size()
             self._data.append(value)
             if len(self._data) >= _JOIN_THRESHOLD:
-                # A list of short lines takes ten times the memory of their bytes.
+                # A list of short lines takes ten times as much memory as their bytes.
                 self._joined += b"\n".join(self._data) + b"\n"
                 self._data = []
         elif name == b"event":

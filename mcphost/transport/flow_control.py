@@ -1,4 +1,4 @@
-"""Flow control: a bounded queue of messages, and cooperative processing of many messages."""
+"""Flow control: a bounded queue of messages, and processing that lets other tasks run in between."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """Base class of objects that one task waits on until it is woken.
+    """Base class of objects on which one task at a time can wait for a wakeup.
 
     A wakeup is lost if no task is waiting, so check the condition before waiting.
     """
@@ -37,14 +37,14 @@ class WakeupFuture:
 MAX_QUEUED = 1_000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 MESSAGE_OVERHEAD = 500
-"""Approximate memory overhead of a message's objects in bytes, besides its text."""
+"""Approximate memory in bytes that the objects of a message need in addition to its text."""
 
 
 class BoundedQueue(WakeupFuture):
     """Bounded queue of messages for one reader, which iterates over it.
 
-    After `close`, the iteration ends by raising the error passed to `close`. The queue uses futures and a deque, which
-    cost half as much per message as a memory stream.
+    After `close` is called, the iteration ends by raising the error that was passed to `close`. The queue is made of a
+    future and a deque, which cost half as much per message as a memory stream.
     """
 
     __slots__ = ("_bytes", "_error", "_items", "_limit")
@@ -64,7 +64,7 @@ class BoundedQueue(WakeupFuture):
     def put(self, message: JsonRpcMessage) -> bool:
         """Add a message; if the queue is full, drop the message and return False."""
         size = message_size(message)
-        # The first message is accepted whatever its size.
+        # The first message is accepted regardless of its size.
         if len(self._items) >= self._limit or (self._items and self._bytes + size > MAX_QUEUED_BYTES):
             return False
         self._bytes += size
@@ -73,15 +73,12 @@ class BoundedQueue(WakeupFuture):
         return True
 
     def put_error(self, error: ConnectionLost) -> None:
-        """Queue an error, which the iteration raises after the messages queued before it.
-
-        The queue stays open.
-        """
+        """Queue an error, which the iteration raises after the messages before it; the queue stays open."""
         self._items.append((error, 0))
         self._wake()
 
     def close(self, error: ConnectionLost) -> None:
-        """Close the queue. The reader still gets the queued messages before *error* is raised."""
+        """Close the queue. The reader still receives the queued messages before *error* is raised."""
         if self._error is None:
             self._error = error
             self._wake()
@@ -112,12 +109,12 @@ def message_size(message: JsonRpcMessage) -> int:
 
 TIME_SLICE = 0.008
 LONG_MESSAGE = 64 * 1024
-"""Lines and messages of more bytes are parsed in steps."""
+"""Size in bytes above which lines and messages are parsed in steps."""
 T = TypeVar("T")
 
 
 class Throttle:
-    """Timer that tells a loop over many small items when to let other tasks run.
+    """Timer for a loop over many small items, which has to let other tasks run regularly.
 
     After each item, await `yield_control()` if `is_due` is True.
     """
@@ -141,7 +138,7 @@ class Throttle:
 
 
 async def run_steps_cooperatively(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end and return its result; other tasks can run after each step."""
+    """Run a generator to its end, letting other tasks run after each step, and return its result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Hook processes: each reads one JSON document, writes one, and then is ended with its process group."""
+"""Hook processes, which read one JSON document and write one; each is then ended with its process group."""
 
 import os
 import signal
@@ -17,14 +17,14 @@ from mcphost.transport.process import build_environment, find_command
 from mcphost.transport.watchdog import Watchdog
 
 MAX_OUTPUT = 1_000_000
-"""Maximum number of bytes of standard output; a hook that prints more has failed."""
+"""Maximum size of a hook's standard output in bytes; a hook that prints more has failed."""
 
 MAX_ERROR_OUTPUT = 4_000
 STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner of hook processes; a process ends at its time limit, on cancellation, or when mcphost exits."""
+    """Runner for hook processes, which are ended at their time limit, on cancellation, or when mcphost exits."""
 
     def __init__(self) -> None:
         self._watchdog = Watchdog()
@@ -32,16 +32,16 @@ class HookRunner:
     async def run(self, command: Sequence[str], folder: str, document: bytes, timeout: float) -> HookOutput:
         """Run *command* in *folder* with *document* as its standard input, and return its output.
 
-        The process is ended after *timeout* seconds. Like a server, it gets only a few harmless environment variables.
-        Failures, such as a missing program or a timeout, are described in the output; nothing is raised except on
-        cancellation, which ends the process.
+        The process is ended after *timeout* seconds. Like a server, it receives only a few harmless environment
+        variables. Failures such as a missing program or a timeout are described in the output, so that no errors are
+        raised. Cancellation ends the process.
         """
         environment = build_environment({})
         process: Process | None = None
         try:
             program = find_command(command[0], environment, folder)
             install_pidfd_watcher()
-            # If starting were cancelled midway, asyncio would leave the pipes open (CPython 3.11).
+            # If the start were cancelled midway, asyncio would leave the pipes open (CPython 3.11).
             with anyio.CancelScope(shield=True):
                 process = await anyio.open_process(
                     (program, *command[1:]), cwd=folder or None, env=environment, stdin=subprocess.PIPE,

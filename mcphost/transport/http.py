@@ -51,10 +51,7 @@ _UNKNOWN_SESSION_WORDS = (b"session", b"not initialized")
 
 
 class HttpConnector:
-    """Connector for one URL that uses Streamable HTTP.
-
-    References to environment variables in *headers*, such as `${TOKEN}`, must already be expanded.
-    """
+    """Connector for one URL over Streamable HTTP; references such as `${TOKEN}` in *headers* must be expanded."""
 
     def __init__(
         self,
@@ -79,10 +76,7 @@ class HttpConnector:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Yield a channel to the URL without sending anything; its first exchange connects.
-
-        Raises StartupError.
-        """
+        """Yield a channel to the URL, which connects on its first exchange. Raises StartupError."""
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             channel = HttpChannel(client, tasks, self._message_limit)
@@ -113,7 +107,7 @@ class HttpChannel:
         self._client = client
         self._tasks = tasks
         self._session_id = ""
-        self._expired_session_id: str = ""  # an expired session, whose id is sent until a new session is open
+        self._expired_session_id: str = ""  # id of an expired session, which is sent until a new session is open
         self._streaming_session_id: str = ""  # the session that had a GET stream
         self._confirmed_session_id: str = ""  # the session in which a request has succeeded
         self._is_stream_unauthorized = False  # whether the GET stream waits for a sign-in
@@ -156,7 +150,7 @@ class HttpChannel:
             self._get_stream_scope = anyio.CancelScope()
             self._get_stream_opened = anyio.Event()
             self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
-            # Requests that the server sends during our first request arrive on this stream or not at all.
+            # Requests that the server sends during the first client request arrive on this stream or not at all.
             with anyio.move_on_after(_GET_STREAM_TIMEOUT):
                 await self._get_stream_opened.wait()
 
@@ -175,15 +169,12 @@ class HttpChannel:
 
     @property
     def is_drained(self) -> bool:
-        """Always True, because over HTTP this is unknown."""
+        """Always True, because this cannot be determined over HTTP."""
         return True
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called.
-
-        An unreachable server does not close the channel, because it may be reachable later.
-        """
+        """Whether `close` was called; an unreachable server does not close the channel, because it may return."""
         return self._is_closed
 
     def set_revision(self, revision: Revision) -> None:
@@ -211,7 +202,7 @@ class HttpChannel:
     async def _send_on_close(self, verb: str, body: bytes) -> None:
         """Send a final request and ignore the response.
 
-        Status 405 means that the server ends sessions without being asked; other refusals do not matter either.
+        Status 405 means that the server does not let clients end sessions; other errors do not matter, either.
         """
         try:
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())
@@ -249,7 +240,7 @@ class HttpChannel:
                 self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
             return
         session_id = answer.header(SESSION_ID_HEADER)
-        # The specification requires visible ASCII; other characters cannot be sent in a header.
+        # The specification requires visible ASCII, because other characters cannot be sent in a header.
         if len(session_id) > _MAX_SESSION_ID_LENGTH or not all("!" <= character <= "~" for character in session_id):
             self._warn_once(
                 "session", f"The server {self.name!r} sent a session id that is not visible ASCII; it was ignored."
@@ -261,7 +252,7 @@ class HttpChannel:
         """Return whether an error response means that the server no longer knows the session.
 
         The specification requires status 404. Common servers send 400 with "No valid session ID", or with "Server not
-        initialized" after a restart; these texts count only for a session that was valid before.
+        initialized" after a restart; these texts are considered only if the session was valid before.
         """
         refusal = body[:4096].lower()
         is_named = (
@@ -274,8 +265,8 @@ class HttpChannel:
     def expire_session(self, session: str) -> SessionExpired:
         """Mark a session as unknown to the server, and return the error to raise.
 
-        The caller may then open a new session on this channel. Until then, requests still carry the old id: without an
-        id they would be refused for another reason, which would hide that the session expired.
+        The caller can then open a new session on this channel. Until then, requests still contain the old id: without
+        an id, they would be refused for another reason, which would hide that the session has expired.
         """
         self._expired_session_id = session
         return SessionExpired(
@@ -283,9 +274,9 @@ class HttpChannel:
         )
 
     async def resume(self, last_id: str) -> HttpResponse | None:
-        """Request the events after *last_id* by GET.
+        """Request the events after *last_id* with a GET.
 
-        Returns None if streams cannot be resumed, which is always the case from protocol revision 2026-07-28 on.
+        Returns None if streams cannot be resumed, which is always true from protocol revision 2026-07-28 on.
         """
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
@@ -309,9 +300,9 @@ class HttpChannel:
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
         """Return the JSON-RPC messages in a response body or event.
 
-        Malformed messages are counted and dropped, and the first is reported. Other tasks can run while a long body is
-        parsed. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after 10,000 malformed
-        messages.
+        Malformed messages are counted and dropped, and the user is warned of the first. Other tasks can run while a
+        long body is parsed. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after 10,000
+        malformed messages.
         """
         if not data.isascii():
             data = await self._replace_invalid_utf8(data)
@@ -340,7 +331,7 @@ class HttpChannel:
         return messages
 
     async def _replace_invalid_utf8(self, data: bytes) -> bytes:
-        """Return a message with invalid UTF-8 replaced; b"" if too much of it is invalid, which is reported."""
+        """Replace invalid UTF-8 in a message; if there is too much of it, warn the user and return b""."""
         try:
             mended = await run_steps_cooperatively(replace_invalid_utf8(data))
         except MalformedMessage as error:
@@ -359,7 +350,7 @@ class HttpChannel:
         return JsonLimitExceeded(what, server=self.name)
 
     def _count_malformed(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
-        """Count a malformed message and report the first one; return an empty list of messages."""
+        """Count a malformed message, warn the user of the first one, and return an empty list."""
         if len(data) > 1000 or bytes(data).strip():
             self.malformed_count += 1
             self._warn_once("odd", f"The server {self.name!r} sent an invalid message: {error.message[:300]}")
@@ -384,7 +375,7 @@ class HttpChannel:
         return headers
 
     def _queue_unsolicited(self, message: JsonRpcMessage) -> None:
-        """Queue a message that belongs to none of the client's requests."""
+        """Queue a message that does not belong to any request of the client."""
         if not self._unsolicited.put(message):
             self._dropped_count += 1
             self._warn_once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
@@ -413,9 +404,9 @@ class HttpChannel:
         self._in_flight.pop(request.id, None)
 
     async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
-        """Read the GET stream, and reopen it whenever it ends, with increasing delays.
+        """Read the GET stream, and reopen it when it ends, with increasing delays.
 
-        Returns if the server offers no GET stream.
+        Returns if the server has no GET stream.
         """
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:
@@ -433,7 +424,7 @@ class HttpChannel:
                     return
                 if has_messages is None:
                     return
-                # Gateways end idle streams after a while; that does not count as a failure.
+                # Gateways close idle streams after a while, which is not a failure.
                 silent = 0 if has_messages or anyio.current_time() - opened > _STEADY_SECONDS else silent + 1
                 wait = 2.0 ** max(0, silent - 1)
                 after = EventDecoder(self.message_limit)
@@ -445,10 +436,9 @@ class HttpChannel:
             )
 
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:
-        """Read one GET stream to its end, and return whether it contained any message.
+        """Read one GET stream to its end, and return whether it contained any messages.
 
-        Returns None if the server offers no GET stream. Raises SessionExpired if it offered one earlier in this
-        session.
+        Returns None if the server has no GET stream. Raises SessionExpired if it had one earlier in this session.
         """
         headers = self._common_headers()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
@@ -477,7 +467,7 @@ class HttpChannel:
         Raises SessionExpired if the server no longer knows *session*, which had a GET stream earlier.
         """
         body = b"" if answer.status == 200 else await answer.read_error_body()
-        # Servers without a GET stream send 405; some send 404, which then says nothing about the session.
+        # Servers without a GET stream send 405; some send 404, which does not mean that the session has expired.
         if session == self._streaming_session_id and self.is_unknown_session(answer.status, session, body):
             if self._session_id != self._streaming_session_id or self._expired_session_id == self._streaming_session_id:
                 return False  # another task has detected this and opens the next session

@@ -1,7 +1,8 @@
 """HTTP/1.1 connections: message framing, streamed bodies and hard limits.
 
-`http_pool` opens and keeps connections. Why not a library: docs/decisions/0008 (httpx) and 0020 (h11). The grammar is
-that of RFC 9110 and RFC 9112 without their leniency for old peers; `tests/fuzz` compares the parser with h11.
+`http_pool` opens connections and reuses them. docs/decisions/0008 (httpx) and 0020 (h11) explain why this is not a
+library. The grammar is that of RFC 9110 and RFC 9112, without their leniency for old peers; `tests/fuzz` compares the
+parser with h11.
 """
 
 import asyncio
@@ -30,11 +31,11 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """Raised if a reused connection was closed before the response began; the request may be repeated."""
+    """Raised if a reused connection was closed before the response began; the request can be repeated."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """HTTP/1.1 connection for one request and response at a time; unexpected bytes close it."""
+    """An HTTP/1.1 connection for one request and response at a time; it is closed if unexpected bytes arrive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +58,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         self._trailer_bytes = 0
         self._interim_bytes = 0  # bytes of interim responses so far
         self._interim_count = 0
-        self._chunks_left = 0  # how many chunks are accepted before more bytes arrive
+        self._chunks_left = 0  # number of chunks that are accepted before more bytes arrive
         self._is_tunnel = False
         self._has_just_read = False  # whether the last piece was available without waiting
 
@@ -106,7 +107,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent on this connection."""
+        """Whether another request can be sent on this connection."""
         closing = self._transport is None or self._transport.is_closing()
         return (
             self.is_keep_alive
@@ -144,7 +145,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
                 return None
             await self._wait()
         if self._has_just_read:
-            await asyncio.sleep(0)  # a peer that sends faster than mcphost reads must not block other tasks
+            await asyncio.sleep(0)  # a peer that sends faster than it is read must not block other tasks
         self._has_just_read = True
         data = self._take_piece()
         if self._is_paused and self._queued_bytes < _HIGH_WATER_MARK and self._transport is not None:
@@ -166,7 +167,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def abort(self) -> None:
-        """Close the connection immediately, so that the server notices that its response is not being read."""
+        """Close the connection immediately, so that the server notices that nobody reads its response."""
         self.is_keep_alive = False
         if self._transport is not None:
             self._transport.abort()

@@ -1,4 +1,4 @@
-"""Client for HTTP requests to one server, with authorization, redirects within its origin, and errors."""
+"""HTTP client for one server, with authorization, redirects within the origin, and errors for the user."""
 
 import copy
 import time
@@ -25,14 +25,14 @@ from mcphost.unicode_forms import join_url, split_url
 SHOWN_BODY_LENGTH = 200
 MAX_ERROR_BODY = 64 * 1024
 _DECOMPRESSED_CHUNK = 256 * 1024
-# JSON compresses to a tenth, so a large legitimate response passes; the largest message is 16 MB in any case.
+# JSON compresses to about a tenth, so large legitimate responses pass; no message is larger than 16 MB anyway.
 DECOMPRESSED_ALLOWANCE = 12 * 1024 * 1024
 DECOMPRESSED_FACTOR = 4
 MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have had effects."
 
 
 class HttpResponse:
-    """HTTP response whose status and headers have been read; the caller must call `close`."""
+    """An HTTP response of which the status and headers have been read; the caller must call `close`."""
 
     __slots__ = (
         "_compressed_bytes",
@@ -61,7 +61,7 @@ class HttpResponse:
         return self._headers.get(name.lower(), "")
 
     async def read_chunk(self) -> bytes | None:
-        """Return the next piece of the body, decompressed in bounded steps, or None at the end of the body.
+        """Return the next piece of the body, decompressed if necessary, or None at the end of the body.
 
         Raises ResponseInterrupted, MalformedMessage.
         """
@@ -137,16 +137,13 @@ class HttpResponse:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def close(self) -> None:
-        """Return the connection to the pool.
-
-        The pool closes it if the body was not read to its end, so that the server notices.
-        """
+        """Return the connection to the pool, which closes it if the body was not read to its end."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.release(connection)
 
     async def read_error_body(self) -> bytes:
-        """Return the body of an error response, truncated to MAX_ERROR_BODY bytes. Never raises."""
+        """Return the body of an error response, truncated to MAX_ERROR_BODY bytes. Never raises an error."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -160,14 +157,14 @@ class HttpResponse:
         return b"".join(chunks)[:MAX_ERROR_BODY]
 
     async def drain(self) -> None:
-        """Read and discard a short body of known length, so that the connection can be reused. Never raises."""
+        """Read and discard a body of known length, so that the connection can be reused. Never raises an error."""
         if self.header("content-length"):
             await self.read_error_body()
 
     def parse_error(self, body: bytes) -> JsonRpcErrorResponse | None:
         """Return the JSON-RPC error in an error response's body, or None if there is none.
 
-        The error's id is not checked, because servers send null or a fixed text.
+        The id of the error is not checked, because servers send null or a constant.
         """
         if self.content_type != "application/json":
             return None
@@ -198,9 +195,9 @@ def _status_hint(status: int) -> str:
 
 
 def _parse_retry_after(after: str) -> float | None:
-    """Return the delay in seconds from a Retry-After header, or None if it is invalid.
+    """Return the delay in seconds from a Retry-After header, which contains a number or a date, or None.
 
-    The header contains a number or a date (RFC 9110, section 10.2.3).
+    See RFC 9110, section 10.2.3.
     """
     if after.isascii() and after.isdigit():
         return float(after) if len(after) < 10 else None
@@ -234,14 +231,14 @@ def proxy_for(url: str) -> str:
 
 MAX_REDIRECTS = 5
 MAX_RECOVERIES = 2
-"""How many times a request is resent with new credentials before the user must sign in."""
-# Without 303, which asks for a GET of another URL after a POST; MCP does not use it.
+"""Maximum number of times that a request is sent with new credentials before the user must sign in."""
+# Without 303, which answers a POST with a redirect to be followed with GET; MCP does not use it.
 _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 EVENT_STREAM = "text/event-stream"
 
 
 class HttpClient:
-    """HTTP client for one URL; references to variables in *headers* must already be expanded."""
+    """HTTP client for one URL; references such as `${TOKEN}` in *headers* must be expanded."""
 
     def __init__(
         self,
@@ -262,25 +259,24 @@ class HttpClient:
         self._authorizer = authorizer
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send an HTTP request, following redirects within the origin, and recovering from 401 and 403.
+        """Send an HTTP request, follow redirects within the origin, and recover from 401 and 403 if possible.
 
-        A repeated request has identical bytes and the current credentials; nothing is repeated after cancellation.
-        Raises RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
+        A repeated request has the same body and the current credentials; nothing is repeated after cancellation. Raises
+        RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
         """
         recoveries = 0
         while True:
             identity = NO_HEADERS
             if self._authorizer is not None:
                 identity = await self._authorizer.headers(verb, self.url)
-                # A token refresh is not interrupted, so the caller may have been cancelled meanwhile; send nothing
-                # then.
+                # A token refresh is not interrupted: if the caller was cancelled in the meantime, do not send anything.
                 await anyio.lowlevel.checkpoint_if_cancelled()
             answer = await self._follow_redirects(verb, body, {**headers, **identity})
             if answer.status not in (401, 403):
                 return answer
             challenge = answer.header("www-authenticate")
             if answer.status == 403 and not challenge:
-                return answer  # an Origin check or a firewall, not a matter of credentials
+                return answer  # an Origin check or a firewall; other credentials would not help
             sent = identity.get("authorization", "")
             refusal = AuthChallenge(answer.status, challenge, sent, answer.header("dpop-nonce"))
             text = await answer.read_error_body()
@@ -303,7 +299,7 @@ class HttpClient:
         return await self._follow_redirects(verb, body, {**headers, **identity})
 
     def copy_with_url(self, url: str) -> "HttpClient":
-        """Return a client with the same credentials for another URL, which must have the same origin."""
+        """Return a client with the same credentials for another URL, which must be on the same origin."""
         other = copy.copy(self)
         other.url = url
         return other
@@ -381,10 +377,10 @@ def create_client(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """Return a client for *url* that uses the proxy set in the environment, if any. Raises StartupError.
+    """Return a client for *url* that uses the proxy in the environment, if there is one. Raises StartupError.
 
-    *authorizer* supplies credentials, and *ca_file* certificate authorities in addition to the system's; *ca_digest*
-    is the required SHA-256 of that file. *warn* receives warnings about the server.
+    *authorizer* supplies credentials. *ca_file* contains certificate authorities to trust in addition to the system's,
+    and *ca_digest* is the required SHA-256 of that file. *warn* receives warnings about the server.
     """
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts

@@ -1,4 +1,4 @@
-"""Request and response over HTTP: one POST, whose response is JSON or an event stream."""
+"""One JSON-RPC request over HTTP: a POST, answered with JSON or an event stream."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ from mcphost.transport.mcp_headers import PROTOCOL_VERSION_HEADER, SESSION_ID_HE
 JSON = "application/json"
 MAX_SILENT_RESUMES = 5
 FIRST_RESUME_DELAY = 1.0
-MIN_RESUME_DELAY = 1.0  # whatever `retry` says: a server must not cause a request loop
+MIN_RESUME_DELAY = 1.0  # regardless of `retry`, so that a server cannot cause a request loop
 MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """Interface of HttpChannel, as far as HttpExchange uses it."""
+    """The part of HttpChannel that HttpExchange uses."""
 
     name: str
     message_limit: int
@@ -109,7 +109,7 @@ class HttpExchange:
         self._done = False
         self._has_mismatched_id = False  # whether a response had the right id with another JSON type
         self._throttle = Throttle()
-        self._silent_resumes = 0  # how often the stream was resumed without a new event
+        self._silent_resumes = 0  # number of times that the stream was resumed without a new event
 
     async def __aenter__(self) -> "HttpExchange":
         try:
@@ -163,7 +163,7 @@ class HttpExchange:
             ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
-        """Request the rest of a stream that ended early, by GET. Raises *error* if that is not possible.
+        """Request the rest of a stream that ended early with a GET. Raises *error* if that is not possible.
 
         Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id, and the
         client reconnects after `retry` milliseconds.
@@ -175,7 +175,7 @@ class HttpExchange:
             self._done = True
             raise self._mismatched_id_error() or error
         while before.last_id and self._silent_resumes < MAX_SILENT_RESUMES:
-            # The first delay is the server's; without new events the delays increase.
+            # The server determines the first delay; as long as there are no new events, the delays increase.
             least = (
                 2.0**self._silent_resumes
                 if self._silent_resumes
@@ -188,7 +188,7 @@ class HttpExchange:
             try:
                 answer = await self._channel.resume(before.last_id)
             except SignInRequired as refused:
-                # Not forwarded: after a sign-in the caller sends the request again, but the server accepted this one.
+                # Not raised: the caller would sign in and send the request again, although the server accepted it.
                 self._done = True
                 raise error from refused
             except ConnectionLost:

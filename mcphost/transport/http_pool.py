@@ -24,12 +24,12 @@ IDLE_TIMEOUT = 30.0
 MAX_IDLE_CONNECTIONS = 20
 STALE_WINDOW = 0.5
 _UNQUOTED_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
-# A vanished peer (a suspended laptop, a lost network) is detected after about two minutes of silence.
+# A peer that has vanished (a suspended laptop, a lost network) is detected after about two minutes of silence.
 _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
 
 class HttpConnectionPool:
-    """Pool of connections to one scheme, host and port. It follows no redirects and keeps no cookies."""
+    """Pool of connections to one scheme, host and port. It does not follow redirects or store cookies."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
         """Create a pool; *proxy* is a proxy's URL, or "". Raises MalformedMessage for an invalid URL.
@@ -51,10 +51,9 @@ class HttpConnectionPool:
     async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> HttpConnection:
         """Send a request, and wait for the status and headers of the response.
 
-        The caller must call `release` with the returned connection afterwards. If a reused connection turns out to be
-        closed before any byte of the response, the request is sent once more on a new connection. If a connection
-        closes later, the server may have received the request. Raises RequestNotSent, ConnectionLost or
-        MalformedMessage.
+        The caller must pass the returned connection to `release` afterwards. If a reused connection is closed before
+        any byte of the response arrives, the request is sent once more on a new connection. If a connection is closed
+        later, the server may have received the request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
         connection = self._take_idle()
@@ -170,7 +169,7 @@ class HttpConnectionPool:
         return connection
 
     async def _load_certificates(self) -> None:
-        """Load the system's and the configured certificate authorities, in a thread because that is slow."""
+        """Load the certificate authorities of the system and of the configuration, on a thread as that is slow."""
         if self._ssl_context is not None:
             return
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))
@@ -216,7 +215,7 @@ def _request_target(url: str) -> str:
 
 
 async def _open_connection(host: str, port: int, context: ssl.SSLContext | None) -> HttpConnection:
-    # No happy_eyeballs_delay: if cancelled at the wrong moment, it leaks an open socket (Python 3.11).
+    # No happy_eyeballs_delay: it leaks an open socket if it is cancelled at the wrong moment (Python 3.11).
     transport, connection = await asyncio.get_running_loop().create_connection(
         HttpConnection, host, port, ssl=context, server_hostname=host if context else None
     )
@@ -243,7 +242,7 @@ def _proxy_credentials(proxy: str) -> str:
 
 
 def _describe_failure(error: OSError | ValueError) -> str:
-    """Return the reason of a failed connection, without the error number and address that asyncio adds."""
+    """Return why a connection failed, without the error number and address that asyncio adds."""
     number = error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
     if number:
         return os.strerror(number)

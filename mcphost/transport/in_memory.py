@@ -1,4 +1,4 @@
-"""In-process connection between a client and a server, for tests and servers in the same process."""
+"""Connection between a client and a server in the same process, for tests."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ def _ignore_warning(text: str) -> None:
 
 
 class InMemoryChannel:
-    """In-process connection: the client uses `channel`; the server uses `requests`, `send` and `send_raw`."""
+    """A connection inside one process: the client uses `channel`, the server `requests`, `send` and `send_raw`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class InMemoryChannel:
         self.multiplexer.receive_line(raw)
 
     def disconnect(self, why: str = "The server left.") -> None:
-        """Close the connection from the server's side; *why* becomes the client's ConnectionLost message."""
+        """Close the connection on the server's side; the client's ConnectionLost has the message *why*."""
         self.multiplexer.connection_lost(ConnectionLost(why))
         self.requests.close(ConnectionLost("The client was told."))
 

@@ -1,4 +1,4 @@
-"""HTTP+SSE transport of revision 2024-11-05: the client reads one event stream and sends by POST."""
+"""The HTTP+SSE transport of revision 2024-11-05: the client reads one event stream, and sends with POST."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -20,15 +20,15 @@ from mcphost.unicode_forms import join_url
 ENDPOINT_TIMEOUT = 10.0
 _MAX_QUEUED_MESSAGES = 10_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
-"""Maximum total bytes of messages waiting to be posted; some servers accept them only one at a time."""
+"""Maximum total size in bytes of messages waiting to be posted; some servers accept only one at a time."""
 
 
 class SseConnector(HttpConnector):
-    """Connector for one URL that uses HTTP+SSE."""
+    """Connector for one URL over HTTP+SSE."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Open the event stream, and wait for the server to send the URL for POSTs.
+        """Open the event stream, and wait until the server sends the URL for POSTs.
 
         Raises StartupError or SignInRequired.
         """
@@ -70,7 +70,7 @@ class SseConnector(HttpConnector):
         raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 
     async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
-        """Return the URL for POSTs, and any messages that followed it in the same chunk."""
+        """Return the URL for POSTs, and any messages that arrived after it in the same chunk."""
         early_messages: list[bytes] | None = None
         endpoint = ""
         with anyio.move_on_after(ENDPOINT_TIMEOUT):
@@ -134,9 +134,9 @@ class SseConnector(HttpConnector):
 
 
 class _MessagePoster:
-    """Queue of outgoing messages, which are sent by POST.
+    """Queue of outgoing messages, which are sent with POST.
 
-    Requests are posted concurrently; a notification or response is delivered before any message queued after it.
+    Requests are posted concurrently; a notification or response is delivered before later messages.
     """
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
@@ -151,7 +151,7 @@ class _MessagePoster:
     def put(self, line: bytes) -> None:
         """Queue one message without blocking; a full queue ends the connection."""
         try:
-            # The first message is accepted whatever its size.
+            # The first message is accepted regardless of its size.
             if self._queued_bytes and self._queued_bytes + len(line) > MAX_QUEUED_BYTES:
                 raise anyio.WouldBlock
             self._send_stream.send_nowait(line)
@@ -188,7 +188,7 @@ class _MessagePoster:
             self._warn(error.message)
 
     async def _post(self, line: bytes) -> None:
-        """Post one message, within a time limit so that a slow server does not block later messages.
+        """Post one message, with a time limit so that a slow server does not block later messages.
 
         Raises ServerError.
         """

@@ -1,4 +1,4 @@
-"""Reader of newline-delimited messages in linear time and bounded memory."""
+"""Incremental reading of newline-delimited messages, in linear time and bounded memory."""
 
 import asyncio
 import io
@@ -17,10 +17,10 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineSplitter:
-    """Splitter of byte chunks into complete lines; `feed` raises MalformedMessage if a line is too long.
+    """Incremental splitter for lines; `feed` raises MalformedMessage if a line is too long.
 
-    Chunks of an unfinished line are appended to one buffer, which is never scanned again. Joining a list of chunks at
-    the end would need twice the memory of the line, and a sixth more CPU time.
+    Chunks of an unfinished line are appended to a buffer, which is never scanned again. Joining a list of chunks at the
+    end would take twice the memory of the line, and a sixth more CPU time.
     """
 
     __slots__ = ("_limit", "_unfinished")
@@ -50,7 +50,7 @@ class LineSplitter:
 
     def flush(self) -> bytes:
         """Return the unfinished last line, and clear the buffer."""
-        # the buffer's own bytes, without a copy, because nothing writes to it afterwards
+        # without a copy, because nothing writes to the buffer afterwards
         rest = b"" if self._unfinished is None else self._unfinished.getvalue()
         self._unfinished = None
         return rest
@@ -68,7 +68,7 @@ class LineBacklog:
     """Queue of lines that are passed to a callback without blocking the event loop for long.
 
     A few lines are handled immediately. If there are more, they are handled in short time slices, and reading is paused
-    meanwhile. A line over 64 KB is handled in several steps, between which other tasks run.
+    until that is done. A line of more than 64 KB is handled in several steps, between which other tasks run.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LineBacklog:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, lines: list[bytes]) -> None:
-        """Pass lines to the callback: a few immediately, more of them in later iterations of the event loop."""
+        """Pass lines to the callback: a few immediately, larger numbers in later iterations of the event loop."""
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES

@@ -1,4 +1,4 @@
-"""Names and values of MCP's HTTP headers, and parsing of origins (basic/transports). No I/O."""
+"""MCP's HTTP headers (specification: basic/transports), and parsing of origins; no I/O."""
 
 import base64
 import ipaddress

@@ -1,4 +1,4 @@
-"""Channel over a two-way pipe of JSON-RPC lines; it matches responses to their requests."""
+"""Channel over a two-way pipe of JSON-RPC lines, which matches responses to their requests."""
 
 import asyncio
 import re
@@ -36,8 +36,8 @@ MAX_REFUSED_REQUESTS = 1_000
 FLOOD_THRESHOLD = 1_000
 MAX_MALFORMED_LINES = 10_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# The specification forbids cancelling `initialize`, and a server that has not answered the probe must not receive a
-# cancellation before its handshake.
+# The specification forbids cancelling `initialize`, and a server that has not answered `server/discover` must not
+# receive a cancellation before its handshake.
 _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 _SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 
@@ -48,10 +48,7 @@ _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 def _is_possible_message(line: bytes) -> bool:
-    """Return whether a line may be an MCP response, request or notification, by a quick check.
-
-    Used while a server sends a flood of lines.
-    """
+    """Check quickly whether a line may be an MCP message; used while a server sends a flood of lines."""
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
 
@@ -81,7 +78,7 @@ class Multiplexer:
 
     *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so that a full
     pipe delays only the tasks that write to it. *is_drained* returns whether the server has read everything that was
-    written. *write_now* writes a request immediately; it is used if no other request is in flight, so that there is
+    written. *write_now* writes a request immediately; it is used if no other request is in flight, because there is
     nothing to batch.
     """
 
@@ -162,7 +159,7 @@ class Multiplexer:
     # -- exchanges
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop, cached because looking up the running loop costs a system call each time."""
+        """The event loop, cached because each lookup of the running loop costs a system call."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop
@@ -179,7 +176,7 @@ class Multiplexer:
             if scope.cancelled_caught:
                 raise exchange.error or ExchangeTimeout
             self._check_connected()
-            self.deadline_timer.schedule(exchange)  # the timer may have fired while this exchange was not pending
+            self.deadline_timer.schedule(exchange)  # the timer may have fired before this exchange was pending
         self._pending[request.id] = exchange
         # After several simultaneous responses, the next requests usually follow together and fit into one write.
         if len(self._pending) == 1 and self._responses_since_send <= 1:
@@ -189,7 +186,7 @@ class Multiplexer:
         self._responses_since_send = 0
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Give up a request, and send `notifications/cancelled` for it."""
+        """Stop waiting for a response, and cancel the request with `notifications/cancelled`."""
         self._pending.pop(request.id, None)
         if self._connection_error is None and request.method not in _NEVER_CANCELLED:
             params = Raw(encode({"requestId": request.id}))
@@ -197,7 +194,7 @@ class Multiplexer:
 
     # -- input
     def receive_line(self, line: bytes) -> None:
-        """Handle one line from the server. Never raises, whatever the line contains."""
+        """Handle one line from the server. Never raises an error, regardless of what the line contains."""
         if len(line) > LONG_MESSAGE:
             run_steps(self.receive_line_in_steps(line))
             return
@@ -227,8 +224,8 @@ class Multiplexer:
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
         """Drop lines that cannot be messages, if the server sends a flood of them.
 
-        Handling a line costs more than sending one. Without a flood, all lines are returned, so that problems in them
-        are reported.
+        Handling a line costs more than sending it. If there is no flood, all lines are returned, so that problems in
+        them are reported.
         """
         if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines
@@ -241,7 +238,7 @@ class Multiplexer:
         return result
 
     def receive_line_in_steps(self, line: bytes) -> Generator[None]:
-        """Handle one long line, yielding every few milliseconds. Never raises, whatever the line contains."""
+        """Handle one long line like `receive_line`, but yield every few milliseconds."""
         if self._connection_error is not None:
             return
         if line.startswith(_BYTE_ORDER_MARK):
@@ -264,10 +261,7 @@ class Multiplexer:
         self._warn_once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
 
     def connection_lost(self, error: ConnectionLost) -> None:
-        """Handle the loss of the connection.
-
-        All open exchanges, and the iteration over `unsolicited`, end with *error*.
-        """
+        """End all open exchanges, and the iteration over `unsolicited`, with *error*."""
         if self._connection_error is not None:
             return
         self._connection_error = error
@@ -305,7 +299,7 @@ class Multiplexer:
             self._handle_overflow(message)
 
     def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Count a response that matches no pending request, and report it if it shows a fault of the server."""
+        """Count a response that matches no pending request, and warn the user if it reveals a server bug."""
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
@@ -365,7 +359,7 @@ class Multiplexer:
             return
         self._warn_of_flood()
         self.refused_count += 1
-        # A peer that floods may not read anything, so that even refusals would pile up.
+        # A server that sends a flood may not read anything, so that even refusals would accumulate.
         if self.refused_count <= MAX_REFUSED_REQUESTS:
             refusal = ErrorData(INTERNAL_ERROR, "Too many requests are waiting.")
             self._write(serialize_message(JsonRpcErrorResponse(message.id, refusal)))
@@ -408,7 +402,7 @@ class Multiplexer:
         self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
     def _handle_batch(self, text: bytes) -> bool:
-        """Handle a JSON array of messages (only in revision 2025-03-26); return False if *text* is not one."""
+        """Handle a batch, a JSON array of messages (revision 2025-03-26); return False if *text* is not one."""
         revision = self._revision
         try:
             members = split_batch(text, sys.maxsize)
@@ -433,9 +427,9 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request to which a malformed response belongs, without waiting for its deadline.
+        """Fail the request that a malformed response belongs to, without waiting for its deadline.
 
-        Returns whether that request was found.
+        Returns whether the request was found.
         """
         if b":" not in line:
             return False
@@ -466,7 +460,7 @@ class Multiplexer:
 
     def _check_connected(self) -> None:
         if self._connection_error is not None:
-            # Messages waiting for a server that does not read must not be sent a second time.
+            # Messages that were waiting for a server that does not read its input must not be sent a second time.
             error = self._lost_error(
                 RequestNotSent if isinstance(self._connection_error, UnreadInputError) else ConnectionLost
             )

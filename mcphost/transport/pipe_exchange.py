@@ -1,4 +1,4 @@
-"""Request and response over a pipe, with a deadline for the response."""
+"""One JSON-RPC request over a pipe, with a deadline for its response."""
 
 import asyncio
 import math
@@ -15,12 +15,12 @@ from mcphost.transport.channel import mismatched_id_error
 from mcphost.transport.flow_control import MAX_QUEUED_BYTES, WakeupFuture, message_size
 
 MAX_QUEUED_MESSAGES = 10_000
-# Seconds in which the right response may follow one whose id has another type.
+# Seconds in which the correct response can follow after a response whose id has the wrong type.
 MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """Interface of Multiplexer, as far as PipeExchange uses it."""
+    """The part of Multiplexer that PipeExchange uses."""
 
     name: str
     deadline_timer: "DeadlineTimer"
@@ -35,7 +35,7 @@ class PipeChannel(Protocol):
         ...
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Give up a request, and tell the server that it is cancelled."""
+        """Stop waiting for a response, and cancel the request on the server."""
         ...
 
 
@@ -44,24 +44,21 @@ class ExchangeTimeout(Exception):
 
 
 class DeadlineTimer:
-    """Timer that ends each exchange of a pipe at its deadline; all exchanges share it.
+    """Timer that ends each exchange on a pipe at its deadline.
 
-    A separate timer for each exchange would cost a sixth of the time of a request.
+    All exchanges share it, because separate timers would cost a sixth of the time of a request.
     """
 
     __slots__ = ("_next_deadline", "_pending", "_timer")
 
     def __init__(self, pending: Mapping[RequestId, "PipeExchange"]) -> None:
-        """Create a timer. *pending* holds the pipe's exchanges that have no response yet, keyed by request id."""
+        """Create a timer. *pending* contains the exchanges that have no response yet, keyed by request id."""
         self._pending = pending
         self._timer: asyncio.TimerHandle | None = None
         self._next_deadline = math.inf
 
     def schedule(self, exchange: "PipeExchange") -> None:
-        """Ensure that *exchange* expires at its deadline.
-
-        Call this again after moving the deadline to an earlier time.
-        """
+        """Make *exchange* end at its deadline; call this again after setting an earlier deadline."""
         if exchange.deadline < self._next_deadline:
             self._reschedule(exchange.deadline)
 
@@ -91,8 +88,8 @@ class DeadlineTimer:
 class PipeExchange(WakeupFuture):
     """One request over a pipe: the context manager and iterator that `Channel.exchange` returns.
 
-    Waiting beyond `deadline` raises ExchangeTimeout. The deadline is handled here because a cancel scope around each
-    request would double its CPU time.
+    If the deadline passes, the iteration raises ExchangeTimeout. Deadlines are handled here because a cancel scope
+    around each request would double its CPU time.
     """
 
     __slots__ = (
@@ -109,7 +106,7 @@ class PipeExchange(WakeupFuture):
     )
 
     def __init__(self, channel: PipeChannel, request: JsonRpcRequest) -> None:
-        self._waiter = None  # inlined from WakeupFuture, because a function call costs more
+        self._waiter = None  # inlined from WakeupFuture, to save a function call
         self._channel = channel
         self._request = request
         self._items: deque[JsonRpcMessage] | None = None  # messages before the response
@@ -182,7 +179,7 @@ class PipeExchange(WakeupFuture):
                 self._waiter = None
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
-        """Queue a message for the iterator; the iteration ends after the message if *last* is set."""
+        """Queue a message for the iterator; if *last* is True, the iteration ends after it."""
         if last:
             self._done = True
             self._response = message
@@ -191,7 +188,7 @@ class PipeExchange(WakeupFuture):
             if self._items is None:
                 self._items = deque()
             if len(self._items) >= MAX_QUEUED_MESSAGES or self._queued_bytes + size > MAX_QUEUED_BYTES:
-                return  # the reader is too slow; the response itself is always delivered
+                return  # the reader is too slow; only the response is always delivered
             self._queued_bytes += size
             self._items.append(message)
         self._wake()
@@ -210,9 +207,9 @@ class PipeExchange(WakeupFuture):
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """End the exchange soon because its response is invalid, unless a valid response follows.
+        """End the exchange soon, unless a valid response follows, because an invalid response has arrived.
 
-        *error* describes the invalid response; the default is that its id has the wrong JSON type.
+        *error* describes the invalid response; by default, its id has the wrong JSON type.
         """
         if self._failure_timer is None and not self._done:
             error = error or mismatched_id_error(self._channel.name, self._request)

@@ -1,4 +1,4 @@
-"""Server processes, each in its own process group, with an environment of permitted variables only."""
+"""Server processes, each in its own process group and with an allowlist of environment variables."""
 
 import asyncio
 import fcntl
@@ -23,7 +23,7 @@ from mcphost.transport.line_reader import LineBacklog, LineSplitter
 
 INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-"""Network settings, inherited in upper and lower case."""
+"""Proxy settings, which are inherited in upper and lower case."""
 CERTIFICATE_FILE_VARIABLES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
     "PIP_CERT", "NPM_CONFIG_CAFILE", "npm_config_cafile", "DENO_CERT",
@@ -38,15 +38,15 @@ CERTIFICATE_FLAG_VARIABLES = (
 _INHERITED_NAMES = frozenset((*INHERITED_VARIABLES, *CERTIFICATE_FILE_VARIABLES, *CERTIFICATE_FLAG_VARIABLES))
 STOP_TIMEOUT = 2.0
 UNREAD_INPUT_TIMEOUT = 30.0
-"""Seconds after which a process is killed if it neither reads its pending input nor prints anything."""
+"""Seconds after which a process is killed if it has neither read its pending input nor printed anything."""
 MAX_STDERR_LINE = 8 * 1024
 _SHORT_LINE_ALLOWANCE = 10_000
 _BYTES_PER_LINE = 14
 _OUTPUT_GRACE_SECONDS = 0.3
 _PIPE_SIZE = 256 * 1024
 _SMALL_READ = 64 * 1024
-"""Read size whose buffer comes from the C library's heap; a larger one costs three system calls and a page fault."""
-# Seconds after which a silent process is presumed to read its input, if the system cannot tell.
+"""Read size for which malloc uses its heap; a larger buffer would cost three system calls and a page fault."""
+# Seconds after which a silent process is presumed to have read its input, if the system cannot tell.
 PRESUMED_STARTUP_SECONDS = 1.0
 
 
@@ -54,10 +54,10 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server process: a few harmless variables, network settings, and *extra*.
 
     API keys are never included. Relative folders in PATH and relative paths of certificates are dropped, because their
-    meaning would depend on the working folder. A proxy's password is passed on, because nothing could be installed
-    behind the proxy otherwise; it is redacted in logs and output.
+    meaning would depend on the working folder. The password of a proxy is included, because nothing could be installed
+    behind the proxy without it; it is redacted in logs and output.
     """
-    # Compare names first: reading a value decodes it, and most variables are not inherited.
+    # Check the names first: reading a value decodes it, and most variables are not inherited.
     named = ((name, os.environ[name]) for name in os.environ if _is_inherited(name))
     inherited = {name: value for name, value in named if name not in CERTIFICATE_FILE_VARIABLES or os.path.isabs(value)}
     if "PATH" in inherited:
@@ -65,7 +65,7 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     for name, value in inherited.items():
         if name.upper() in PROXY_VARIABLES:
             _register_password(value)
-    # Shellshock used values that look like shell functions.
+    # Values that look like shell functions are dropped, because Shellshock used them.
     return {name: value for name, value in inherited.items() if not value.startswith("()")} | dict(extra)
 
 
@@ -102,10 +102,10 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 
 
 class _StdoutProtocol(asyncio.Protocol):
-    """Reader of a process's standard output that delivers bytes as soon as they are read.
+    """Protocol for a process's standard output that delivers bytes as soon as they are read.
 
     asyncio's own pipe protocol delivers each piece in the next iteration of the event loop, which costs a fifth of the
-    time of a request. That protocol is still notified when the pipe ends, because asyncio waits for it.
+    time of a request. It is still notified when the pipe ends, because asyncio waits for it.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
@@ -130,10 +130,10 @@ class _StdoutProtocol(asyncio.Protocol):
 
 
 class ServerProcess(asyncio.SubprocessProtocol):
-    """A running server process. Its callbacks run on the event loop and must not block.
+    """A running server process; the callbacks run on the event loop and must not block.
 
-    `on_end` is called once, with a description of how the process ended, at most a second after it exited or closed its
-    output. It is also called if the process does not read its input; then `is_input_unread` is True.
+    *on_end* is called once, with a description of how the process ended, within a second after it exited or closed its
+    output. It is also called if the process does not read its input; `is_input_unread` is then True.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     ) -> None:
         self._name = name
         self.on_output: Callable[[bytes], None] = lambda _data: None
-        """Receives the bytes of standard output; set it before `start`."""
+        """Callback for the bytes of standard output, to be set before `start`."""
         self._on_stderr = on_stderr
         self._on_end = on_end
         self._stderr_splitter = LineSplitter(MAX_STDERR_LINE * 8)
@@ -175,7 +175,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
         try:
-            # Takes milliseconds. If it were cancelled midway, asyncio would leave the pipes open (CPython 3.11).
+            # This takes milliseconds. If it were cancelled midway, asyncio would leave the pipes open (CPython 3.11).
             with anyio.CancelScope(shield=True):
                 await loop.subprocess_exec(
                     lambda: child,
@@ -206,7 +206,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._stdout = _StdoutProtocol(output, self.on_output)
 
     def _enlarge_stdout_pipe(self) -> None:
-        """Enlarge the buffer of the output pipe, so that 1 MB causes four wakeups instead of sixteen."""
+        """Enlarge the buffer of the output pipe, so that reading 1 MB takes four wakeups instead of sixteen."""
         pipe = self._transport.get_pipe_transport(1)
         stream = None if pipe is None else pipe.get_extra_info("pipe")
         size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
@@ -215,7 +215,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         try:
             fcntl.fcntl(stream.fileno(), size, _PIPE_SIZE)
         except (OSError, ValueError):
-            return  # beyond the user's limit, where the small pipe works as well, or the process is gone
+            return  # the user's limit is reached (a small pipe works, too), or the process has ended
 
     @property
     def _received_bytes(self) -> int:
@@ -235,7 +235,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """Drop lines of a chunk of error output beyond the limit of one per 14 bytes, plus 10,000."""
+        """Drop lines in a chunk of error output that exceed the limit of one line per 14 bytes, plus 10,000."""
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:
@@ -255,13 +255,13 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if self._exited.is_set() and not self._open_pipes:
             self._report_end()
         elif fd in (0, 1) and not (self._exited.is_set() or self._is_stopping):
-            # Without its input it receives no request, without its output it sends no response.
+            # Without standard input, it receives no requests; without standard output, it sends no responses.
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def process_exited(self) -> None:
         """See asyncio.SubprocessProtocol."""
         self._exited.set()
-        # Remaining processes of the group would keep the pipes open and outlive mcphost.
+        # Other processes in the group would keep the pipes open and outlive mcphost.
         self._signal_group(signal.SIGKILL)
         if not self._open_pipes:
             self._report_end()
@@ -290,7 +290,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return self._pid
 
     def write(self, line: bytes) -> None:
-        """Queue a line; all lines queued in one iteration of the event loop are written together."""
+        """Queue a line; all lines that are queued in one iteration of the event loop are written together."""
         if not self._unsent_lines:
             self._loop.call_soon(self._flush)
         self._unsent_lines.append(line)
@@ -324,7 +324,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return unread == 0
 
     def pause_output(self) -> None:
-        """Stop reading the process's output; the process blocks when the pipe is full."""
+        """Stop reading the output of the process, which blocks when the pipe is full."""
         self._set_reading(1, False)
 
     def resume_output(self) -> None:
@@ -344,7 +344,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             pipe.pause_reading()
 
     async def stop(self) -> None:
-        """Close the process's input, then send SIGTERM and SIGKILL to its group if it does not exit.
+        """Close the standard input of the process; if it does not exit, send SIGTERM, then SIGKILL to its group.
 
         Takes about 4 s at most.
         """
@@ -355,7 +355,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._flush()
             pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
             if pipe is not None and self._writable is not None and not pipe.is_closing():
-                pipe.abort()  # closing would wait until any holder of the other end has read everything
+                pipe.abort()  # `close` would wait until the other end of the pipe has been read
             if not self._exited.is_set():
                 if pipe is not None:
                     pipe.close()
@@ -373,7 +373,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._signal_group(signal.SIGKILL)
 
     def describe_end(self) -> str:
-        """Return how the process ended, such as "exited with status 1", and its last lines of error output."""
+        """Describe how the process ended, such as "exited with status 1", with its last lines of error output."""
         code = self._transport.get_returncode()
         if self.is_input_unread:
             how = f"does not read its input (nothing for {UNREAD_INPUT_TIMEOUT:g} s, while requests wait)"
@@ -404,7 +404,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Start a timer that checks whether the process has read any input or printed anything since."""
+        """Start a timer that checks whether the process has read input or printed anything in the meantime."""
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)
@@ -415,7 +415,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if self._is_stopping or self._is_end_reported or pipe.is_closing() or not pipe.get_write_buffer_size():
             return
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
-        # While its output is not being read, the process may be unable to go on reading its input.
+        # While its output is not being read, the process may be unable to continue reading its input.
         if (taken, self._received_bytes) != before or 1 in self._paused_pipes:
             self._start_unread_timer(pipe)
             return
@@ -451,7 +451,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 def _unread_bytes(pipe: Any) -> int | None:
     """Return how many bytes the reader of a pipe or socket pair has not read yet, or None if unknown."""
     if sys.platform != "linux":
-        return None  # on other systems, the writing end reports its own, empty buffer
+        return None  # on other systems, the writing end only reports its own buffer, which is empty
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(pipe.fileno()).st_mode)
         answer = fcntl.ioctl(pipe.fileno(), termios.FIONREAD if is_pipe else termios.TIOCOUTQ, bytes(4))

@@ -1,4 +1,4 @@
-"""The stdio transport: newline-delimited JSON on the standard input and output of a server process."""
+"""The stdio transport: newline-delimited JSON over the standard input and output of a server process."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,8 +1,9 @@
 """Watchdog: a small process that ends the servers' process groups if mcphost is killed.
 
-It reads the groups from a pipe that only mcphost keeps open; when the pipe closes, it ends the remaining groups, with
-SIGTERM first and SIGKILL two seconds later. A parent-death signal would miss processes that servers start (as npx
-does), and fires when a thread ends. Most servers exit at the end of their input; the watchdog ends the others.
+It reads the groups from a pipe that only mcphost keeps open; when the pipe closes, it ends the remaining groups, first
+with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not reach processes that a server starts
+(as npx does), and is also sent when a thread ends. Most servers exit at the end of their input; the watchdog ends the
+others.
 """
 
 import contextlib
@@ -31,8 +32,8 @@ _PROC = Path("/proc")
 class ProcessGroupFile:
     """File that lists the process groups started by this mcphost process.
 
-    If this process is killed, a later mcphost process ends the listed groups with `stop_stale_groups`. Methods may
-    block for a few milliseconds and raise OSError.
+    If this process is killed, a later mcphost process ends the listed groups with `stop_stale_groups`. All methods can
+    block for a few milliseconds, and may raise OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,9 +74,9 @@ class ProcessGroupFile:
 
 
 def stop_stale_groups(folder: Path) -> int:
-    """End the process groups left by mcphost processes that were killed; return their number.
+    """End the process groups left behind by mcphost processes that were killed, and return their number.
 
-    Never raises; blocks for about 2 s at most.
+    Never raises an error; blocks for about 2 s at most.
     """
     stale: dict[int, str] = {}
     try:
@@ -97,10 +98,10 @@ def stop_stale_groups(folder: Path) -> int:
 
 
 def _take_stale_groups(path: Path) -> dict[int, str]:
-    """Delete a group file and return its groups, as a dict from group id to start time.
+    """Delete a group file, and return its groups as a dict from group id to start time.
 
-    The file is kept if it belongs to another user, and {} is returned. It is kept as well if the mcphost process that
-    wrote it is still running, and OSError is raised.
+    Returns {}, and keeps the file, if it belongs to another user. Raises OSError, and keeps the file, if the mcphost
+    process that wrote it is still running.
     """
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -132,7 +133,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether process *group* started at *started*, and is not a later process with the same id."""
+    """Return whether *group* is still the process that started at *started*, not a later one with its id."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
@@ -140,7 +141,7 @@ def _is_same_process(group: int, started: str) -> bool:
 
 
 def process_start_time(pid: int) -> str:
-    """Return text that identifies when a process started, or "" if the process has ended."""
+    """Return a text that identifies the start time of a process, or "" if the process has ended."""
     if _PROC.joinpath("self/stat").exists():
         try:
             boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()
@@ -164,8 +165,8 @@ def process_start_time(pid: int) -> str:
     return shown.stdout.decode(errors="replace").strip()
 
 
-# A shell script, because it starts within a millisecond and takes 1 MB; a Python interpreter takes 8 MB, and 15 ms
-# of CPU just when the servers start. It uses only POSIX features, so that dash, bash, busybox and macOS can run it.
+# A shell script, because it starts within a millisecond and takes 1 MB; a Python interpreter would take 8 MB, and 15 ms
+# of CPU time while the servers start. It uses only POSIX features, so that it runs in dash, bash, busybox and on macOS.
 SHELL = "/bin/sh"
 _PROGRAM = """
 trap '' HUP INT TERM
@@ -202,9 +203,9 @@ _GROUP_LIMIT = 2**31
 
 
 class Watchdog:
-    """Handle of the watchdog process, which starts with the first group and exits when mcphost ends.
+    """Handle to the watchdog process, which starts with the first group and exits when mcphost ends.
 
-    If *folder* is given, groups are recorded in a file there as well, and groups left behind by killed mcphost
+    If *folder* is given, groups are also recorded in a file there, and groups that were left behind by killed mcphost
     processes are ended.
     """
 
@@ -217,10 +218,7 @@ class Watchdog:
         self._unrecorded_groups: list[int] = []
 
     async def watch(self, group: int) -> None:
-        """Register *group*, which the watchdog ends when mcphost ends.
-
-        Does nothing if the watchdog cannot be started.
-        """
+        """Make the watchdog end *group* when mcphost ends; do nothing if the watchdog cannot be started."""
         folder: Path | None = None
         if self._group_file is not None:
             self._unrecorded_groups.append(group)
@@ -232,7 +230,7 @@ class Watchdog:
                     self._is_broken = True
             self._send_command(b"+", group)
             if self._group_file is not None and group in self._unrecorded_groups:
-                # All waiting groups at once: ten servers that start together need only one or two thread switches.
+                # All waiting groups together: ten servers that start concurrently need only one or two thread switches.
                 groups, self._unrecorded_groups = self._unrecorded_groups, []
                 await anyio.to_thread.run_sync(self._record_groups, self._group_file, groups)
                 folder, self._folder = self._folder, None
@@ -247,7 +245,7 @@ class Watchdog:
                 _log.warning("the group %d cannot be written down", group, exc_info=True)
 
     def unwatch(self, group: int) -> None:
-        """Stop watching a group whose processes have ended, because its id may soon be reused."""
+        """Stop watching a group after its processes have ended, because its id may soon be reused."""
         self._send_command(b"-", group)
         if group in self._unrecorded_groups:
             self._unrecorded_groups.remove(group)
@@ -256,7 +254,7 @@ class Watchdog:
                 self._group_file.remove(group)
 
     async def close(self) -> None:
-        """End the watchdog and any groups that it still watches. Idempotent."""
+        """End the watchdog, and any groups that it is still watching. Idempotent."""
         if self._group_file is not None:
             with contextlib.suppress(OSError):
                 self._group_file.close()
@@ -276,7 +274,7 @@ class Watchdog:
         if process is None or process.stdin is None or not 1 < group < _GROUP_LIMIT:
             return
         try:
-            # A few bytes to a process that only reads: this does not block.
+            # This does not block, because the watchdog does nothing but read.
             process.stdin.write(b"%s %d\n" % (sign, group))
             process.stdin.flush()
         except OSError:
