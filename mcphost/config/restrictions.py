@@ -52,6 +52,9 @@ def is_installer(argv: Sequence[str]) -> bool:
     return name in _INSTALLERS or not subcommands.isdisjoint(argv[1 : 1 + _MAX_SUBCOMMAND_POSITION])
 
 
+_TARGET_FIELDS = ("command", "args", "cwd", "env", "env_file", "inputs", "url", "headers", "oauth")
+"""The fields of an entry that decide what is started or reached, and with which account."""
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _EXECUTABLE_SUFFIXES = (".exe", ".cmd", ".bat")
 _SCRIPT_SUFFIXES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".php", ".sh", ".jar")
@@ -125,6 +128,24 @@ def _restrict_server(
 def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
     """Return whether two entries have the same URL or start the same program."""
     return _is_same(_make_target(own), _make_target(other))
+
+
+def find_aliases(name: str, servers: Sequence[ServerConfig]) -> frozenset[str] | None:
+    """Return the other names under which *servers* may have an entry for this server; None if it has no entry.
+
+    A project's entry may be for the same server if it has the same target; two entries of the user are if they differ
+    in nothing that decides what is started or reached.
+    """
+    server = next((one for one in servers if one.name == name), None)
+    if server is None:
+        return None
+    return frozenset(one.name for one in servers if one.name != name and _may_be_same(server, one))
+
+
+def _may_be_same(one: ServerConfig, other: ServerConfig) -> bool:
+    if "project" in (one.source, other.source):
+        return has_same_target(one, other) or has_same_target(other, one)
+    return all(getattr(one, field) == getattr(other, field) for field in _TARGET_FIELDS)
 
 
 class _Target(Struct, frozen=True):

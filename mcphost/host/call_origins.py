@@ -35,10 +35,14 @@ class CallOrigins(Struct, frozen=True, kw_only=True):
 
     `unchecked` names the servers whose texts were not all compared; it contains `OTHER_SERVERS` if the arguments are
     too large to be compared at all.
+
+    `aliases` has the names of servers that may be one of these under another name, such as the user's entry for a
+    project's server; it contains `OTHER_SERVERS` if one of them is no longer configured.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()
     unchecked: frozenset[str] = frozenset()
+    aliases: frozenset[str] = frozenset()
 
     @property
     def servers(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.rules import Condition, Rule, Value
-from mcphost.host.call_origins import NO_ORIGINS, OTHER_SERVERS, CallOrigins
+from mcphost.host.call_origins import FILES, NO_ORIGINS, OTHER_SERVERS, CallOrigins
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.sanitize import sanitize, strip_unsafe
 from mcphost.serialization import Struct, encode
@@ -261,7 +261,8 @@ class RuleMatcher:
 def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:
     """Return whether the arguments contain text from one of the servers named in *condition*.
 
-    For the operator "never-from", return whether they contain none.
+    For the operator "never-from", return whether they contain none. The answer is "unsure" if one of the servers may be
+    the origin under another name.
     """
     named = {str(value) for value in condition.values}
     is_any = OTHER_SERVERS in named
@@ -269,6 +270,8 @@ def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:
     if (is_any and origins.found) or named & origins.servers:
         return "yes" if is_from else "no"
     if origins.unchecked and (is_any or OTHER_SERVERS in origins.unchecked or named & origins.unchecked):
+        return "unsure"
+    if named & origins.aliases or (OTHER_SERVERS in origins.aliases and named - {FILES}):
         return "unsure"
     return "no" if is_from else "yes"
 

@@ -6,8 +6,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from mcphost.config.restrictions import find_aliases
+from mcphost.config.schema import ServerConfig
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.call_origins import CallOrigins
+from mcphost.host.call_origins import FILES, OTHER_SERVERS, CallOrigins
 from mcphost.host.origins.argument_copies import find_origins
 from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.servers.servers import Servers
@@ -61,9 +63,14 @@ class ConversationOrigins:
         """Return the arguments of a call to *server* that were copied from other servers or from files."""
         standing = (*self._instructions(), *self._noted)
         messages, left_out = self._conversation.messages, frozenset(self._left_out - {server})
+        configs = tuple(connection.config for connection in self._servers)
         async with self._lock:
             origins = await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments)
-        return replace(origins, unchecked=origins.unchecked | left_out) if left_out else origins
+            origins = replace(origins, unchecked=origins.unchecked | left_out)
+            names = (origins.servers | origins.unchecked) - {FILES, OTHER_SERVERS}
+            if not names:
+                return origins
+            return replace(origins, aliases=await anyio.to_thread.run_sync(_find_aliases, names, configs))
 
     def _instructions(self) -> Iterator[OutsideText]:
         """Yield the instructions of each ready server, which are part of every model request."""
@@ -87,3 +94,12 @@ class ConversationOrigins:
         if not is_continued or not index_messages(self._index, messages[known:], limit=MAX_CHARACTERS):
             self._index = index_newest(messages)
         self._indexed = messages
+
+
+def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:
+    """Return what `CallOrigins.aliases` has for these servers; reads links of the file system."""
+    found: set[str] = set()
+    for name in names:
+        aliases = find_aliases(name, configs)
+        found |= {OTHER_SERVERS} if aliases is None else aliases
+    return frozenset(found)

@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.config.approval_digest import describe_server, server_digest
 from mcphost.config.loader import load_config, read_project_file
-from mcphost.config.restrictions import has_same_target
+from mcphost.config.restrictions import find_aliases, has_same_target
 from mcphost.config.rules import format_rule
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.host.servers.approval import make_question
@@ -59,6 +59,24 @@ def test_a_never_rule_about_text_from_a_server_is_about_its_alias_in_a_project_a
     (tmp_path / "home" / "config.toml").write_text('[consent]\nnever = ["web/* never-from:files", "shell"]\n')
     config = load_config(tmp_path / "home", project=read_project_file(tmp_path / "clone"))
     assert [format_rule(rule) for rule in config.never_rules] == ["web/*?from:files,innocent", "shell"]
+
+
+def test_the_other_names_of_a_server_are_those_of_a_projects_entry_and_of_an_equal_entry() -> None:
+    def entry(name: str, **more: Any) -> ServerConfig:
+        return ServerConfig(name=name, command="npx", args=("-y", "@mcp/mail"), **more)
+
+    servers = (
+        entry("mail", env={"TOKEN": "a"}),
+        entry("mail-2", env={"TOKEN": "a"}, disabled=True),
+        entry("work", env={"TOKEN": "b"}),
+        entry("innocent", source="project"),
+        ServerConfig(name="other", command="npx", args=("-y", "@mcp/other")),
+    )
+    assert find_aliases("mail", servers) == {"mail-2", "innocent"}
+    assert find_aliases("work", servers) == {"innocent"}
+    assert find_aliases("innocent", servers) == {"mail", "mail-2", "work"}
+    assert find_aliases("other", servers) == frozenset()
+    assert find_aliases("gone", servers) is None
 
 
 def test_the_settings_of_a_projects_entry_are_bound_and_those_of_the_users_own_are_not() -> None:

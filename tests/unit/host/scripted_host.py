@@ -159,16 +159,18 @@ async def open_host_with(
     hooks: tuple[HookConfig, ...] = (),
     run_hook: RunHook | None = None,
     same_as: tuple[str, ...] = (),
+    args: dict[str, tuple[str, ...]] | None = None,
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is named `peer`.
 
     `reviewed` are servers whose results the user reviews before the model gets them. `same_as` are names of the user's
-    own servers that are treated as identical to every server here.
+    own servers that are treated as identical to every server here. `args` are the arguments of the servers' commands by
+    name; without them, each command has the server's name as its argument.
     """
     known = {"peer": peers} if isinstance(peers, InProcessServer) else peers
     servers = tuple(
         ServerConfig(
-            name=name, command="in-process", source="flag",
+            name=name, command="in-process", args=(args or {}).get(name, (name,)), source="flag",
             era="stateless" if "server/discover" in peer.answers else "handshake", review_results=name in reviewed,
             matching_servers=same_as,
         )

@@ -204,3 +204,30 @@ async def test_a_result_with_an_endless_character_number_does_not_end_the_turn(t
     async with open_host_with(tmp_path, peers, ScriptedModel(READ, POST, text_round("done")), frontend) as host:
         turn = await host.conversation.send("what is new?")
         assert (turn.outcome, last_result(host).text) == ("done", "posted")
+
+
+@pytest.mark.parametrize("rule", ["web/* never-from:mail", "web from:mail"])
+async def test_a_never_rule_refuses_data_of_a_server_under_another_name(tmp_path: Path, rule: str) -> None:
+    for args, is_refused in (({"copy": ("mail",)}, True), ({}, False)):
+        peers = open_peers()
+        peers["copy"] = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(SECRET))
+        folder = tmp_path / str(is_refused)
+        folder.mkdir()
+        frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+        model = ScriptedModel(tool_round(("copy__read", {})), POST, text_round("done"))
+        async with open_host_with(folder, peers, model, frontend, never=never_rules(rule), args=args) as host:
+            await host.conversation.send("what is new?")
+            assert ("never allows" in last_result(host).text) == is_refused
+
+
+async def test_data_of_a_server_that_was_removed_may_be_that_of_any_other_server(tmp_path: Path) -> None:
+    peers = open_peers()
+    peers["copy"] = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(SECRET))
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+    model = ScriptedModel(tool_round(("copy__read", {})), text_round("ok"), POST, HARMLESS, text_round("done"))
+    async with open_host_with(tmp_path, peers, model, frontend, never=never_rules("web never-from:mail")) as host:
+        await host.conversation.send("what is new?")
+        host.servers.remove("copy")
+        await host.conversation.send("post it")
+        assert last_result(host).text == "posted"
+    assert [params["arguments"] for params in peers["web"].asked("tools/call")] == [{"body": "Good morning"}]

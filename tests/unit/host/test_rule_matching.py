@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse_rule
+from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.serialization import replace
 from tests.unit.host.rule_inputs import rule_input
@@ -252,3 +253,26 @@ async def test_a_symlinked_folder_counts_as_its_target(rule_matcher: RuleMatcher
     os.remove(link)
     link.symlink_to(home_folder / "outside")
     assert await rule_matcher.match(rule, rule_input(p=f"{home_folder}/me/proj/src")) == "no"
+
+
+@pytest.mark.parametrize(
+    ("condition", "aliases", "answer"),
+    [
+        ("never-from:mail", (), "yes"),
+        ("never-from:mail", ("mail",), "unsure"),
+        ("from:mail", ("mail",), "unsure"),
+        ("never-from:mail", ("notes",), "yes"),
+        ("never-from:mail", (OTHER_SERVERS,), "unsure"),
+        ("never-from:@file", (OTHER_SERVERS,), "yes"),
+        ("never-from:copy", ("mail",), "no"),
+        ("never-from:*", (), "no"),
+    ],
+)
+async def test_a_rule_is_unsure_about_a_server_that_may_have_another_name(
+    rule_matcher: RuleMatcher, condition: str, aliases: tuple[str, ...], answer: str
+) -> None:
+    found = ArgumentOrigin(argument="body", server="copy", source="read", characters=20)
+    call = replace(rule_input(body="x"), origins=CallOrigins(found=(found,), aliases=frozenset(aliases)))
+    rule = parse_rule(f"{call.server}/{call.tool}?{condition}")
+    assert await rule_matcher.match(rule, call) == answer
+    assert await rule_matcher.allows(rule, call) == (answer == "yes")
