@@ -1,6 +1,6 @@
-"""Client capabilities in the form of each protocol revision, and checks of what may be requested.
+"""Client capabilities for each protocol revision, and checks that a message needs no undeclared capability.
 
-A message that needs a capability that was not negotiated is refused (specification: basic/lifecycle, operation).
+Messages that need a capability that was not negotiated are refused (specification: basic/lifecycle, operation).
 """
 
 import re
@@ -27,7 +27,7 @@ _CLIENT_CAPABILITY_BY_METHOD = {
 NO_USER_HINT = "This command cannot ask you. Use the chat, or let a program answer through: mcphost pipe"
 CLIENT_IMPLEMENTATION = Implementation(name="mcphost", version=__version__, title="mcphost")
 
-# The first revision that defines each client capability, and the first revision without it.
+# The first revision with each client capability, and the first later revision without it.
 _ADDED_IN = {
     "elicitation": Revision.V2025_06_18,
     "tasks": Revision.V2025_11_25,
@@ -42,18 +42,15 @@ def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
 
 
 def client_info(revision: Revision) -> Implementation:
-    """Return the client's name and version in the form that *revision* defines.
-
-    The member `title` exists since revision 2025-06-18.
-    """
+    """Return the client's name and version as defined by *revision*; `title` exists since 2025-06-18."""
     return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
 def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
-    """Return the client capabilities in the form that *revision* defines.
+    """Return the client capabilities as defined by *revision*.
 
-    *supported* holds the members of all revisions: `roots.listChanged` and `tasks` are declared only before revision
-    2026-07-28, `extensions` only from that revision on.
+    *supported* has the members of all revisions: `roots.listChanged` and `tasks` are declared only before revision
+    2026-07-28, and `extensions` only from that revision on.
     """
     shaped: dict[str, Any] = {
         name: value
@@ -61,7 +58,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
         if revision >= _ADDED_IN.get(name, revision) and (name not in _REMOVED_IN or revision < _REMOVED_IN[name])
     }
     if revision < Revision.V2025_11_25:
-        # Before 2025-11-25, neither capability had sub-capabilities, and elicitation meant forms.
+        # Before 2025-11-25, these capabilities had no members, and elicitation always meant forms.
         if "form" not in shaped.get("elicitation", {"form": {}}):
             del shaped["elicitation"]
         for name in ("sampling", "elicitation"):
@@ -78,7 +75,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the requests that a server of revision 2025-11-25 can send as tasks, as `tasks.requests`."""
+    """Return the capability `tasks.requests`: the requests that a server (2025-11-25) can send as tasks."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}
 
@@ -99,7 +96,7 @@ _MAX_BAGGAGE_LENGTH = 8_192
 def read_trace_context(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the trace context for `_meta` from the environment (TRACEPARENT, TRACESTATE and BAGGAGE).
 
-    Invalid values are left out.
+    Invalid values are omitted.
     """
     context: dict[str, str] = {}
     parent = environ.get("TRACEPARENT", "").strip()
@@ -159,13 +156,13 @@ def _missing_capability(method: str, facts: ServerFacts) -> str:
     raw = _RAW_CAPABILITY_BY_METHOD.get(method)
     if raw is None or is_set(getattr(offered, raw)):
         return ""
-    # Completion had no capability of its own before 2025-03-26.
+    # There was no capability for completion before 2025-03-26.
     return "" if raw == "completions" and facts.revision < Revision.V2025_03_26 else raw
 
 
 def _missing_task_capability(method: str, facts: ServerFacts) -> str:
     if facts.era == "stateless":
-        # A server that created a task has the extension, which has no tasks/list and no tasks/result.
+        # A server that created a task has the extension, which does not define tasks/list and tasks/result.
         return "" if method in ("tasks/get", "tasks/update", "tasks/cancel") else "tasks in that form"
     declared = parse_tasks_capability(facts.capabilities.tasks)
     if facts.revision < Revision.V2025_11_25 or not declared.has_any:

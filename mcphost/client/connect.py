@@ -56,16 +56,16 @@ class NullEraStore:
 
 
 def endpoint_digest(server: ServerConfig) -> str:
-    """Return a digest of the server's command, arguments, directory and URL, without secret values."""
+    """Return a digest of the command, arguments, working directory and URL of a server, without secrets."""
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
 
 class ClientSessionOpener:
     """SessionOpener that connects to real servers.
 
-    *expand* replaces `${…}` references in text and raises ConfigError. *message_limit* is in bytes; a server that sends
-    a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller closes the
-    watchdog. Without *accounts*, no sign-in is possible.
+    *expand* replaces `${…}` references in a text, and may raise ConfigError. *message_limit* is in bytes; a server that
+    sends a larger message is disconnected. *watchdog* ends local servers if this process is killed, and is closed by
+    the caller. Without *accounts*, users cannot sign in.
     """
 
     def __init__(
@@ -149,14 +149,14 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return a negotiation plan for a server, and whether only the era of that plan is allowed."""
+        """Return the negotiation plan for a server, and whether only the era of that plan is allowed."""
         if server.transport == "sse":
             return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28
         only = server.revision
         return choose_plan(only.era if only else server.era, known, is_pipe=server.is_stdio)
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Ask the user to sign in again; see `SessionOpener.sign_in`."""
+        """Let the user sign in again; see `SessionOpener.sign_in`."""
         from mcphost.transport.http_client import proxy_for
 
         oauth = self.oauth_provider(server, observer)
@@ -183,7 +183,7 @@ class ClientSessionOpener:
         return () if self._oauth_registry is None else await self._oauth_registry.list_accounts(servers)
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """Select the account for later connections; see `SessionOpener.use_account`."""
+        """Select an account for later connections; see `SessionOpener.use_account`."""
         if self._oauth_registry is not None:
             await self._oauth_registry.choose_account(server, account)
 
@@ -207,7 +207,9 @@ class ClientSessionOpener:
         oauth: "OAuthProvider | None",
     ) -> "HandshakeSession | StatelessSession":
         if facts.era == "handshake":
-            from mcphost.client.handshake_session import HandshakeSession  # imported for the first server that needs it
+            from mcphost.client.handshake_session import (
+                HandshakeSession,
+            )  # imported with the first server that needs it
 
             return HandshakeSession(
                 channel,
@@ -262,10 +264,10 @@ class ClientSessionOpener:
         )
 
     def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
-        """Return the OAuth provider of a remote server, or None.
+        """Return the OAuth provider for a remote server, or None if there is none.
 
-        None means that the server is local, that there is no OAuth registry, or that the configuration sets the
-        Authorization header.
+        There is none for local servers, without an OAuth registry, and if the configuration sets the Authorization
+        header.
         """
         if self._oauth_registry is None or server.is_stdio:
             return None
@@ -318,9 +320,9 @@ class ClientSessionOpener:
 
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
-    """Return whether to try HTTP+SSE after the server refused `initialize` with *error*.
+    """Return whether to try HTTP+SSE after a server refused `initialize` with *error*.
 
-    Specification 2025-11-25, basic/transports, "Backwards Compatibility".
+    See specification 2025-11-25, basic/transports, "Backwards Compatibility".
     """
     refusal = error if isinstance(error, HttpStatusError) else error.__cause__
     return (
@@ -336,7 +338,7 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
 ) -> AsyncGenerator[Channel]:
-    """Open a channel to a server; if that fails, raise an error that describes *first_error* as well.
+    """Open a channel to a server; if that fails, raise an error that also describes *first_error*.
 
     *first_error* is the error of an earlier attempt with another transport, or None.
     """

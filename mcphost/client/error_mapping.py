@@ -24,8 +24,8 @@ MAX_ERROR_DATA = 64 * 1024
 _MAX_NAMES = 10
 _USER_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
 
-# Codes from -32000 to -32019 have no fixed meaning (specification 2026-07-28, basic/index): only the message says what
-# they mean. Earlier revisions used only -32002, for "resource not found".
+# Codes from -32000 to -32019 have no fixed meaning (specification 2026-07-28, basic/index): only the message explains
+# them. Earlier revisions defined only -32002, for "resource not found".
 _HINTS = {
     PARSE_ERROR: "The server could not read the message.",
     INVALID_REQUEST: "The server rejected the request as invalid.",
@@ -42,9 +42,9 @@ _INVALID_PARAMS_HINTS = {
 
 
 def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
-    """Return the exception for an error response to a request of *method*.
+    """Return the exception for an error response to a request with the given *method*.
 
-    Its `server_message` is the server's text, truncated to 2,000 characters.
+    Its `server_message` is the text from the server, truncated to 2,000 characters.
     """
     text = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
@@ -84,9 +84,9 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in one member of an error's data, separated by commas.
+    """Return the names in one member of an error's data, a list or an object, separated by commas.
 
-    The member is a list or an object. Nested names are joined with dots.
+    Nested names are joined with dots.
     """
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []

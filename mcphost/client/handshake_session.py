@@ -1,4 +1,4 @@
-"""Session for protocol revisions 2024-11-05 to 2025-11-25, with `initialize` handshake and keepalive."""
+"""Session for protocol revisions 2024-11-05 to 2025-11-25, with an `initialize` handshake and a keepalive."""
 
 import asyncio
 from collections import Counter
@@ -64,9 +64,9 @@ MAX_MISSED_PINGS = 3
 class Keepalive:
     """Keepalive that detects a lost connection with pings.
 
-    It pings after *interval* seconds without a message, and calls *abort* after three missed pings. No ping is sent
-    while a request is running: the request has its own time limit, and many servers handle one request at a time, so a
-    healthy server would miss pings during a long tool call (specification: basic/utilities/ping).
+    It sends a ping after *interval* seconds without a message, and calls *abort* after three missed pings. No pings are
+    sent while a request is running: the request has its own time limit, and many servers handle only one request at a
+    time, so that even a healthy server would miss pings during a long tool call (specification: basic/utilities/ping).
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Keepalive:
     ) -> None:
         """Create a keepalive; `run` starts it.
 
-        *renew* must open a new session after the HTTP session has expired, and abort the connection if that fails.
+        *renew* must open a new session if the HTTP session has expired, and abort the connection if that fails.
         """
         self._sender = sender
         self._observer = observer
@@ -125,7 +125,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Send a ping; return "" if there is any response, even an error, otherwise the reason for failure."""
+        """Send a ping; return "" if there is any response, even an error, or else the reason of the failure."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -149,16 +149,16 @@ class Keepalive:
 
 R = TypeVar("R")
 ROOTS_RESPONSE_TIMEOUT = 1.0
-"""Seconds that a request waits until the pending roots/list requests of its server have been answered."""
+"""Maximum seconds that a request waits for pending roots/list requests from its server to be answered."""
 _NO_CONTEXT = ServerRequestContext()
 
 
 class HandshakeSession:
     """The Session for revisions before 2026-07-28; `serve` must run while the session is in use.
 
-    If an HTTP server no longer knows the session, *renew* opens a new one, and the affected requests are sent again. If
-    the new session expires before they succeed, the connection ends (specification 2025-11-25, basic/transports,
-    "Session Management").
+    If an HTTP server no longer knows the session, *renew* opens a new one, and requests that failed for this reason are
+    sent again. If the new session expires before they succeed, the connection ends (specification 2025-11-25,
+    basic/transports, "Session Management").
     """
 
     def __init__(
@@ -175,7 +175,8 @@ class HandshakeSession:
     ) -> None:
         """Create a session and start its keepalive; *ping_interval* is in seconds, and 0 disables pings.
 
-        *renew* repeats the handshake on the same channel and raises ServerError; None if sessions cannot expire.
+        *renew* repeats the handshake on the same channel, and may raise ServerError; it is None if sessions cannot
+        expire.
         """
         self._channel = channel
         self._sender = sender
@@ -203,7 +204,7 @@ class HandshakeSession:
         self._keepalive = Keepalive(sender, observer, ping_interval, self.abort, self._renewal.renew)
         tasks.start_soon(self._keepalive.run)
         self._close_error: ConnectionLost | None = None
-        # Tasks exist since 2025-11-25; in earlier revisions the capability has no defined meaning.
+        # Tasks exist since 2025-11-25; in earlier revisions, the capability is not defined.
         declared = facts.capabilities.tasks if facts.revision >= Revision.V2025_11_25 else Raw()
         self._tasks = CoreTaskRunner(
             sender,
@@ -216,7 +217,7 @@ class HandshakeSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server declared in the handshake."""
+        """The facts that the server declared in the handshake."""
         return self._facts
 
     async def request(
@@ -233,7 +234,7 @@ class HandshakeSession:
             lost.may_have_run = False  # the request was not sent
             raise lost
         check_capability(call.METHOD, self._facts, self._sender.server)
-        if call.METHOD == ResumeTask.METHOD:  # the call was created before this session
+        if call.METHOD == ResumeTask.METHOD:  # the tool call was made before this session
             return await self._request_with_urls(call, deadline, on_notification, before_send)
         context = self._sender.context_of(call)
         with self._handler.track_request(context):
@@ -243,7 +244,7 @@ class HandshakeSession:
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
         """Ask the user any postponed questions, then give the server time to fetch a changed list of roots.
 
-        Raises RequestTimeout if the user takes too long and that time counts towards the limit.
+        Raises RequestTimeout if the user's time counts towards the time limit and exceeds it.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline
@@ -319,18 +320,18 @@ class HandshakeSession:
             yield change
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Set which changes `changes` reports; see `Session.watch`."""
+        """Set the changes that `changes` reports; see `Session.watch`."""
         refusals = await self._update_subscriptions(wanted)
         if refusals:
             raise refusals[0]
 
     @property
     def watched(self) -> WatchedChanges:
-        """The changes that are reported; resources that the server refused to watch are not included."""
+        """The changes that are reported, without resources that the server refused to watch."""
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
-        """Subscribe to newly wanted resources and unsubscribe from others; return the errors of refusals."""
+        """Subscribe to newly wanted resources, unsubscribe from others, and return the server's refusals."""
         offered = self._facts.capabilities.resources
         refusals: list[ServerError] = []
         async with self._lock:
@@ -365,7 +366,7 @@ class HandshakeSession:
         return False
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of this level and above; "" does nothing, because they cannot be turned off."""
+        """Request log messages of this level and above; "" has no effect, because they cannot be turned off."""
         if level:
             await self.request(SetLevel(level))
 
@@ -379,7 +380,7 @@ class HandshakeSession:
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """Counts of unusual messages and missed pings, keyed by a description of their kind."""
+        """Counts of unusual messages and missed pings, keyed by a description."""
         own = {"pings missed": self._keepalive.missed_count, "progress left out": self._sender.dropped_progress_count}
         return Counter(own) + Counter(self._channel.anomaly_counts) + self._dispatcher.counts
 
@@ -389,7 +390,7 @@ class HandshakeSession:
         return self._close_error is not None or self._closed.is_set() or self._channel.is_closed
 
     async def wait_closed(self) -> ConnectionLost:
-        """Wait until the connection ends and return the reason."""
+        """Wait until the connection ends, and return the reason."""
         await self._closed.wait()
         return self._lost_error()
 
@@ -427,7 +428,7 @@ class HandshakeSession:
             self._closed.set()
 
     def _on_renewed(self, facts: ServerFacts) -> None:
-        """Apply what the server declared in the renewed session, and report all lists as changed.
+        """Store the facts that the server declared in the new session, and report all lists as changed.
 
         Raises ConnectionLost if the protocol revision has changed.
         """

@@ -1,4 +1,4 @@
-"""Handling of a server's requests, such as ping and sampling (protocol revisions before 2026-07-28)."""
+"""Handling of requests from a server, such as ping and sampling (protocol revisions before 2026-07-28)."""
 
 import logging
 from collections import Counter
@@ -48,8 +48,8 @@ from mcphost.transport.channel import Channel
 from mcphost.transport.flow_control import MAX_QUEUED_BYTES, message_size, run_steps_cooperatively
 
 MAX_PENDING_MESSAGES = 100
-# Over HTTP, each response is sent in a separate HTTP request; a flood of server requests must not open as many
-# connections.
+# Over HTTP, each response is sent in a separate HTTP request, and a flood of requests from the server must not open a
+# connection for each.
 MAX_CONCURRENT_SENDS = 16
 MAX_UNSENT_RESPONSES = 1_000
 _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
@@ -58,9 +58,10 @@ _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, Res
 class PreInitHandler:
     """Handler of messages during negotiation (specification 2025-11-25, basic/lifecycle, initialization).
 
-    Until the client sends `notifications/initialized`, servers are allowed to ping and to log. Pings are answered
-    immediately, in case the server waits for the response. Some servers request the roots at this stage as well:
-    `pending` keeps such requests for the session, and at most one change notification for each list.
+    Until the client sends `notifications/initialized`, servers are only allowed to send pings and log messages. Pings
+    are answered immediately, in case the server waits for the response. Because some servers already request the roots
+    at this stage, such requests are stored in `pending` for the session, together with at most one change notification
+    per list.
     """
 
     def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:
@@ -73,7 +74,7 @@ class PreInitHandler:
         self._pending_bytes = 0
 
     async def serve(self) -> None:
-        """Handle messages until cancelled or until the connection is lost; the negotiation reports the loss."""
+        """Handle messages until cancelled, or until the connection is lost, which the negotiation reports."""
         try:
             async for message in self._channel.unsolicited():
                 self.handle(message, ServerRequestContext())
@@ -101,7 +102,7 @@ class PreInitHandler:
                 self.pending.append((JsonRpcNotification(message.method), context))
 
     def _has_room(self, request: JsonRpcRequest) -> bool:
-        # The first request is accepted whatever its size.
+        # The first request is accepted regardless of its size.
         fits = not self.pending or self._pending_bytes + message_size(request) <= MAX_QUEUED_BYTES
         return len(self.pending) < MAX_PENDING_MESSAGES and fits
 
@@ -109,7 +110,7 @@ class PreInitHandler:
         return [(message, context) for message, context in self.pending if isinstance(message, JsonRpcNotification)]
 
     def _respond(self, answer: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Send a response in a task; drop it if 1,000 responses are waiting to be sent."""
+        """Send a response in a new task, or drop it if 1,000 responses are already waiting to be sent."""
         if self._unsent_count < MAX_UNSENT_RESPONSES:
             self._unsent_count += 1
             self._tasks.start_soon(self._send, answer)
@@ -119,7 +120,7 @@ class PreInitHandler:
             async with self._sending:
                 await self._channel.send(answer)
         except McpHostError:
-            return  # the negotiation detects it too
+            return  # the negotiation fails with the same error
         finally:
             self._unsent_count -= 1
 
@@ -127,20 +128,21 @@ class PreInitHandler:
 _log = logging.getLogger(__name__)
 MAX_PENDING_REQUESTS = 100
 MAX_PENDING_BYTES = 32 * 1024 * 1024
-"""Maximum total size in bytes of the requests in progress; additional requests are refused."""
+"""Maximum total size in bytes of the requests in progress; further requests are refused."""
 MAX_QUEUED_REQUESTS = 1_000
 DECLINED = -1
 _STANDARD_CODES = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
 _RESERVED_CODES = range(-32_768, -31_999)
 _WARNED_METHODS = 20
 ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
-"""Returns the context of a server request, possibly after a short wait."""
+"""Returns the context of a request from the server, possibly after a short wait."""
 
 
 def allowed_error_code(code: int) -> int:
-    """Return *code* if the host may use it as an error code, else -1, which is a plain refusal.
+    """Return *code* if the host is allowed to use it as an error code, else -1 (declined).
 
-    Codes reserved by JSON-RPC become -1, except those for an unknown method, invalid params and an internal error.
+    Of the codes that JSON-RPC reserves, only those for an unknown method, invalid params and an internal error are
+    allowed.
     """
     is_unreserved = code not in _RESERVED_CODES and abs(code) < 2**53
     return code if is_unreserved or code in _STANDARD_CODES else DECLINED
@@ -149,10 +151,10 @@ def allowed_error_code(code: int) -> int:
 class ServerRequestDispatcher:
     """Dispatcher that handles each request from a server in its own task.
 
-    A request that the server cancels gets no response. *declared* contains the declared client capabilities; requests
+    Requests that the server cancels are not answered. *declared* contains the declared client capabilities; requests
     that need other capabilities are refused, with one warning per method. *on_flood* is called when 1,000 requests are
-    pending because the server does not read the responses. While the user is asked, *pauses* suspends the deadlines of
-    the client's requests.
+    pending because the server does not read the responses. *pauses* suspends the deadlines of the client's requests
+    while the user answers a question.
     """
 
     def __init__(
@@ -176,7 +178,7 @@ class ServerRequestDispatcher:
         self._on_flood = on_flood
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
-        self._calls_with_questions: list[int] = []  # numbers of client requests that have pending questions
+        self._calls_with_questions: list[int] = []  # numbers of client requests with open questions
         self._pending = 0
         self._pending_bytes = 0
         self._sending = anyio.Semaphore(MAX_CONCURRENT_SENDS)
@@ -191,7 +193,7 @@ class ServerRequestDispatcher:
             self._on_flood()
             return
         size = message_size(request)
-        # The first request is accepted whatever its size.
+        # The first request is accepted regardless of its size.
         fits = not self._pending or self._pending_bytes + size <= MAX_PENDING_BYTES
         if not fits:
             request = JsonRpcRequest(request.id, request.method)
@@ -199,13 +201,13 @@ class ServerRequestDispatcher:
         self._pending += 1
         self._pending_bytes += size
         scope = anyio.CancelScope()
-        # Register it here and not in the task: the next message may cancel it. If two pending requests have the same
-        # id, the first keeps it, and both get responses.
+        # Registered here and not in the task, because the next message may cancel it. If two pending requests have the
+        # same id, it refers to the first one, and both are answered.
         self._scopes.setdefault(request.id, scope)
         self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
     def cancel(self, request_id: RequestId) -> bool:
-        """Cancel a pending request because the server cancelled it; return False if it is not pending."""
+        """Cancel a pending request because the server did so; return False if there is none with this id."""
         scope = self._scopes.get(request_id)
         if scope is None:
             return False
@@ -213,10 +215,11 @@ class ServerRequestDispatcher:
         return True
 
     def on_call_ended(self, number: int) -> None:
-        """Notify the observer if a client request ended while a question to the user is still open.
+        """Notify the observer if a question to the user is still open after the end of the client request.
 
-        *number* identifies the client request, during which the server asked the question. The question stays open:
-        only the sender of a request is allowed to cancel it (specification 2025-11-25, basic/utilities/cancellation).
+        *number* identifies the client request during which the server asked the question. The question stays open,
+        because only the sender of a request is allowed to cancel it (specification 2025-11-25,
+        basic/utilities/cancellation).
         """
         if number in self._calls_with_questions:
             self._observer.on_call_ended(number)
@@ -248,7 +251,7 @@ class ServerRequestDispatcher:
         except ConnectionLost:
             return  # the channel's reader handles it
         except McpHostError:
-            return  # an HTTP server that refuses a response reports it in the client request it belongs to
+            return  # an HTTP server that refuses a response reports that in the related client request
         finally:
             if scope.cancel_called:
                 self._handler.on_request_cancelled(request.method)
@@ -260,7 +263,7 @@ class ServerRequestDispatcher:
                 del self._scopes[request.id]
 
     def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
-        """Return the response, without any roots that were removed while it was waiting to be sent."""
+        """Remove roots from the response that the user stopped sharing while it was waiting to be sent."""
         if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
         reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))
@@ -297,7 +300,7 @@ class ServerRequestDispatcher:
     async def _call_handler(
         self, request: JsonRpcRequest, server_request: ServerRequest, resolve_context: ContextResolver
     ) -> JsonRpcMessage:
-        """Return the response of the host's handler, or an error response if the handler fails.
+        """Return the response from the host's handler, or an error response if the handler fails.
 
         Never raises an error, but may be cancelled.
         """

@@ -1,4 +1,4 @@
-"""Input requests of revision 2026-07-28: the client answers them and repeats its own request."""
+"""Input requests (revision 2026-07-28), which the client answers before it repeats its own request."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -52,7 +52,7 @@ def read_result_type(raw: Raw) -> str:
 async def resolve_input(
     raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
 ) -> Raw:
-    """Answer the input requests in the result *raw* and repeat the request, until a result needs no input.
+    """Answer the input requests in the result *raw* and repeat the request, until a result requires no input.
 
     *resend* sends the request with the given additional params and a new id. Returns the final result. Raises
     ConsentDenied if the user declined an input request, TooManyInputRounds after 10 rounds, and MalformedMessage if a
@@ -70,7 +70,7 @@ async def resolve_input(
         if not extra:
             raise MalformedMessage("The server asked for input without any input requests.")
         if not requests:
-            await anyio.sleep(wait)  # without input requests, the server wants the request again later
+            await anyio.sleep(wait)  # a result without input requests asks the client to repeat the request later
             wait = min(wait * 2, MAX_DELAY)
         raw = await resend(extra)
         if read_result_type(raw) != INPUT_REQUIRED:
@@ -81,7 +81,7 @@ async def resolve_input(
 async def answer_input_requests(
     input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
-    """Answer all input requests concurrently and return the results under the same keys.
+    """Answer all input requests concurrently, and return the answers under the same keys.
 
     Raises ConsentDenied if the user declined a request, and MalformedMessage if one needs an undeclared capability.
     """
@@ -123,14 +123,14 @@ async def answer_input_requests(
             group.start_soon(answer_one, key)
     if failures:
         raise failures[0]
-    # A reply may be minutes old if another question was open for that long.
+    # A reply may be minutes old if the answer to another question took that long.
     return {key: handler.filter_reply(replies[key]) for key in requests}
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
     """Return the exception for an input request that the host rejected.
 
-    Unlike a request, an input request cannot be answered with an error.
+    Unlike a JSON-RPC request, an input request cannot be answered with an error.
     """
     if reply.code == -1:
         return ConsentDenied(reply.message)
@@ -143,7 +143,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """Handler of up to three "URL elicitation required" errors of a request (revision 2025-11-25)."""
+    """Handler for up to three "URL elicitation required" errors during one request (revision 2025-11-25)."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
         elicitation = capabilities.get("elicitation")
@@ -157,9 +157,9 @@ class UrlElicitation:
         self._rounds_left = MAX_URL_ROUNDS
 
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
-        """Ask the user to visit the URLs that *error* requires; return whether to repeat the request.
+        """Ask the user to visit the URLs in *error*, and return whether to repeat the request.
 
-        Returns False if *error* requires no URLs, and after three repetitions. Raises ConsentDenied if the user
+        Returns False if *error* has no URLs to visit, and after three repetitions. Raises ConsentDenied if the user
         cancels or does not visit the URLs.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:

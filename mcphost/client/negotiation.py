@@ -1,8 +1,8 @@
 """Negotiation of the protocol revision with a server.
 
-Revisions before 2026-07-28 (the handshake era) open a connection with `initialize`, later ones (the stateless era) with
-`server/discover`, here called the probe. On a pipe, both requests may be sent concurrently; over HTTP, they are sent
-one after the other.
+In revisions before 2026-07-28 (the handshake era), a connection begins with `initialize`; in later ones (the stateless
+era), with `server/discover`, which is called the probe here. On a pipe, both requests can be sent concurrently; over
+HTTP, they are sent one after the other.
 """
 
 import asyncio
@@ -47,38 +47,38 @@ from mcphost.protocol.revisions import (
 from mcphost.serialization import WireStruct, convert, decode, encode
 from mcphost.transport.channel import Channel, HttpStatusError
 
-# Seconds from when a server on a pipe has read the probe until `initialize` follows: there must be no timeout for an
-# older server that ignores unknown methods, and a server that supports both eras and reads both requests together uses
-# the era of the later one.
+# Delay of `initialize` in seconds after a server on a pipe has read the probe. It avoids waiting for the timeout of an
+# older server that ignores unknown methods; and a server that supports both eras, but reads both requests together,
+# uses the era of the later one.
 HEDGE_DELAY = 0.2
-# The same delay for a server that was slow to start: half of its start time, but at most this long.
+# Maximum of the same delay for a server that was slow to start, which is half of its start time.
 MAX_HEDGE_DELAY = 1.0
-# Seconds between checks whether the server has read the probe from the pipe.
+# Seconds between checks of whether the server has read the probe from the pipe.
 POLL_INTERVAL = 0.02
-# Seconds in which a late response to one opening request may still change the outcome after the other was answered.
+# Seconds, after one opening request was answered, in which a response to the other can still change the outcome.
 LATE_RESPONSE_TIMEOUT = 3.0
-# Seconds that an HTTP server may take to answer the probe.
+# Time limit in seconds for an HTTP server to answer the probe.
 PROBE_TIMEOUT = 3.0
-# Seconds that a server known to answer `initialize` may take before it is also probed.
+# Seconds after which a server that is known to answer `initialize` is also probed.
 KNOWN_HANDSHAKE_DELAY = 5.0
-# Seconds that a server known to answer the probe may take before `initialize` follows.
+# Seconds after which a server that is known to answer the probe is also sent `initialize`.
 KNOWN_STATELESS_DELAY = 10.0
 _NO_TIMEOUT = 3_600.0
 # HTTP statuses of a server or gateway that is temporarily unable to handle a request.
 _BUSY_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
-# Maximum length of a server's instructions in characters; the model gets fewer.
+# Maximum length of a server's instructions in characters; the model receives fewer.
 INSTRUCTIONS_LIMIT = 32_000
 
 NegotiationPlan = Literal["handshake", "stateless", "hedged", "handshake first", "stateless first", "anew", "in turn"]
-"""Which opening requests to send, and in what order.
+"""The opening requests to send, and their order.
 
-"handshake" begins with `initialize`, "stateless" and "in turn" with the probe; unless the era is fixed, the other
-request follows after a failure. The other plans, for pipes, send both (see SECOND_OPENING_DELAYS).
+"handshake" begins with `initialize`, "stateless" and "in turn" begin with the probe; unless the era is fixed, the other
+request follows after a failure. The other plans, for pipes, send both requests (see SECOND_OPENING_DELAYS).
 """
 
 
 class Negotiation:
-    """One negotiation on one channel. It has no time limit; the caller cancels it."""
+    """One negotiation on one channel, without a time limit; the caller can cancel it."""
 
     def __init__(self, channel: Channel, sender: RequestSender, handler: RequestHandler) -> None:
         self._channel = channel
@@ -88,11 +88,11 @@ class Negotiation:
         self._retried_revisions: set[Revision] = set()
         self._required_revision: Revision | None = None
         self._has_probe_timed_out = False
-        self._is_probe_inconclusive = False  # the probe failed without showing the server's era
+        self._is_probe_inconclusive = False  # the probe failed without revealing the server's era
         self._has_discovered = False  # `server/discover` returned a usable result
 
     async def run(self, plan: NegotiationPlan, *, is_era_fixed: bool, required: Revision | None = None) -> ServerFacts:
-        """Negotiate a revision according to *plan* and return what the server declared.
+        """Negotiate a revision according to *plan*, and return the facts that the server declared.
 
         With *is_era_fixed*, only revisions of the plan's era are tried; with *required*, only that revision. Raises
         UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError if
@@ -104,7 +104,7 @@ class Negotiation:
         elif plan == "handshake":
             facts = await self._handshake_first(is_era_fixed)
         else:
-            # Over HTTP, one request at a time. With a fixed era, the server may use the full connect timeout.
+            # Over HTTP, one request at a time. If the era is fixed, only the connect timeout limits the probe.
             discovered = await self.discover(timeout=_NO_TIMEOUT if is_era_fixed else PROBE_TIMEOUT)
             if discovered is None and is_era_fixed:
                 raise self._unsupported_revision(())
@@ -119,7 +119,7 @@ class Negotiation:
         return facts
 
     def next_plan(self, plan: NegotiationPlan) -> NegotiationPlan:
-        """Return the plan for restarting a local server, after its connection was lost during *plan*."""
+        """Return the plan to use after a local server is restarted because it was lost during *plan*."""
         if self._has_discovered:
             return "stateless first"
         # The probe, or the handshake of the last connection, may have crashed the server.
@@ -128,8 +128,8 @@ class Negotiation:
     def eras_to_store(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
         """Return the eras that the server supports, to be stored for the next connection.
 
-        *facts* is the result of the negotiation, *known* the eras stored before. *known* is returned unchanged if the
-        server was too slow or too busy for the probe, so that the next connection probes it again.
+        *facts* is the result of the negotiation, and *known* are the eras stored before. If the server was too slow or
+        too busy to answer the probe, *known* is returned, so that the next connection probes it again.
         """
         if facts.era == "stateless":
             return "dual" if known == "dual" else "stateless"
@@ -140,7 +140,7 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Send `server/discover`; return None if it is not supported, so that `initialize` can be sent.
+        """Send `server/discover`; return None if the server does not support it, and needs `initialize` instead.
 
         *timeout* is in seconds. Raises UnsupportedRevision if there is no common revision.
         """
@@ -160,7 +160,7 @@ class Negotiation:
             if not supported:
                 raise
             if revision.value in supported and revision not in self._retried_revisions:
-                # The server refused a revision that it lists as supported; retry once.
+                # The server refused a revision that it lists as supported; try again once.
                 self._retried_revisions.add(revision)
                 return await self.discover(revision, timeout=timeout)
             return await self._retry_with_common_revision(supported, revision)
@@ -176,7 +176,7 @@ class Negotiation:
         return self._server_facts(revision, meta.info, result.capabilities, result.instructions)
 
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
-        """Send `initialize` with the revision *offer*, and return what the server declared.
+        """Send `initialize` with the revision *offer*, and return the facts that the server declared.
 
         The caller sends `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if there is no
         common revision.
@@ -208,11 +208,11 @@ class Negotiation:
         return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_after_probe(self) -> ServerFacts:
-        """Send `initialize` after the probe failed; if it is refused too, raise an error that describes both."""
+        """Send `initialize` after the probe failed; if that fails, too, raise an error that describes both."""
         try:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
-            # A stateless server may only have been slow to start.
+            # It may be a stateless server that was only slow to start.
             discovered = await self.discover() if self._has_probe_timed_out else None
             if discovered is not None:
                 return discovered
@@ -272,10 +272,10 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Connection setup on a pipe that sends `server/discover` and `initialize`, one after a delay.
+    """Opening of a connection on a pipe with both `server/discover` and `initialize`, one after a delay.
 
-    If `initialize` succeeds, its result is used even if `server/discover` succeeds as well: a server that supports
-    both eras follows the request that it read last.
+    If `initialize` succeeds, its result is used even if `server/discover` succeeds as well, because a server that
+    supports both eras follows the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -291,9 +291,9 @@ class HedgedOpening:
         self._read_or_answered = anyio.Event()
 
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
-        """Send both opening requests in the order of *plan*, and return what the server declared.
+        """Send both opening requests in the order of *plan*, and return the facts that the server declared.
 
-        Raises ConnectionLost if restarting the server may help, otherwise the error of one of the requests.
+        Raises ConnectionLost if restarting the server may help, and otherwise the error of one of the requests.
         """
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:
@@ -352,7 +352,7 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until *seconds* after the server read the first opening request, or until *answered* is set.
+        """Wait until *seconds* have passed since the server read the first opening request, or *answered* is set.
 
         The wait is longer for a server that was slow to start.
         """
@@ -362,9 +362,9 @@ class HedgedOpening:
         await _wait_up_to(max(seconds, min(start / 2, MAX_HEDGE_DELAY)), answered)
 
     async def _until_read(self, answered: anyio.Event) -> None:
-        """Wait until the server has read all written data, or until *answered* is set.
+        """Wait until the server has read all data that was written, or *answered* is set.
 
-        Polls with timer callbacks, at times that are the same for all servers. A task with a cancel scope would cost
+        This polls in timer callbacks, at times that are the same for all servers. A task with a cancel scope would cost
         ten times as much, and different times would wake the process hundreds of times while ten servers start.
         """
         loop = asyncio.get_running_loop()
@@ -418,10 +418,10 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Return a negotiation plan for a server, and whether only the era of that plan is allowed.
+    """Return the negotiation plan for a server, and whether only the era of that plan is allowed.
 
-    *era* is the configured era, *remembered* the eras that the server supported at its last connection. On a pipe, a
-    server that supports both is probed first, because a later `initialize` would change its era.
+    *era* is the configured era, and *remembered* are the eras that the server supported at its last connection. On a
+    pipe, a server that supports both is probed first, because a later `initialize` would change its era.
     """
     if era != "auto":
         return era, True

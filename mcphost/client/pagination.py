@@ -1,6 +1,7 @@
-"""Paginated lists, read with limits on pages, entries and bytes; malformed entries are skipped.
+"""Listing of tools, resources, prompts, tasks and skills over all pages, with limits on pages, entries and bytes.
 
-If the server did not declare the capability for a list, the list is empty and no request is sent.
+Malformed entries are skipped. If the server did not declare the capability for a list, no request is sent, and the list
+is empty.
 """
 
 import zlib
@@ -32,13 +33,13 @@ from mcphost.serialization import (
 from mcphost.transport.flow_control import Throttle
 
 SEPARATOR = b",\n"
-"""Separator of the JSON texts in a block: valid in a JSON array, and its line break allows counting lines."""
+"""Separator of the JSON texts in a block: valid in a JSON array, and with a line break to count the texts."""
 MIN_COMPRESSED_BLOCK = 64 * 1024
 """Minimum size in bytes of a block that is compressed."""
 MAX_COMPRESSED_BLOCK = 256 * 1024
-"""Maximum size in bytes of a block that is compressed; a larger one would block the event loop."""
+"""Maximum size in bytes of a block that is compressed; compressing a larger one would block the event loop."""
 MIN_COMPRESSION_RATIO = 4
-"""Minimum compression ratio. Text with less repetition takes ten times as much CPU time to compress."""
+"""Minimum compression ratio; text with less repetition takes ten times as much CPU time."""
 _MEMORY_LEVEL = 5
 T = TypeVar("T")
 
@@ -46,9 +47,9 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions of one server resemble each other: ten thousand of them shrink to a thirtieth of their size.
-    Reading one item decompresses its block; the last decompressed block is cached, so that iteration decompresses each
-    block once.
+    The definitions of a server are similar to each other: ten thousand of them shrink to a thirtieth of their size.
+    Reading one item decompresses its block. The last decompressed block is cached, so that iteration decompresses each
+    block only once.
     """
 
     __slots__ = ("_blocks", "_first_indexes", "_is_compressing", "_last_expanded", "_next_offsets")
@@ -77,7 +78,7 @@ class PackedJsonList(Sequence[bytes]):
     def _compress(self, block: bytes) -> bytes | None:
         """Return the compressed block, or None to store it uncompressed.
 
-        Once a block has compressed badly, later blocks are not compressed.
+        After the first block that compresses poorly, no more blocks are compressed.
         """
         if not self._is_compressing or not MIN_COMPRESSED_BLOCK <= len(block) <= MAX_COMPRESSED_BLOCK:
             return None
@@ -123,8 +124,8 @@ class PackedJsonList(Sequence[bytes]):
 class LazySequence(Sequence[T]):
     """Sequence that decodes a value from its JSON text on each access.
 
-    Ten thousand decoded definitions would take twice as much memory as their JSON texts. *make* decodes one JSON text
-    and must not fail.
+    Ten thousand decoded definitions would take twice as much memory as their JSON texts. *make* decodes one JSON text,
+    and must not raise an error.
     """
 
     __slots__ = ("_make", "_texts")
@@ -157,7 +158,7 @@ class LazySequence(Sequence[T]):
 MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Maximum total size of a list's entries in bytes, including ENTRY_BYTES of overhead for each."""
+"""Maximum total size of the entries of a list in bytes, including ENTRY_BYTES of overhead for each."""
 ENTRY_BYTES = 200
 MAX_CURSOR_LENGTH = 64 * 1024
 _MAX_RESTARTS = 2
@@ -167,16 +168,16 @@ _GROUP_BYTES = 192 * 1024
 
 
 class ListEntry(Struct, Generic[T], frozen=True):
-    """An entry of a list, and its original JSON, from which its fingerprint (a digest) is computed."""
+    """An entry of a list, and the original JSON, from which its fingerprint is computed."""
 
     value: T
     raw: Raw
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """All entries of a list; `problems` has a sentence for each skipped entry and each missing part.
+    """All entries of a list; `problems` has a sentence about each skipped entry and each missing part.
 
-    `ttl_ms` is the time in milliseconds for which the server declares the list valid.
+    `ttl_ms` is how long, in milliseconds, the list is valid according to the server.
     """
 
     entries: Sequence[ListEntry[T]] = ()
@@ -208,7 +209,7 @@ async def list_resources(session: Session) -> Listing[Resource]:
 
 
 async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]:
-    """List all resource templates; the list is empty if the server does not know the method.
+    """List all resource templates; return an empty list if the server does not support the method.
 
     Raises the errors of `Session.request`.
     """
@@ -236,7 +237,7 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
 
 
 async def list_tasks(session: Session) -> Listing[Task]:
-    """List the tasks that this client created on a server of protocol revision 2025-11-25.
+    """List the tasks that this client has created on a server (protocol revision 2025-11-25).
 
     Raises the errors of `Session.request`, such as UnsupportedCapability if the server cannot list tasks.
     """
@@ -253,7 +254,7 @@ async def list_skills(session: Session) -> Listing[Skill]:
 async def _list_all(
     session: Session, page_request: Callable[[str | None], ClientRequest[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
-    """Read all pages of a list; start again, at most twice, if the list changes in the meantime."""
+    """Read all pages of a list; start over, at most twice, if the list changes in the meantime."""
     for _ in range(_MAX_RESTARTS):
         listing = await _read_pages(session, page_request, member, kind, noun)
         if listing is not None:
@@ -285,7 +286,7 @@ async def _read_pages(
     for number in range(MAX_PAGES):
         call = page_request(cursor)
         if remembered and not is_last_try and not session.is_cached(call):
-            return None  # a cached page expired, and new pages may not fit the pages read so far
+            return None  # a cached page has expired, and new pages may be inconsistent with those read so far
         try:
             page = await session.request(call)
         except RequestRefused as error:
@@ -313,7 +314,7 @@ async def _read_pages(
 
 
 def _split_page(entries: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Split the entries of a page into groups that can be decoded in one or two milliseconds each."""
+    """Split the entries of a page into groups that each take one or two milliseconds to decode."""
     for start in range(0, len(entries), _GROUP_SIZE):
         yield from _split_by_bytes(entries[start : start + _GROUP_SIZE])
 
@@ -329,7 +330,7 @@ def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
 
 
 class _EntryCollector(Generic[T]):
-    """Collector of a list's valid entries, up to the limits, and of the problems found."""
+    """Collector for the valid entries of a list, up to the limits, and for the problems in it."""
 
     def __init__(self, kind: type[T], noun: str) -> None:
         self._kind = kind
@@ -346,7 +347,7 @@ class _EntryCollector(Generic[T]):
         return Listing(entries, tuple(self.problems), ttl)
 
     def add(self, group: tuple[Raw, ...]) -> bool:
-        """Add the valid entries of a group and record a problem for each invalid one; return False at a limit."""
+        """Add the valid entries of a group, and record a problem for each other entry; return False at a limit."""
         size = sum(map(len, group)) + ENTRY_BYTES * len(group)
         if len(self._texts) + len(self.problems) + len(group) <= MAX_ITEMS and size <= self._remaining_bytes:
             block = SEPARATOR.join(group)
@@ -359,7 +360,7 @@ class _EntryCollector(Generic[T]):
     def _is_decodable(self, block: bytes, count: int) -> bool:
         """Return whether all entries of a block can be decoded.
 
-        Decoding them together takes a third of the time of decoding them one by one.
+        Decoding them together takes a third of the time that decoding them one by one takes.
         """
         if not has_only_small_values(block, count):
             return False
@@ -398,7 +399,7 @@ class _EntryCollector(Generic[T]):
 
 
 def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
-    """Return a sentence on why a cursor must not be used, or "" if it is acceptable.
+    """Return a sentence that explains why a cursor must not be used, or "" if it can be used.
 
     The digest of the cursor is added to *seen*, to detect repetitions.
     """

@@ -1,4 +1,4 @@
-"""Tool parameters with an `x-mcp-header` annotation, whose arguments are sent as HTTP headers, too.
+"""Tool parameters with an `x-mcp-header` annotation, whose arguments are also sent as HTTP headers.
 
 Specification 2026-07-28, basic/transports/streamable-http#custom-headers-from-tool-parameters.
 """
@@ -24,14 +24,14 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """Parameter headers of one tool: pairs of an argument's path and its header name without the prefix."""
+    """The parameter headers of a tool: pairs of the path of an argument and the header name without prefix."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
     def header_values(self, call: CallTool) -> dict[str, str]:
-        """Return the header values for one tool call, not yet encoded, keyed by header name.
+        """Return the header values for a tool call, not yet encoded, keyed by header name.
 
-        Missing and null arguments are left out. Raises MalformedMessage if an argument cannot be sent in a header.
+        Missing and null arguments are omitted. Raises MalformedMessage if an argument cannot be sent in a header.
         """
         if not self.headers:
             return {}
@@ -49,7 +49,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
     """Return the name and the parameter headers of the tool with this JSON definition.
 
     Raises MalformedMessage with the name of the tool if an annotation is invalid. A definition that cannot be decoded
-    has no headers; the code that lists the tools reports the problem.
+    is treated as having no headers; the code that lists tools reports the problem.
     """
     try:
         tool = decode(definition, _Definition, "tool")
@@ -66,7 +66,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
 
 
 class _AnnotationFinder:
-    """Collector of `x-mcp-header` annotations in a schema; raises MalformedMessage for an invalid one."""
+    """Collector for the `x-mcp-header` annotations in a schema; raises MalformedMessage for an invalid one."""
 
     def __init__(self) -> None:
         self.headers: dict[ArgumentPath, str] = {}

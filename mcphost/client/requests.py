@@ -45,7 +45,7 @@ class ProgressThrottle:
     """Limit of ten progress notifications per second for a request.
 
     The progress value must increase (basic/utilities/progress). If it does not, the notification is passed on only if
-    its message or total is new, and then with the highest value so far, so that a progress bar never moves backwards.
+    its message or total is new, and then with the highest value so far, so that progress bars never move backwards.
     """
 
     __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
@@ -60,7 +60,7 @@ class ProgressThrottle:
         self.dropped_count = 0
 
     def put(self, progress: ProgressNotification) -> None:
-        """Pass on a progress notification from the server, now or soon; return without waiting."""
+        """Pass on a progress notification from the server, immediately or soon; return without waiting."""
         last = self._last
         if last is not None and progress.progress <= last.progress:
             if (progress.message or last.message) == last.message and progress.total in (None, last.total):
@@ -80,7 +80,7 @@ class ProgressThrottle:
             self._timer = loop.call_at(self._sent_at + MIN_INTERVAL, self._flush)
 
     def close(self) -> None:
-        """Deliver the delayed notification, if there is one, and ignore all later notifications."""
+        """Pass on the delayed notification, if there is one, and ignore all later notifications."""
         if self._timer is not None:
             self._timer.cancel()
         if self._pending is not None and not self._closed:
@@ -106,10 +106,10 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Rules for repeating a request: for a busy server, and for list requests after transient errors.
+    """Rules for repeating a request if the server is busy, or a list request after a transient error.
 
-    *warn* receives a message about each delay that the server demands; *on_notification* receives progress
-    notifications that count down the delay.
+    *warn* receives a message about each delay that the server demands, and *on_notification* receives progress
+    notifications that count it down.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class RetryPolicy:
         self._try_count = 1
 
     async def wait_before_retry(self, error: ServerError) -> None:
-        """Wait until the request may be sent again, or raise *error* if it must not be. May be cancelled.
+        """Wait until the request can be sent again, or raise *error* if it must not be repeated. May be cancelled.
 
-        The delays demanded by a busy server may total at most 60 seconds.
+        The delays that a busy server demands are limited to 60 seconds in total.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
@@ -163,17 +163,17 @@ class SignInCallback(Protocol):
     """Type of the method `OAuthProvider.sign_in` in `auth.oauth_provider`."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
-        """Ask the user to sign in, so that the refused request can be sent again. Raises SignInRequired.
+        """Let the user sign in, so that the refused request can be sent again. Raises SignInRequired.
 
-        *attempt* is the number of times the request has been refused, at least 1.
+        *attempt* is how many times the request has been refused, at least 1.
         """
         ...
 
 
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
-    """Await *before_send*, if there is one, and raise its errors; see `Session.request`.
+    """Await *before_send* if it is not None, and raise its errors; see `Session.request`.
 
-    *has_context_changed* means that the user has signed in or a new session was opened since the last attempt.
+    *has_context_changed* means that the user has signed in, or a new session was opened, since the last attempt.
     """
     if before_send is not None:
         await before_send(has_context_changed)
@@ -192,10 +192,10 @@ def _ignore_end(number: int) -> None:
 
 
 class RequestSender:
-    """Sender of one session's requests over a channel.
+    """Sender for the requests of one session over a channel.
 
-    *on_unsolicited* receives messages that arrive together with a response but are neither the response nor
-    notifications about its request. *warn* receives a message when a busy server delays a request.
+    *on_unsolicited* receives messages that arrive together with a response, but are neither the response nor
+    notifications about its request. *warn* receives a message if a busy server delays a request.
     """
 
     def __init__(
@@ -211,20 +211,20 @@ class RequestSender:
         self.timeouts = timeouts
         self.on_unsolicited = on_unsolicited
         self._warn = warn
-        # A random start, so that a late response from an earlier process or connection does not match by chance.
+        # A random start, so that a late response from an earlier process or connection is unlikely to match.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.in_flight: dict[int, InFlightRequest] = {}
         self.pauses = UserPauses(self.in_flight, includes_user_time=timeouts.includes_user_time)
         self.sign_in: SignInCallback | None = None
-        """Asks the user to sign in; that time does not count. None during negotiation, when the caller asks."""
+        """Lets the user sign in, which does not count towards time limits; None during negotiation."""
         self.on_request_end: Callable[[int], None] = _ignore_end
-        """Called with the number of each request that has ended, successfully or not; must not block."""
+        """Called with the number of each request that has ended, with or without success; must not block."""
         self.last_received_at = 0.0  # event loop time of the server's last message
         self.dropped_progress_count = 0
 
     @cached_property
     def _now(self) -> Callable[[], float]:
-        """The time of the event loop, whose clock is cached because getting the loop costs a system call."""
+        """The clock of the event loop, cached because each lookup of the running loop costs a system call."""
         return asyncio.get_running_loop().time
 
     def next_id(self) -> int:
@@ -244,7 +244,7 @@ class RequestSender:
     ) -> R:
         """Send a request and return its decoded result; see `Session.request`.
 
-        *meta* contains encoded JSON members for `_meta`, *extra_params* additional members for the params.
+        *meta* contains encoded JSON members for `_meta`, and *extra_params* additional members for the params.
         """
         raw = await self.send_raw(
             call,
@@ -283,9 +283,9 @@ class RequestSender:
     ) -> Raw:
         """Send a request and return its result as undecoded JSON; see `send`.
 
-        *progress_token* is an id from `next_id`: the progress token of every attempt, and the request id of the first.
-        *before_send* is awaited directly before each attempt, because the user may have taken minutes to sign in or the
-        server may have been busy.
+        *progress_token* is an id from `next_id`, used as the progress token of every attempt and the request id of the
+        first. *before_send* is awaited directly before each attempt, because the user may have taken minutes to sign
+        in, or the server may have been busy.
         """
         request_id = progress_token
         retries: RetryPolicy | None = None
@@ -362,7 +362,7 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read an exchange up to the response, and return its result; progress extends the deadline."""
+        """Read an exchange up to the response, and return the result; progress extends the deadline."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
@@ -380,14 +380,14 @@ class RequestSender:
         )
 
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
-        """Return the context for requests that the server sends during *call*, with `call_number` left at 0."""
+        """Return the context for requests that the server sends during *call*; its `call_number` is 0."""
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
         """Return the context for a server request that arrived on a pipe.
 
-        On a pipe, such requests do not name the client request that they belong to. The result is the context of the
-        only client request in flight; if there are several, a context that lists all of them as candidates.
+        On a pipe, such requests do not indicate which client request they belong to. If only one client request is in
+        flight, the result is its context; otherwise, it is a context with all of them as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (
@@ -410,14 +410,14 @@ class RequestSender:
         return Raw() if body == b"{}" else Raw(body)
 
     def to_exception(self, error: ErrorData, method: str) -> RequestRefused:
-        """Return the exception for the server's error response to a request of *method*."""
+        """Return the exception for an error response to a request with the given *method*."""
         return map_error(self.server, method, error)
 
 
 class InFlightRequest(PausableDeadline):
     """A request in flight, with its deadline and its notifications.
 
-    It extends PausableDeadline, because every request has a deadline.
+    It extends PausableDeadline, because every request has exactly one deadline.
     """
 
     __slots__ = ("_meter", "_on_notification", "call", "error", "number")
@@ -455,9 +455,9 @@ class InFlightRequest(PausableDeadline):
             clock.cancel()
 
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
-        """Pass progress and log messages on to the caller; return False for a notification of another kind.
+        """Pass progress and log messages on to the caller; return False for other notifications.
 
-        Progress extends the deadline even if the caller does not want notifications.
+        Progress extends the deadline, even if the caller does not want notifications.
         """
         notification = parse_notification(message.method, message.params)
         if notification is None:
@@ -474,7 +474,7 @@ class InFlightRequest(PausableDeadline):
         return False
 
     def close(self) -> int:
-        """Pass on delayed progress and return how many progress notifications were dropped."""
+        """Pass on delayed progress, and return the number of progress notifications that were dropped."""
         if self._meter is None:
             return 0
         self._meter.close()

@@ -1,7 +1,7 @@
-"""Cache for the lists and resources of one session, and a queue of change notifications.
+"""Cache for the lists and resources of one session, and a queue for change notifications.
 
-Results are cached for as long as the server declares (specification 2026-07-28, server/utilities/caching), or until a
-notification says that they have changed. The cache sends no requests.
+Results are cached for the time that the server declares (specification 2026-07-28, server/utilities/caching), or until
+a notification reports a change. The cache itself sends no requests.
 """
 
 import math
@@ -32,8 +32,8 @@ MAX_UNREAD = 10_000
 class ChangeNotifications(WakeupFuture):
     """Queue of change notifications for one consumer, without duplicates.
 
-    Iteration ends when the queue is closed and empty. *on_change* is called with each notification, even if it is not
-    among `wanted`.
+    Iteration ends when the queue is closed and empty. *on_change* is called with every notification, even if it is not
+    wanted.
     """
 
     def __init__(self, on_change: Callable[[Notification], None] | None = None) -> None:
@@ -54,9 +54,9 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if it is wanted or *is_forced*; return whether it is.
+        """Queue a change notification if it is wanted, or if *is_forced*; return whether that is the case.
 
-        Notifications of other kinds are ignored, and False is returned.
+        Notifications of other kinds are ignored, and the result is False.
         """
         if self._on_change is not None:
             self._on_change(notice)
@@ -97,7 +97,7 @@ class ChangeNotifications(WakeupFuture):
 MAX_ENTRIES = 1_000
 MAX_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 200
-"""Estimated overhead in memory of each entry of a page, in bytes."""
+"""Estimated memory overhead, in bytes, of each entry on a page."""
 CACHEABLE_METHODS = frozenset(
     call.METHOD for call in (Discover, ListTools, ListPrompts, ListResources, ListResourceTemplates, ReadResource)
 )
@@ -118,20 +118,20 @@ class _CacheEntry(Struct, frozen=True):
 
 
 def _count_entries(result: Any) -> int:
-    """Return the number of entries on a list page, or of content items in a resource result."""
+    """Return the number of entries on a page of a list, or of contents in a resource result."""
     return sum(len(cast("tuple[Any, ...]", value)) for value in field_values(result) if isinstance(value, tuple))
 
 
 def no_credential() -> str:
-    """Return "", the credential digest for a session without a sign-in."""
+    """Return "", which is the credential digest of a session without a sign-in."""
     return ""
 
 
 class ResultCache:
-    """Cache limited to 1,000 results and 32 MiB; the oldest results are evicted first.
+    """Cache for at most 1,000 results and 32 MiB; the oldest results are evicted first.
 
-    *credential* returns a digest of the current account's token. A private result is returned only while this digest is
-    the same as when the result was stored.
+    *credential* returns a digest of the current account's token. A private result is returned only if this digest is
+    still the same as when the result was stored.
     """
 
     def __init__(self, credential: Callable[[], str] = no_credential) -> None:
@@ -145,7 +145,7 @@ class ResultCache:
 
     @property
     def credential(self) -> str:
-        """The digest of the current account's token; read it before a request and pass it to `put`."""
+        """A digest of the current account's token; read it before a request, and pass it to `put`."""
         return self._credential()
 
     def get(self, call: ClientRequest[Any]) -> Any:
@@ -160,7 +160,7 @@ class ResultCache:
     def generation(self, method: str) -> int:
         """Return how many times results of *method* were invalidated.
 
-        Read it before a request and pass it to `put`.
+        Call this before a request, and pass the result to `put`.
         """
         return self._generations[method]
 
@@ -170,7 +170,7 @@ class ResultCache:
         """Store a result of *size* bytes, if the server declared how long it is valid.
 
         *generation* and *requester* are the values of `generation` and `credential` before the request. The result is
-        not stored if the method has been invalidated since then, or if it is private and the account has changed.
+        not stored if the method was invalidated since then, or if the result is private and the account has changed.
         """
         if (
             not isinstance(result, CacheableResult)
@@ -212,7 +212,7 @@ class ResultCache:
             self.invalidate(method)
 
     def _keys(self, call: ClientRequest[Any]) -> tuple[_CacheKey, ...]:
-        """Return the cache keys of a request: for a public result, and for the account's private result."""
+        """Return the cache keys of a request: one for a public result, one for the account's private result."""
         return (call, None), (call, self._credential())
 
     def _drop(self, key: _CacheKey) -> None:

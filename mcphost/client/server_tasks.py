@@ -1,4 +1,4 @@
-"""Sampling and elicitation requests that a server wants to run as tasks (revision 2025-11-25)."""
+"""Sampling and elicitation requests that run as tasks on the client, as a server asked (2025-11-25)."""
 
 import logging
 import secrets
@@ -42,7 +42,7 @@ from mcphost.transport.flow_control import message_size
 _log = logging.getLogger(__name__)
 MAX_RUNNING = 50
 MAX_RUNNING_BYTES = 32 * 1024 * 1024
-"""Maximum total size in bytes of the requests of running tasks; each is kept until its task ends."""
+"""Maximum total size in bytes of the requests of running tasks, which are kept until their tasks end."""
 MAX_FINISHED = 50
 MAX_RESULT_WAITERS = 5
 """Maximum number of requests that wait for the result of one task."""
@@ -68,12 +68,12 @@ class _ListTasksParams(WireStruct, frozen=True):
 
 
 class _ServerTask:
-    """A server's request that runs as a task; `response` is its response once the task has ended."""
+    """A request from a server that runs as a task; `response` is set when the task has ended."""
 
     def __init__(self, method: str, ttl: int, request_bytes: int) -> None:
         self.request_bytes = request_bytes
         """The size of the request in bytes; the request is kept while the task runs."""
-        # Any holder of the id can read the result, so it must not be guessable.
+        # The id must not be guessable, because it is all that is needed to read the result.
         self.task_id = secrets.token_urlsafe(24)
         self.method = method
         self.ttl = ttl
@@ -99,7 +99,7 @@ class _ServerTask:
             self.finished.set()
 
     def to_task(self) -> Task:
-        """Return the state of the task, in the form that is sent to the server."""
+        """Return the state of the task as it is sent to the server."""
         return Task(
             task_id=self.task_id,
             status=self.status,
@@ -112,10 +112,10 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """Runner of the tasks that one server requested; the tasks end with its session.
+    """Runner for the tasks that one server requested; they end with its session.
 
-    At most 50 tasks run at a time, and their requests have at most 32 MiB in total. At most 50 finished tasks with 16
-    MiB of results are kept, none longer than an hour. *capabilities* are the declared client capabilities.
+    At most 50 tasks run at a time, with requests of at most 32 MiB in total. At most 50 finished tasks, with results of
+    at most 16 MiB in total, are kept for up to an hour. *capabilities* are the declared client capabilities.
     """
 
     def __init__(
@@ -152,14 +152,14 @@ class ServerTaskRunner:
     def is_task_request(self, request: JsonRpcRequest) -> bool:
         """Return whether the request must run as a task.
 
-        It must if the server asks for it and the client has declared support for tasks of this method.
+        This is the case if the server asks for it, and the client declared support for tasks of this method.
         """
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
     def create(self, request: JsonRpcRequest, work: TaskWork) -> JsonRpcMessage:
-        """Start a task for *request*; return a response with the task's id, or an error if too many run.
+        """Start a task for *request*; return a response with the task, or an error if too many are running.
 
-        *work* returns the response that becomes the task's result. Raises MalformedMessage for invalid params.
+        *work* returns the response that becomes the result of the task. Raises MalformedMessage for invalid params.
         """
         wanted = decode(read_task_metadata(request.params), _TaskMetadata, "task").ttl
         running = [task for task in self._tasks.values() if not task.finished.is_set()]
@@ -201,10 +201,10 @@ class ServerTaskRunner:
         try:
             await self._send(JsonRpcNotification(STATUS_NOTIFICATION, Raw(encode(task.to_task()))))
         except McpHostError:
-            return  # the server may poll, or is gone
+            return  # the server can poll, unless it is gone
 
     def _evict_finished(self) -> None:
-        """Remove finished tasks beyond the limits: first those whose result was fetched, then the oldest."""
+        """Remove finished tasks that exceed the limits: first those with a fetched result, then the oldest."""
         finished = sorted(
             (task for task in self._tasks.values() if task.finished.is_set()), key=lambda task: not task.is_fetched
         )

@@ -1,4 +1,4 @@
-"""Interfaces between host and client: sessions, the opener of sessions, and the host's callbacks."""
+"""Interfaces between host and client: sessions, the opening of sessions, and the host's callbacks."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,17 +18,14 @@ from mcphost.serialization import Struct
 R = TypeVar("R")
 NotificationFn = Callable[[Notification], None]
 BeforeSendFn = Callable[[bool], Awaitable[None]]
-"""Awaited directly before a request is sent or sent again; may raise an error to prevent that.
+"""Awaited directly before each attempt to send a request; may raise an error to prevent it.
 
-The argument is True if the user has signed in or a new session was opened since the last attempt.
+The argument is True if the user has signed in, or a new session was opened, since the last attempt.
 """
 
 
 class ServerFacts(Struct, frozen=True):
-    """What a server declared when the session was opened.
-
-    `info` and `instructions` are text from the server, which is not verified.
-    """
+    """The facts that a server declared when the session was opened; they are not verified."""
 
     revision: Revision
     info: Implementation
@@ -37,12 +34,12 @@ class ServerFacts(Struct, frozen=True):
 
     @property
     def era(self) -> Era:
-        """Era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from that revision on."""
+        """The era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from then on."""
         return self.revision.era
 
 
 class WatchedChanges(Struct, frozen=True):
-    """The kinds of changes to report: of the tool, prompt and resource lists, and of resources in `uris`."""
+    """The changes to report: of the lists of tools, prompts and resources, and of the resources in `uris`."""
 
     tools: bool = False
     prompts: bool = False
@@ -55,7 +52,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server declared when it was connected."""
+        """The facts that the server declared when the session was opened."""
         ...
 
     async def request(
@@ -70,9 +67,9 @@ class Session(Protocol):
 
         *deadline* is a time limit in seconds; None means the configured limit, which progress notifications extend up
         to a maximum. *on_notification* receives progress and log messages about the request, and a
-        TaskStatusNotification if the server runs a tool call as a task; it is called in the event loop and must not
-        block. *before_send* is awaited directly before the request is sent or sent again, and may raise an error to
-        prevent that.
+        TaskStatusNotification if the server runs a tool call as a task; it is called on the event loop and must not
+        block. *before_send* is awaited directly before each attempt to send the request, and may raise an error to
+        prevent it.
 
         If the caller is cancelled, the server is notified. Raises UnsupportedCapability (nothing was sent),
         RequestRefused, RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds, ConsentDenied.
@@ -80,18 +77,18 @@ class Session(Protocol):
         ...
 
     def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate, once per session, over notifications of the wanted changes until the connection ends.
+        """Iterate over notifications of the wanted changes until the connection ends; only once per session.
 
-        Changes that the server cannot announce are not reported. For each resource that the server refuses to watch,
-        the observer receives a warning.
+        Changes that the server cannot announce are not reported. The observer receives a warning for each resource that
+        the server refuses to watch.
         """
         ...
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Set which changes `changes` reports, and wait for the server's response.
+        """Set the changes that `changes` reports, and wait for the server's response.
 
-        May be called before or during the iteration. If the server refuses a new resource, raises the errors of
-        `request`; the other changes are still reported.
+        This may be called before or during the iteration. If the server refuses a new resource, this raises the errors
+        of `request`; the other changes are still reported.
         """
         ...
 
@@ -109,7 +106,7 @@ class Session(Protocol):
         ...
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of this level and above; "" turns them off if the revision allows it.
+        """Request log messages of this level and above; "" turns them off if the revision allows that.
 
         *level* is one of `protocol.notifications.LEVELS`. Raises the errors of `request`.
         """
@@ -121,7 +118,7 @@ class Session(Protocol):
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """Counts of skipped, refused or unusual messages, keyed by a description of their kind."""
+        """Counts of skipped, refused or unusual messages, keyed by a description."""
         ...
 
     @property
@@ -130,15 +127,15 @@ class Session(Protocol):
         ...
 
     async def wait_closed(self) -> ConnectionLost:
-        """Wait until the connection ends and return the reason."""
+        """Wait until the connection ends, and return the reason."""
         ...
 
 
 class ServerRequestContext(Struct, frozen=True):
-    """The client request during which the server sent a request, if known.
+    """The client request during which a server sent its own request, if known.
 
-    `method` is the method of the client request, `target` the name of its tool or the URI of its resource.
-    `call_number` identifies the client request. If it is 0, the request is unknown, and `candidate_calls` are the
+    `method` is the method of the client request, `target` is the name of its tool or the URI of its resource, and
+    `call_number` identifies it. If `call_number` is 0, the client request is unknown, and `candidate_calls` are the
     numbers of the client requests that were running.
     """
 
@@ -150,45 +147,42 @@ class ServerRequestContext(Struct, frozen=True):
 
 
 class RequestHandler(Protocol):
-    """The host's part of a session, which answers the requests that the server sends."""
+    """The host's side of a session, which answers requests from the server."""
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, in the form of the latest revision."""
+        """The client capabilities to declare, as defined by the latest revision."""
         ...
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         """Return the result for the server, or a ServerRequestRejection to send an error.
 
-        Cancelled when the server cancels the request, the connection ends or, since revision 2026-07-28, the client
-        request to which it belongs ends.
+        This is cancelled if the server cancels the request, if the connection ends and, since revision 2026-07-28, if
+        the related client request ends.
         """
         ...
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Return a context manager that is entered for the duration of each client request; it must not block.
+        """Return a context manager that is active during each client request; it must not block.
 
-        Called only for revisions before 2026-07-28.
+        Used only for revisions before 2026-07-28.
         """
         ...
 
     async def prepare(self, context: ServerRequestContext) -> bool:
         """Ask the user the questions that were postponed until the next client request.
 
-        Return True if the request should wait because the server may first ask for a new list of roots. Must not raise
-        errors.
+        Return True if the request should wait because the server may first request the changed list of roots. Must not
+        raise errors.
         """
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Return *reply* without roots that the user no longer shares; called directly before sending.
-
-        Must not block.
-        """
+        """Remove roots from *reply* that the user no longer shares. Called directly before sending; must not block."""
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle a server's cancellation of its own request of *method*; must not block."""
+        """Handle the cancellation of a request by the server that sent it; must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
@@ -197,10 +191,10 @@ class RequestHandler(Protocol):
 
 
 class SessionObserver(Protocol):
-    """The host's listener for events outside of requests; its methods must not block or raise errors."""
+    """The host's observer of events that belong to no request; its methods must not block or raise errors."""
 
     def stderr(self, line: str) -> None:
-        """Handle a line of the server's standard error, which is not sanitized."""
+        """Handle a line that the server printed to standard error; it is not sanitized."""
         ...
 
     def log(self, message: LoggingMessageNotification) -> None:
@@ -208,15 +202,15 @@ class SessionObserver(Protocol):
         ...
 
     def warn(self, text: str) -> None:
-        """Handle a warning about a problem that did not end the session; each kind is reported once."""
+        """Handle a warning about a problem that did not end the session; each kind of problem is reported once."""
         ...
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Handle a change of account: requests now use *account*, or none if it is None (nobody is signed in)."""
+        """Handle a change of the account that requests use; it is None if nobody is signed in."""
         ...
 
     def on_call_ended(self, number: int) -> None:
-        """Handle the end of a client request while a question that the server asked during it is still open.
+        """Handle the end of a client request if a question that the server asked during it is still open.
 
         *number* is the `call_number` of the ServerRequestContext.
         """
@@ -224,11 +218,11 @@ class SessionObserver(Protocol):
 
 
 class EraStore(Protocol):
-    """Store of the protocol eras that each server supports; its methods must not block.
+    """Store for the protocol eras that each server supports; its methods must not block.
 
-    The eras are "handshake" (revisions before 2026-07-28) and "stateless" (later revisions). The stored value lets the
-    next connection try the right era first. *digest* identifies the server's command, arguments, working directory and
-    URL; see `connect.endpoint_digest`.
+    The eras are "handshake" (revisions before 2026-07-28) and "stateless" (later revisions). They are stored so that
+    the next connection can try the right era first. *digest* identifies the server's command, arguments, working
+    directory and URL; see `connect.endpoint_digest`.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
@@ -245,7 +239,7 @@ PrepareFn = Callable[[], Awaitable[None]]
 
 
 async def prepare_nothing() -> None:
-    """Do nothing; the default for the parameter `prepare` of `SessionOpener.open`."""
+    """Do nothing; this is the default of the parameter `prepare` of `SessionOpener.open`."""
 
 
 class SessionOpener(Protocol):
@@ -260,22 +254,22 @@ class SessionOpener(Protocol):
     ) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that connects to the server and yields the session.
 
-        Leaving it ends the connection and, for a local server, the server's process group. *responder* answers the
-        server's requests. *prepare* is awaited before the first request to each new process or connection; if it raises
-        an error, the attempt ends.
+        Leaving it ends the connection and, for a local server, its process group. *responder* answers requests from the
+        server. *prepare* is awaited before the first request to each new process or connection; if it raises an error,
+        the attempt ends.
 
         Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
         ConfigError for a reference that cannot be expanded; each error names the server. If the connection is lost
-        later, `request` raises ConnectionLost and `changes` ends; call `open` again to reconnect. The context manager
+        later, `request` raises ConnectionLost, and `changes` ends; call `open` again to reconnect. The context manager
         must be entered and left in the same task.
         """
         ...
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Ask the user to sign in again, for use by later connections. Raises SignInRequired or ConfigError.
+        """Let the user sign in again, for later connections. Raises SignInRequired or ConfigError.
 
-        With *account*, the sign-in is stored under that name and selected for this and later runs; this raises
-        UsageError as `use_account` does.
+        With *account*, the sign-in is stored under that name, and selected for this run and later ones; this may raise
+        UsageError, as `use_account` does.
         """
         ...
 
@@ -284,7 +278,7 @@ class SessionOpener(Protocol):
         ...
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """Select a stored account for later connections to the server, in this and later runs.
+        """Select a stored account for connections to the server, in this run and later ones.
 
         Raises UsageError if there is no such account, or if the configuration sets the account.
         """
@@ -295,7 +289,7 @@ class SessionOpener(Protocol):
         ...
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """Delete and revoke the current account's tokens; return whether the server revoked them.
+        """Delete and revoke the tokens of the current account; return whether the server revoked them.
 
         Raises McpHostError if the tokens could not be deleted and are still stored.
         """

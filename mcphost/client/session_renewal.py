@@ -1,7 +1,7 @@
-"""Renewal of expired HTTP sessions; requests that failed because of the expiry are sent again.
+"""Renewal of expired HTTP sessions, after which the requests that failed are sent again.
 
-Specification 2025-11-25, basic/transports, "Session Management": status 404 for a request with a session id means that
-the session has ended and the server did not process the request.
+Specification 2025-11-25, basic/transports, "Session Management": status 404 in response to a request with a session id
+means that the session has ended, and that the server did not process the request.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from mcphost.protocol.base import ClientRequest
 from mcphost.transport.channel import SessionExpired
 
 T = TypeVar("T")
-# These change the state of the server's session, so they are repeated in a new session.
+# These requests change the state of the session on the server, so they are repeated in a new session.
 _STATEFUL_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 _MAX_STATE_REQUESTS = 10_000
 
@@ -25,10 +25,10 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """The HTTP session of a connection, renewed only once if several requests find that it has expired.
+    """The HTTP session of a connection, which is renewed only once even if several requests find it expired.
 
-    *renew* repeats the handshake. *on_renewed* receives what the server declared in the new session and may raise
-    ServerError. *on_failed* is called if the connection can no longer be used.
+    *renew* repeats the handshake. *on_renewed* receives the facts that the server declared in the new session, and may
+    raise ServerError. *on_failed* is called if the connection can no longer be used.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SessionRenewal:
         self._on_failed = on_failed
         self._lock = anyio.Lock()
         self._generation: int = 1
-        self._is_interrupted = False  # a renewal was cancelled, so the server's state is unknown
+        self._is_interrupted = False  # whether a renewal was cancelled, so that the state of the server is unknown
         self._state_requests: dict[str, ClientRequest[Any]] = {}
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
@@ -60,11 +60,11 @@ class SessionRenewal:
 
     @property
     def generation(self) -> int:
-        """The number of the current session, counted from 1; 0 while a renewal is running or needed."""
+        """The number of the current session, starting with 1, or 0 while a renewal is running or needed."""
         return 0 if self._is_interrupted or self._lock.locked() else self._generation
 
     async def wait_for_renewal(self) -> int:
-        """Wait for a running renewal, or repeat a cancelled one; return the new `generation`.
+        """Wait for a running renewal, or repeat one that was cancelled, and return the new `generation`.
 
         Raises ConnectionLost if the renewal fails.
         """
@@ -77,7 +77,7 @@ class SessionRenewal:
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:
         """Renew the session if its number is still *generation*, then call *send*.
 
-        Raises the errors of *send*, and ConnectionLost if the renewal fails or the new session expires too.
+        Raises the errors of *send*, and ConnectionLost if the renewal fails or the new session expires as well.
         """
         await self._renew_once(generation)
         try:
@@ -96,11 +96,11 @@ class SessionRenewal:
             self._state_requests[call.METHOD + uri] = call
 
     async def renew(self) -> None:
-        """Open a new session, or wait for a renewal that is running. Raises ConnectionLost if it fails."""
+        """Open a new session, or wait for a running renewal. Raises ConnectionLost if that fails."""
         await self._renew_once(self._generation)
 
     async def _renew_once(self, generation: int) -> None:
-        """Open a new session, unless the session with the number *generation* has already been replaced."""
+        """Open a new session, unless session number *generation* has already been replaced."""
         async with self._lock:
             if generation != self._generation or self._renew is None:
                 return
@@ -108,7 +108,7 @@ class SessionRenewal:
             try:
                 facts = await self._renew()
                 for call in tuple(self._state_requests.values()):
-                    with suppress(RequestRefused):  # the server changed; other recorded requests still apply
+                    with suppress(RequestRefused):  # the server has changed, but the other requests may still be valid
                         await self._sender.send(call)
                 self._generation += 1
                 self._is_interrupted = False

@@ -63,7 +63,7 @@ NAME_HEADER = "Mcp-Name"
 SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 TIME_SLICE = 0.005
 MAX_TOOL_WARNINGS = 20
-"""Maximum number of skipped tools on one list page for which the reason is reported."""
+"""Maximum number of warnings about skipped tools per page of the list."""
 _INPUT_METHODS = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 
 
@@ -84,9 +84,9 @@ class StatelessSession:
     ) -> None:
         """Create a session; `serve` runs it.
 
-        With *has_parameter_headers*, as over HTTP, tool arguments can be sent as headers as well. *trace* is the trace
-        context added to every request (see `client.capabilities`). *credential* returns a digest of the access token;
-        private results are cached for that token only.
+        With *has_parameter_headers* (over HTTP), tool arguments can also be sent as headers. *trace* is the trace
+        context that is added to every request (see `client.capabilities`). *credential* returns a digest of the access
+        token; private results are cached only for that token.
         """
         self._channel = channel
         self._sender = sender
@@ -108,7 +108,7 @@ class StatelessSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server declared when it was connected."""
+        """The facts that the server declared when the session was opened."""
         return self._facts
 
     async def request(
@@ -119,7 +119,7 @@ class StatelessSession:
         on_notification: NotificationFn | None = None,
         before_send: BeforeSendFn | None = None,
     ) -> R:
-        """Return a valid cached result, or send the request and return its result; see `Session.request`."""
+        """Return a cached result, or send the request and return its result; see `Session.request`."""
         if call.METHOD not in self._checked_methods:
             check_capability(call.METHOD, self._facts, self._sender.server)
             self._checked_methods.add(call.METHOD)
@@ -130,7 +130,7 @@ class StatelessSession:
         try:
             return await self._send_request(call, deadline, on_notification, before_send)
         except RequestRefused as error:
-            # The server expected other headers: its annotations may have changed since the tools were listed.
+            # The server expected other headers: the annotations may have changed since the tools were listed.
             if error.code != HEADER_MISMATCH or not self._has_parameter_headers or call.METHOD != CallTool.METHOD:
                 raise
             self.invalidate(ListTools.METHOD)
@@ -140,7 +140,7 @@ class StatelessSession:
 
     @property
     def _request_meta(self) -> bytes:
-        """The members of `_meta` for every request, as JSON; encoded again when the capabilities change."""
+        """The JSON members of `_meta` for every request; encoded again when the capabilities change."""
         capabilities = self._handler.capabilities
         if self._cached_meta[0] != capabilities:
             revision = self._facts.revision
@@ -222,19 +222,19 @@ class StatelessSession:
         tool: str,
         deadline: float | None,
         on_notification: NotificationFn | None,
-        is_left: bool = False,
+        is_resumed: bool = False,
     ) -> Raw:
         """Follow a tool call that the server runs as a task (SEP-2663), and return its undecoded result.
 
-        *is_left* means that an earlier run of mcphost created the task.
+        *is_resumed* means that an earlier run of mcphost created the task.
         """
         from mcphost.client.tasks import TaskContext, TaskPoller, parse_created_task, run_extension_task
 
         task = first if isinstance(first, Task) else parse_created_task(first)
 
         async def send(call: ClientRequest[Any]) -> Raw:
-            headers, patience = self._headers(call), self._sender.timeouts.request
-            return await self._sender.send_raw(call, deadline=patience, meta=self._request_meta, headers=headers)
+            headers, timeout = self._headers(call), self._sender.timeouts.request
+            return await self._sender.send_raw(call, deadline=timeout, meta=self._request_meta, headers=headers)
 
         try:
             limit = self._sender.timeouts.task if deadline is None else deadline
@@ -247,7 +247,7 @@ class StatelessSession:
                     tool,
                     number,
                     limit,
-                    is_left,
+                    is_resumed,
                     includes_user_time=self._sender.timeouts.includes_user_time,
                 ),
                 on_notification=on_notification,
@@ -275,10 +275,10 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record the parameter headers of the listed tools; return the page without invalid tools.
+        """Record the parameter headers of the listed tools, and return the page without invalid tools.
 
-        A tool is invalid if its parameter headers are. The observer is warned about the first 20 such tools. Yields
-        after every 5 ms of work.
+        A tool is invalid if its parameter headers are. The observer receives a warning for each of the first 20 such
+        tools. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 
@@ -298,7 +298,7 @@ class StatelessSession:
             self._parameter_headers.pop(name, None)
             if parameter_headers.headers:
                 self._parameter_headers[name] = parameter_headers
-                if len(self._parameter_headers) > MAX_ITEMS:  # a server may rename its tools on every list
+                if len(self._parameter_headers) > MAX_ITEMS:  # a server could rename its tools in each list
                     del self._parameter_headers[next(iter(self._parameter_headers))]
             tools.append(definition)
         if skipped_count > MAX_TOOL_WARNINGS:
@@ -320,7 +320,7 @@ class StatelessSession:
             self._subscriptions.set_wanted(WatchedChanges())
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Set which changes `changes` reports; see `Session.watch`."""
+        """Set the changes that `changes` reports; see `Session.watch`."""
         await self._subscriptions.watch(wanted)
 
     @property
@@ -337,7 +337,7 @@ class StatelessSession:
         return call.METHOD in CACHEABLE_METHODS and self._cache.get(call) is not None
 
     async def set_log_level(self, level: str) -> None:
-        """Set the level of log messages, which is sent with every later request; "" turns them off."""
+        """Request log messages of this level with every later request; "" turns them off."""
         self._log_level_meta = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""
 
     async def notify(self, notification: Notification) -> None:
@@ -345,7 +345,7 @@ class StatelessSession:
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """Counts of unusual messages, keyed by a description of their kind."""
+        """Counts of unusual messages, keyed by a description."""
         return Counter({"progress left out": self._sender.dropped_progress_count}) + Counter(
             self._channel.anomaly_counts
         )
@@ -356,7 +356,7 @@ class StatelessSession:
         return self._closed.is_set() or self._channel.is_closed
 
     async def wait_closed(self) -> ConnectionLost:
-        """Wait until the connection ends and return the reason."""
+        """Wait until the connection ends, and return the reason."""
         await self._closed.wait()
         why = self._close_error or ConnectionLost(f"The server {self._sender.server!r} closed the connection.")
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
@@ -378,7 +378,7 @@ class StatelessSession:
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
         """Handle a message that is neither a response nor a notification about a request in flight.
 
-        A request from the server is ignored, because revision 2026-07-28 does not allow it.
+        Requests from the server are ignored, because revision 2026-07-28 does not allow them.
         """
         if isinstance(message, JsonRpcRequest):
             if not self._has_warned:
@@ -396,9 +396,9 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether a list change came outside of a subscription and no subscription covers the list.
+        """Return whether a list change was announced outside of a subscription, and no subscription covers it.
 
-        FastMCP 4 does so. If a subscription covers the list, notifications outside it are ignored
+        FastMCP 4 sends such notifications. If a subscription covers the list, notifications outside of it are ignored
         (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):

@@ -1,4 +1,4 @@
-"""Subscription streams of a session (revision 2026-07-28): one for lists, one for single resources."""
+"""Subscription streams of a session (revision 2026-07-28): one for lists, and one for single resources."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -47,11 +47,11 @@ from mcphost.transport.flow_control import run_steps_cooperatively
 FIRST_DELAY = 1.0
 MAX_DELAY = 60.0
 STEADY_SECONDS = 10.0
-"""After a stream has lasted this long, the delay before reopening starts from its minimum again."""
+"""Seconds that a stream must last before the delay before reopening it is reset to its minimum."""
 MAX_UNACKNOWLEDGED_TRIES = 5
 ACKNOWLEDGE_TIMEOUT = 10.0
 EXTRA_VALUES = 1_000
-"""Maximum number of JSON values in an acknowledgement, in addition to the requested URIs."""
+"""Maximum number of JSON values in an acknowledgement in addition to the requested URIs."""
 _FINAL_CODES = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 _FINAL_STATUSES = frozenset({400, 404, 405, 501})
 _EMPTY_FILTER = SubscriptionFilter()
@@ -83,7 +83,7 @@ class Subscriptions:
             self._tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """End all streams; any call of `watch` that is still waiting raises ConnectionLost."""
+        """End all streams; calls of `watch` that are still waiting raise ConnectionLost."""
         self.closed.set()
         for stream in self._streams.values():
             stream.resolve(ConnectionLost(f"The connection to {self.server!r} is closed.", server=self.server))
@@ -106,7 +106,7 @@ class Subscriptions:
         return stream.granted if stream is not None else _EMPTY_FILTER
 
     def set_wanted(self, wanted: WatchedChanges) -> None:
-        """Set which changes to subscribe to; streams are opened and closed in the background."""
+        """Set the changes to subscribe to; streams are opened and closed in the background."""
         offered = self._capabilities
         self.changes.wanted = wanted
         lists = SubscriptionFilter(
@@ -119,10 +119,10 @@ class Subscriptions:
         self._set_stream("resources", SubscriptionFilter(resource_subscriptions=wanted.uris) if may else _EMPTY_FILTER)
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Set which changes to subscribe to, and wait until the server has accepted newly watched resources.
+        """Set the changes to subscribe to, and wait until the server has accepted new resources.
 
-        If the server does not accept them, raises RequestRefused, RequestTimeout, UnsupportedCapability or another
-        ServerError; the previous stream then stays open.
+        If the server does not accept them, this raises RequestRefused, RequestTimeout, UnsupportedCapability or another
+        ServerError, and the previous stream stays open.
         """
         async with self._lock:
             new = set(wanted.uris) - set(self.granted.uris)
@@ -160,7 +160,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Switch back to the previous stream after its replacement *stream* failed; return False if there is none."""
+        """Switch back to the stream before *stream*, which failed; return False if there is none."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
@@ -170,7 +170,7 @@ class Subscriptions:
 class SubscriptionStream:
     """One subscription stream, which is reopened when it breaks.
 
-    *previous* is the stream that this one replaces; it is closed when the server accepts the new stream.
+    It replaces the stream *previous*, which is closed when the server accepts the new stream.
     """
 
     def __init__(
@@ -188,26 +188,26 @@ class SubscriptionStream:
         self._has_been_active = False
 
     def close(self) -> None:
-        """Close this stream and the previous one; the transport notifies the server."""
+        """Close this stream and the previous one; the transport informs the server."""
         self._scope.cancel()
         if self.previous is not None:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Record the first outcome of opening the stream: accepted, or failed with *error*."""
+        """Record the result of opening the stream for the first time: accepted, or failed with *error*."""
         if self.resolved.is_set():
             return
         self.error = error
         self.resolved.set()
         if error is not None:
             if self._owner.restore_previous(self):
-                self._scope.cancel()  # the refusal was reported; the stream must not start later
+                self._scope.cancel()  # the error was reported, so the stream must not start later
         elif self.previous is not None:
             self.previous.close()
         self.previous = None
 
     async def run(self) -> None:
-        """Keep the stream open until it is closed, refused for good, or not acknowledged five times in a row."""
+        """Keep the stream open until it is closed, permanently refused, or five times in a row unacknowledged."""
         wait, vain = FIRST_DELAY, 0
         with self._scope:
             while not self._owner.closed.is_set():
@@ -260,7 +260,7 @@ class SubscriptionStream:
         return active
 
     async def _check_acknowledgement(self, message: JsonRpcNotification) -> None:
-        """Raise MalformedMessage if the undecoded acknowledgement lists far more resources than requested."""
+        """Raise MalformedMessage if an acknowledgement lists far more resources than were requested."""
         requested = len(self.wanted.resource_subscriptions)
         try:
             await run_steps_cooperatively(check_value_count(bytes(message.params), requested + EXTRA_VALUES))
@@ -280,7 +280,7 @@ class SubscriptionStream:
         self._granted_uris = UriIndex(self.granted.resource_subscriptions)
         self.resolve()
         if self._has_been_active:
-            # Changes were not announced while no stream was open.
+            # While no stream was open, changes were not announced.
             for changed in _list_changes(self.granted):
                 self._owner.changes.put(changed)
         self._has_been_active = True
@@ -293,7 +293,7 @@ def _is_final(error: ServerError) -> bool:
 
 
 def intersect_filters(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
-    """Return the changes that are both wanted and accepted; an *accepted* of None accepts all changes."""
+    """Return the changes that are both wanted and accepted; None accepts all changes."""
     if accepted is None:
         return wanted
     uris = set(accepted.resource_subscriptions)

@@ -1,7 +1,4 @@
-"""Polling of tasks that run on a server, with time limits.
-
-Covers the tasks of revision 2025-11-25 and of the tasks extension.
-"""
+"""Polling of tasks that run on a server, with time limits, for revision 2025-11-25 and the tasks extension."""
 
 import logging
 import math
@@ -50,14 +47,14 @@ SendFn = Callable[[ClientRequest[Any]], Awaitable[Raw]]
 
 MIN_POLL_INTERVAL = 0.1
 MAX_POLL_INTERVAL = 300.0
-# If the server sets no poll interval: often at first, because most tasks are short, then less often.
+# Without a poll interval from the server, polls are frequent at first, because most tasks are short, then rarer.
 FIRST_POLL_INTERVAL = 0.5
 _LATER_POLL_INTERVAL = 5.0
-# Seconds for the user's answers to all questions of one task; they do not count towards the task's time limit.
+# Time limit in seconds for the user's answers to all questions of a task, apart from the task's own time limit.
 MAX_INPUT_SECONDS = 3_600.0
 MAX_POLL_FAILURES = 3
 CANCEL_TIMEOUT = 2.0
-# Extra time after the lifetime of a task before mcphost gives up on it; clocks differ and polls take time.
+# Seconds that mcphost waits beyond the lifetime of a task, because clocks differ and polls take time.
 EXPIRY_GRACE_SECONDS = 10.0
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -65,9 +62,9 @@ _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 class TaskContext(Struct, frozen=True):
     """The tool call that a task belongs to; `limit` is its time limit in seconds.
 
-    `tool` is the name of the tool. `call_number` identifies the call (see ServerRequestContext). `is_resumed` means
-    that an earlier run of mcphost created the task, `can_cancel` that the server can cancel tasks. The time that the
-    user takes to answer counts only with `includes_user_time`.
+    `tool` is the name of the tool, and `call_number` identifies the call (see ServerRequestContext). `is_resumed` means
+    that an earlier run of mcphost created the task, and `can_cancel` that the server can cancel tasks. The time that
+    the user takes to answer counts towards the limit only with `includes_user_time`.
     """
 
     server: str
@@ -80,9 +77,9 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """Poller for one task on a server, with the task's last known state.
+    """Poller for one task on a server, which stores the task's last known state.
 
-    *on_notification* receives a TaskStatusNotification when the task's status or status message changes.
+    *on_notification* receives a TaskStatusNotification when the status or the status message of the task changes.
     *is_connected* returns whether the connection is still open.
     """
 
@@ -107,7 +104,7 @@ class TaskPoller:
         self._started_at = anyio.current_time()
         self._user_seconds = 0.0
         self.is_asking: Callable[[], bool] = lambda: False
-        """Returns whether a question of the task is open; the task's status alone does not show that."""
+        """Returns whether the user is answering a question of the task, which its status alone does not show."""
         self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = self._started_at if task.status != WORKING else self._started_at + self._next_interval()
         self._failures = 0
@@ -121,25 +118,25 @@ class TaskPoller:
         return self.task.task_id
 
     def update(self, task: Task) -> None:
-        """Apply a state that the server sent in a notification; do nothing if the task has ended."""
+        """Apply a state from a notification of the server; do nothing if the task has already ended."""
         if not self.task.is_terminal and task.task_id == self.task_id:
             self._set_task(task)
             self.wake()
 
     def wake(self) -> None:
-        """Wake a running `step` before the time of its next poll."""
+        """Wake up a running `step` before its next poll is due."""
         self._updated.set()
 
     def poll_soon(self) -> None:
-        """Schedule the next poll for soon, because the server has received input for the task."""
+        """Poll the task again soon, because the server has received input for it."""
         self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = min(self._next_poll, anyio.current_time() + self._next_interval())
         self.wake()
 
     async def step(self) -> None:
-        """Wait for a notification or the time of the next poll; when that time comes, poll.
+        """Wait for a notification, or until the next poll is due, and then poll.
 
-        Raises ServerError if polling fails permanently or the task exceeds its time limit.
+        Raises ServerError if polling fails permanently, or if the task exceeds its time limit.
         """
         began, was_asking = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
@@ -154,10 +151,10 @@ class TaskPoller:
             self._user_seconds += anyio.current_time() - began
 
     async def poll(self) -> None:
-        """Request the task's state with tasks/get.
+        """Request the state of the task with tasks/get.
 
-        A failed request is repeated at the next poll, at most three times in a row; then its error is raised. Raises
-        RequestRefused if the server does not know the task.
+        A failed request is repeated at the next poll, at most three times in a row; after that, its error is raised.
+        Raises RequestRefused if the server does not know the task.
         """
         try:
             task = decode(await self._send(GetTask(self.task_id)), Task, "result of tasks/get")
@@ -177,7 +174,7 @@ class TaskPoller:
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
         """Return the error to raise after the server refused a request about the task with *error*.
 
-        If the server reported invalid params, it no longer knows the task, and the returned error says so.
+        If the server reported invalid params, it no longer knows the task, which the returned error explains.
         """
         if error.code != INVALID_PARAMS:
             return error
@@ -189,7 +186,7 @@ class TaskPoller:
         )
 
     def cancelled_error(self) -> RequestRefused:
-        """Return the error for a task that was cancelled although mcphost did not request it."""
+        """Return the error for a task that was cancelled, although mcphost did not request that."""
         why = f": {self.status_message}" if self.status_message else "."
         return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
@@ -206,9 +203,9 @@ class TaskPoller:
         return (self.task.status_message or "")[:2_000]
 
     async def cancel(self) -> None:
-        """Ask the server to cancel the task; wait at most two seconds, and ignore errors.
+        """Ask the server to cancel the task; wait for two seconds at most, and ignore errors.
 
-        Does nothing if the task has ended, was created by an earlier run, or cannot be cancelled.
+        This does nothing if the task has ended, was created by an earlier run, or cannot be cancelled.
         """
         if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
@@ -240,12 +237,12 @@ class TaskPoller:
         wanted = self.task.poll_seconds
         if wanted is not None and self.task.status != INPUT_REQUIRED:
             return min(max(wanted, MIN_POLL_INTERVAL), MAX_POLL_INTERVAL)
-        # While the task waits for input nothing changes, whatever poll interval the server asks for.
+        # While the task waits for input, nothing changes, regardless of the poll interval that the server asks for.
         pause, self._poll_interval = self._poll_interval, min(self._poll_interval * 1.5, _LATER_POLL_INTERVAL)
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Return the seconds until the task exceeds a time limit. Raises RequestTimeout if none are left."""
+        """Return the seconds left until the task exceeds a time limit. Raises RequestTimeout if it has."""
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
         until = math.inf if lifetime is None else lifetime + EXPIRY_GRACE_SECONDS + self._poll_interval
@@ -276,8 +273,8 @@ class TaskRegistry:
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
 
-        The task is not cancelled if the server refused a request or the connection was lost. Raises MalformedMessage
-        if a task with the same id is already running.
+        The task is not cancelled if the server refused a request, or if the connection was lost. Raises
+        MalformedMessage if a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -299,9 +296,9 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Update the task's state from notifications; return when the server sends no notifications.
+    """Update the state of the task from notifications; return if the server does not or no longer send any.
 
-    Polling continues in either case.
+    The task is polled in either case.
     """
     try:
         async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
@@ -329,9 +326,9 @@ async def run_extension_task(
 ) -> Raw:
     """Follow a task of the tasks extension (SEP-2663) and return its result as undecoded JSON.
 
-    *handler* answers each input request of the task once. *open_stream* opens a subscription to the task's state; it is
-    used only if the server's poll interval is at least one second. Raises RequestRefused if the task failed or was
-    cancelled, ConsentDenied, TooManyInputRounds, and the errors of `TaskPoller.step`.
+    *handler* answers each input request of the task once. *open_stream* opens a subscription to the state of the task,
+    which is used only if the server's poll interval is at least one second. Raises RequestRefused if the task failed or
+    was cancelled, ConsentDenied, TooManyInputRounds, and the errors of `TaskPoller.step`.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()
@@ -359,7 +356,7 @@ async def run_extension_task(
             if poller.task.is_terminal:
                 await poller.poll()  # the response that created the task has only its status
                 break
-            # The server lists input requests until their answers arrive, so each key is handled only once.
+            # The server repeats input requests until their answers arrive, so each key is handled only once.
             fresh = await _new_input_requests(poller.task, seen)
             if fresh:
                 seen.update(fresh)
@@ -403,6 +400,6 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
 
 
 def parse_created_task(raw: Raw) -> Task:
-    """Decode the new task in a result of type `task`, ignoring any result, error or input request in it."""
+    """Decode the new task in a result of type `task`, without any result, error or input requests."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

@@ -1,4 +1,4 @@
-"""Tool calls that a server of revision 2025-11-25 runs as tasks: creation, polling, and result."""
+"""Tool calls that a server runs as tasks (revision 2025-11-25): creation, polling, and fetching the result."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard
@@ -34,15 +34,15 @@ from mcphost.transport.channel import CancellingTaskGroup
 
 MAX_TASK_TOOLS = 10_000
 MAX_RESULT_TRIES = 20
-# Seconds that a server request waits for its task to become known, shortly after the response that created it was read.
+# Maximum seconds that a request from a server waits for its task, whose creation is still being processed.
 TASK_LOOKUP_TIMEOUT = 1.0
 _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """Response to a request that runs in the background: a tool call that creates a task, or tasks/result.
+    """The response to a request that runs in the background: a tool call that creates a task, or tasks/result.
 
-    The server sends requests that belong to a task, such as elicitation, only while tasks/result is in flight.
+    A server sends requests that belong to a task, such as elicitation, only while tasks/result is in flight.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner of tool calls as tasks on the session's server; unused if the server did not declare tasks."""
+    """Runner for tool calls that the server runs as tasks; idle if the server did not declare tasks."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class CoreTaskRunner:
     ) -> None:
         """Create a runner; *capability* is the server's `tasks` capability.
 
-        *send_with_renewal* awaits the function that it is given, which sends a request. If the HTTP session has
-        expired, it renews the session and awaits the function again.
+        *send_with_renewal* awaits its argument, a function that sends a request. If the HTTP session has expired, it
+        renews the session and awaits the function again.
         """
         self._sender = sender
         self._send_with_renewal = send_with_renewal
@@ -82,7 +82,7 @@ class CoreTaskRunner:
         self._progress_by_token: dict[int | str, ProgressThrottle] = {}
 
     def record_tools(self, page: ListToolsResult) -> None:
-        """Remember which listed tools must be called as tasks."""
+        """Record which of the listed tools must be called as tasks."""
         if not self._capability.can_run_tools:
             return
         for definition in page.tools:
@@ -117,19 +117,22 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the context of a server request: the tool call whose task *params* names, or else *default*."""
+        """Return the context of a request from the server: its related task's tool call, or else *default*.
+
+        *params* are the params of the request, which contain the id of the related task.
+        """
         task_id, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
             while task_id and task_id not in known and self._creating_count:
                 await self._task_created.wait()
-        following = known.get(task_id)
-        if following is None:
+        poller = known.get(task_id)
+        if poller is None:
             return default
         return replace(
             default,
             method=CallTool.METHOD,
-            target=following.tool,
-            call_number=following.context.call_number,
+            target=poller.tool,
+            call_number=poller.context.call_number,
             candidate_calls=(),
         )
 
@@ -140,30 +143,29 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Run a tool call as a task and return its result as undecoded JSON; see `Session.request`.
+        """Run a tool call as a task, and return its result as undecoded JSON; see `Session.request`.
 
         *deadline* is the time limit of the task in seconds; None means `Timeouts.task`.
         """
         limit = self._sender.timeouts.task if deadline is None else deadline
         token = self._sender.next_id()
-        hear = on_notification
-        if hear is not None:
+        if on_notification is not None:
             self._progress_by_token[token] = ProgressThrottle(
-                hear
+                on_notification
             )  # valid for the lifetime of the task, not only of the request
         try:
             self._creating_count += 1
             try:
-                answer = await self._create_task(call, token, limit, hear, before_send)
+                answer = await self._create_task(call, token, limit, on_notification, before_send)
             finally:
                 self._creating_count -= 1
                 self._task_created.set()
                 self._task_created = anyio.Event()
             created = decode(answer, CreateTaskResult, "result of tools/call").task
             if not is_set(created):
-                return answer  # the server ran a plain tool call instead
+                return answer  # the server ran an ordinary tool call instead
             first = decode(created, Task, "task of tools/call")
-            return await self._run_to_end(self._create_poller(first, call.name, limit, hear))
+            return await self._run_to_end(self._create_poller(first, call.name, limit, on_notification))
         finally:
             if meter := self._progress_by_token.pop(token, None):
                 meter.close()
@@ -171,8 +173,8 @@ class CoreTaskRunner:
     async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
         """Follow a task that an earlier run of mcphost created; return its undecoded result. See ResumeTask."""
         limit = self._sender.timeouts.task if deadline is None else deadline
-        following = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_left=True)
-        return await self._run_to_end(following)
+        poller = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_resumed=True)
+        return await self._run_to_end(poller)
 
     async def _run_to_end(self, poller: TaskPoller) -> Raw:
         try:
@@ -181,20 +183,20 @@ class CoreTaskRunner:
             self._sender.on_request_end(poller.context.call_number)
 
     def _create_poller(
-        self, task: Task, tool: str, limit: float, on_notification: NotificationFn | None, *, is_left: bool = False
+        self, task: Task, tool: str, limit: float, on_notification: NotificationFn | None, *, is_resumed: bool = False
     ) -> TaskPoller:
         number, hard = self._sender.next_id(), self._sender.timeouts.includes_user_time
-        errand = TaskContext(self._sender.server, tool, number, limit, is_left, self._capability.can_cancel, hard)
-        following = TaskPoller(
+        context = TaskContext(self._sender.server, tool, number, limit, is_resumed, self._capability.can_cancel, hard)
+        poller = TaskPoller(
             task,
             self._send,
-            errand,
+            context,
             on_notification=on_notification,
             warn=self._warn,
             is_connected=self._is_connected,
         )
-        following.is_asking = lambda: self._sender.pauses.is_asking_user(number)
-        return following
+        poller.is_asking = lambda: self._sender.pauses.is_asking_user(number)
+        return poller
 
     async def _create_task(
         self,
@@ -204,16 +206,16 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the tool call and return the response; on cancellation, also cancel a task created afterwards."""
-        # Only tasks/cancel may cancel a task, not a notification: the response is awaited, then its task is cancelled.
+        """Send the tool call, and return the response; if cancelled, also cancel a task that is created later."""
+        # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 
-        def tell(notice: Notification) -> None:
+        def forward(notification: Notification) -> None:
             meter = self._progress_by_token.get(token)
-            if isinstance(notice, ProgressNotification) and meter is not None:
-                meter.put(notice)
-            elif isinstance(notice, LoggingMessageNotification) and on_notification is not None and not given_up:
-                on_notification(notice)
+            if isinstance(notification, ProgressNotification) and meter is not None:
+                meter.put(notification)
+            elif isinstance(notification, LoggingMessageNotification) and on_notification is not None and not given_up:
+                on_notification(notification)
 
         async def send() -> Raw:
             nonlocal sent
@@ -223,7 +225,7 @@ class CoreTaskRunner:
             return await self._sender.send_raw(
                 call,
                 deadline=self._sender.timeouts.max_request,
-                on_notification=tell if on_notification is not None else None,
+                on_notification=forward if on_notification is not None else None,
                 before_send=before_send,
                 extra_params={"task": {"ttl": max(1, int(limit * 1000))}},
                 progress_token=token,
@@ -275,7 +277,7 @@ class CoreTaskRunner:
                 if fetch is not None and fetch.done.is_set():
                     if fetch.raw is not None:
                         return fetch.raw
-                    await poller.poll()  # an error belongs to the task only if the task has ended
+                    await poller.poll()  # an error is the task's own error only if the task has ended
                     if not poller.task.is_terminal:
                         fetch = None
             if poller.task.status == CANCELLED:
@@ -324,8 +326,8 @@ class CoreTaskRunner:
     def _handle_status(self, params: Raw) -> None:
         try:
             task = decode(params, Task, STATUS_NOTIFICATION)
-            following = self.registry.by_id.get(task.task_id)
-            if following is not None:
-                following.update(task)
+            poller = self.registry.by_id.get(task.task_id)
+            if poller is not None:
+                poller.update(task)
         except MalformedMessage:
             return  # polling detects it

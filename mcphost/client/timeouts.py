@@ -1,4 +1,4 @@
-"""Time limits of requests, which progress extends up to a maximum, and which pause during questions."""
+"""Time limits for requests, which progress extends up to a maximum, and which pause during questions."""
 
 import asyncio
 from collections import Counter
@@ -18,10 +18,10 @@ MAX_PAUSED_SECONDS = 4 * 3_600.0
 
 
 class Timeouts(Struct, frozen=True):
-    """Time limits of a request in seconds; progress extends `request` up to `max_request`.
+    """Time limits for a request in seconds; progress extends `request` up to `max_request`.
 
     `task` is the limit for a tool call that the server runs as a task. With `includes_user_time`, the time that the
-    user takes to answer counts as well.
+    user takes to answer counts, too.
     """
 
     request: float = 60
@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """Interface of a cancel scope or similar object that stops waiting at `deadline`."""
+    """Interface of a cancel scope, or a similar object that stops waiting at `deadline`."""
 
     @property
     def deadline(self) -> float:
@@ -43,10 +43,10 @@ class DeadlineTarget(Protocol):
 
 
 class PausableDeadline:
-    """The deadline of one request, applied to *target*; all times are on the event loop's clock.
+    """The deadline of one request, which is applied to *target*; all times are event loop times.
 
-    When there is progress, the deadline moves to *extension* seconds after it, but not beyond *max_deadline*. It pauses
-    while the user is asked, at most 1,000 times and for four hours in total.
+    Each progress notification moves the deadline to *extension* seconds later, but not beyond *max_deadline*. The
+    deadline pauses while the user is answering a question, at most 1,000 times and for four hours in total.
     """
 
     __slots__ = (
@@ -94,15 +94,15 @@ class PausableDeadline:
             self.target.deadline = self._deadline
 
 
-# A context variable, because the code that sets a limit is several layers above the request that needs a sign-in.
+# A context variable, because a limit is set several layers above the request that requires a sign-in.
 _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", default=())
 
 
 @contextmanager
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
-    """Limit the `with` block to *seconds*, not counting the time in which the user signs in.
+    """Limit the `with` block to *seconds*, not including the time that the user takes to sign in.
 
-    After the block, `cancelled_caught` of the scope tells whether the limit was reached, as with anyio.move_on_after.
+    As with anyio.move_on_after, `cancelled_caught` of the scope shows after the block whether the limit was reached.
     """
     with anyio.move_on_after(seconds) as scope:
         token = _active_limits.set((*_active_limits.get(), PausableDeadline(scope, scope.deadline, scope.deadline, 0)))
@@ -125,13 +125,13 @@ def pause_time_limits() -> Generator[None]:
             limit.resume(loop.time())
 
 
-# A context variable, because the user is asked several layers above the server request that requires it.
+# A context variable, because the user is asked several layers above the server request that requires this.
 _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] = ContextVar("pause", default=None)
 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Set the function that `pause_call_deadlines` calls in this task, during the `with` block."""
+    """Set the function that `pause_call_deadlines` calls in this task during the `with` block."""
     token = _pause_deadlines.set(pause_deadlines)
     try:
         yield
@@ -140,19 +140,19 @@ def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -
 
 
 def pause_call_deadlines() -> AbstractContextManager[None]:
-    """Return a context manager that pauses the deadlines of requests while the user answers the server.
+    """Return a context manager that pauses the deadlines of requests while the user answers a question.
 
-    It does nothing outside a `provide_pause` block.
+    It has no effect outside of a `provide_pause` block.
     """
     pause = _pause_deadlines.get()
     return nullcontext() if pause is None else pause()
 
 
 class UserPauses:
-    """Pauses of the request deadlines of one connection while the user is asked.
+    """Pauses of request deadlines while the user answers questions from one server.
 
-    *deadlines* maps the number of each running request to its deadline; the caller updates it. With
-    *includes_user_time*, nothing is paused.
+    *deadlines* maps the number of each running request to its deadline, and is updated by the caller. With
+    *includes_user_time*, deadlines do not pause.
     """
 
     def __init__(self, deadlines: Mapping[int, PausableDeadline], *, includes_user_time: bool) -> None:
@@ -161,14 +161,14 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Return whether an open question belongs to this request or to an unknown request."""
+        """Return whether an open question belongs to this request, or to an unknown one."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager
     def pause_for_user(self, call_number: int) -> Generator[None]:
-        """Pause the deadline of a request during the `with` block, in which the user is asked.
+        """Pause the deadline of a request during the `with` block, in which the user is asked a question.
 
-        If *call_number* is 0, the request is unknown, and all requests that are running now are paused.
+        If *call_number* is 0, the request is unknown, and the deadlines of all running requests are paused.
         """
         loop = asyncio.get_running_loop()
         numbers = (call_number,) if call_number else tuple(self._deadlines)
