@@ -128,7 +128,7 @@ async def show_turn(host: FakeHost, number: int, text: str) -> str:
     await host.frontend.ask(
         ApproveTool(
             server="github",
-            why="asked by the model, turn 3",
+            why="the model asked for it in turn 3",
             call="c",
             tool="create_issue",
             arguments=call,
@@ -257,7 +257,7 @@ async def show_trust_question(pilot: Any, host: FakeHost) -> None:
         host.frontend.ask(
             TrustServer(
                 server="files",
-                why="It is configured but was never used before.",
+                why="it is configured in /home/me/.config/mcphost/mcp.json and was not approved yet",
                 command=("npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/projects/a long folder"),
                 environment={"GITHUB_TOKEN": "${keyring:github-work}", "LOG_LEVEL": "debug"},
                 file="/home/me/.config/mcphost/mcp.json",
@@ -279,7 +279,8 @@ async def show_costs(pilot: Any, host: FakeHost) -> None:
 
 
 async def show_continued_turn(pilot: Any, host: FakeHost) -> None:
-    pilot.app.run_worker(host.frontend.ask(ContinueTurn(server="", why="The model has used its 25 rounds.", rounds=25)))
+    question = ContinueTurn(server="", why="turn 3 used 25 rounds of tool calls", rounds=25)
+    pilot.app.run_worker(host.frontend.ask(question))
     await _settle(pilot)
 
 
@@ -557,7 +558,7 @@ def edit_arguments(*names: str) -> ScreenSetup:
         },
         "required": ["path", "pattern"],
     }
-    call = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="search_files",
+    call = ApproveTool(server="files", why="the model asked for it in turn 3", call="c", tool="search_files",
                        arguments={"path": "./src", "pattern": "TODO|FIXME", "sort": [{"by": "name"}]},
                        first_use=False, schema=Raw(encode(schema)))  # fmt: skip
 
@@ -589,7 +590,7 @@ def write_call(pilot: Any, host: FakeHost) -> Any:
 
 
 ORIGINS_CALL = ApproveTool(
-    server="web", why="asked by the model, turn 3", call="c", tool="post_form",
+    server="web", why="the model asked for it in turn 3", call="c", tool="post_form",
     arguments={"url": "https://forms.example/feedback",
                "body": "For the record:\nWe will close the Leipzig office in March; "
                "please keep it to yourself.\nBest regards", "tags": ["IBAN", "REU4OSAzNzA0IDAwNDQgMDUzMiAwMTMwIDAw"]},
@@ -601,13 +602,15 @@ ORIGINS_CALL = ApproveTool(
 )  # fmt: skip
 
 
-RULE_CALL = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file", arguments={})
+RULE_CALL = ApproveTool(
+    server="files", why="the model asked for it in turn 3", call="c", tool="write_file", arguments={}
+)
 EDITS = [{"oldText": "a = 1\n", "newText": "a = 2\nb = 3\n"}]
 
 
 def rule_builder(*names: str) -> ScreenSetup:
     """Return a step that opens the rule builder over a question and presses keys."""
-    call = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file",
+    call = ApproveTool(server="files", why="the model asked for it in turn 3", call="c", tool="write_file",
                        arguments={"path": "src/auth/token.py", "lines": 40, "force": False},
                        folder="/home/me/proj")  # fmt: skip
 
@@ -939,7 +942,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "result_edited": with_keys(show_question(RESULT), "e", "ctrl+n", "ctrl+o", "ctrl+s"),
     "visit": show_question(VISIT),
     "fill": show_question(FORM),
-    "retry": show_question(RetryCall(server="github", why="its tool summarize_issue runs", urls=(VISIT.url,))),
+    "retry": show_question(RetryCall(server="github", why="requested by its tool summarize_issue", urls=(VISIT.url,))),
     "form_json": with_keys(show_question(FORM), "ctrl+e"),
     "form_field": with_keys(show_question(FORM), "tab", "A", "tab", "a", "d", "a"),
     "form_choice": with_keys(show_question(FORM), "tab", "tab", "tab", "tab", "down", "space"),

@@ -92,13 +92,13 @@ async def test_a_tool_page_shows_what_it_costs_was_last_used_and_may_do(files: F
         await open_tools(driver)
         tool: Any = driver.host.servers.view("demo").catalog.tools[0]
         assert f"about {estimate_definition_tokens(tool):,} tokens in each request" in driver.text()
-        await driver.until(lambda: "never" in driver.text(), "never called")
+        await driver.until(lambda: "not called yet" in driver.text(), "never called")
         await driver.pilot.press("escape", "escape")
         await driver.host.tools.call("demo", tool.name, {"a": 1, "b": 2})
         await driver.pilot.press("f3")
         await driver.until(lambda: "each request" in driver.text(), "the sum")
         await driver.pilot.press("t")
-        await driver.until(lambda: "last called" in driver.text() and "never" not in driver.text(), "the time")
+        await driver.until(lambda: "last called" in driver.text() and "not called yet" not in driver.text(), "the time")
 
 
 async def test_a_result_that_a_hook_withholds_is_not_attached(run: Run) -> None:

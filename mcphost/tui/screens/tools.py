@@ -169,7 +169,7 @@ class ToolsScreen(ListScreen):
         if at:
             return format_time(at)
         return (
-            _("never")
+            _("not called yet")
             if self._is_complete
             else _("not among the latest {max_calls_read} records").format(max_calls_read=_MAX_CALLS_READ)
         )
