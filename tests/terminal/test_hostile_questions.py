@@ -77,7 +77,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         for page, *shown in (
             ("F7", "Permissions", "(grant-tool)"),
             ("C-o", "Shared folders", "(root-name)"),
-            ("F10", "Audit  newest", "drift answered"),
+            ("F10", "Audit  newest", "changed tools "),
             ("F3", "Servers  2 of 2", "sign-in needed"),
         ):
             terminal.press(page)

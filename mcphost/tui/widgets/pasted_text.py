@@ -22,6 +22,8 @@ BURST_SECONDS = 0.03
 """Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 MAX_PATHS = 20
 MAX_PATH_TEXT = 8_000
+# A placeholder has brackets in every language.
+_BRACKETED = re.compile(r"\[[^\[\]]*\]")
 
 
 class PasteGuard:
@@ -66,7 +68,6 @@ class FoldedPastes:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        self._placeholders: re.Pattern[str] | None = None
         self._rows: dict[str, AttachmentRow] = {}
 
     @property
@@ -98,18 +99,16 @@ class FoldedPastes:
             if lines > 1
             else _("{text_count:,} characters").format(text_count=len(text))
         )
-        placeholder, number = _("[pasted {size}]").format(size=size), 1
+        placeholder, number = f"[{_('pasted {size}').format(size=size)}]", 1
         while placeholder in self._texts:
             number += 1
-            placeholder = _("[pasted {size} #{number}]").format(size=size, number=number)
+            placeholder = f"[{_('pasted {size} #{number}').format(size=size, number=number)}]"
         self._texts[placeholder] = text
-        # Placeholders are in the language of the user, and none contains another, because each ends with "]".
-        self._placeholders = re.compile("|".join(map(re.escape, self._texts)))
         return placeholder
 
     def expand(self, text: str) -> str:
         """Return the text with the placeholders replaced by the pasted texts."""
-        if self._placeholders is None:
+        if not self._texts:
             return text
         used: set[str] = set()
 
@@ -117,14 +116,13 @@ class FoldedPastes:
             if match[0] in used:
                 return match[0]  # text written by the user
             used.add(match[0])
-            return self._texts[match[0]]
+            return self._texts.get(match[0], match[0])
 
-        return self._placeholders.sub(restore, text)
+        return _BRACKETED.sub(restore, text)
 
     def clear(self) -> None:
         """Forget all pastes."""
         self._texts.clear()
-        self._placeholders = None
         self._rows.clear()
 
     def find_before(self, line: str, column: int) -> tuple[str, int] | None:
@@ -149,7 +147,7 @@ class FoldedPastes:
         return location
 
     def _matches(self, line: str) -> list[re.Match[str]]:
-        return [] if self._placeholders is None else list(self._placeholders.finditer(line))
+        return [match for match in _BRACKETED.finditer(line) if match[0] in self._texts] if self._texts else []
 
 
 def parse_pasted_paths(text: str) -> tuple[str, ...]:
