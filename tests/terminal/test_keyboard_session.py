@@ -120,7 +120,7 @@ def correct(session: ChatSession) -> None:
     session.send("/rewind")
     terminal.wait_for("Go back", "the tide is high")
     terminal.press("Down", "Down", "Down")
-    terminal.wait_for("allowed for this session by you", "allowed by permission for this session")
+    terminal.wait_for("allowed for this", "session by you", "allowed by permission")
     session.step("go back there, think better of it, and leave everything as it was")
     terminal.press("Enter")
     terminal.wait_for("Editing an earlier message.")
