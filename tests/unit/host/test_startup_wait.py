@@ -213,7 +213,8 @@ async def test_a_message_waits_ten_times_longer_for_a_server_just_added_or_insta
     peers = {"old": HeldPeer("it"), "new": HeldPeer("it")}
     if is_known:
         database = Database(tmp_path / "store.db")
-        await GrantStore(database).save_eras(endpoint_digest(ServerConfig(name="old", command="in-process")), "dual")
+        config = ServerConfig(name="old", command="in-process", args=("old",))
+        await GrantStore(database).save_eras(endpoint_digest(config), "dual")
         await database.close()
     async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=3)) as host:
         host.start()
