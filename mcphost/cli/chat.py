@@ -28,17 +28,17 @@ SETTINGS_FILE = "config.toml"
 SERVED_DRIVER = "mcphost.tui.web_driver:ServedDriver"
 """The value of TEXTUAL_DRIVER for a chat that a browser shows."""
 
-GREETING = N_("""Everything here is real but the model: demo (not an AI) follows a few simple rules.
+GREETING = N_("""Everything here is real except the model: demo (not an AI) follows a few simple rules.
 
-Try, one after the other:
+Try these, in order:
 
    what is 2 + 40?
    remember to buy milk        and then   show my notes
    count slowly to 10          and stop it with Escape
-   delete all notes            which says that it destroys something
-   order tea                   the server asks back, with a form
-   open a page                 it sends you to an address
-   ask the model               it asks the model something
+   delete all notes            a tool marked as destructive
+   order tea                   the server asks you, with a form
+   open a page                 the server asks you to open a page
+   ask the model               the server asks the model
 
 You approve each tool call. Your files and settings are not touched, and everything is deleted when you leave.""")
 

@@ -33,14 +33,14 @@ DELTA_INTERVAL = 0.01
 MAX_REQUEST_LENGTH = 4_000
 """Maximum number of characters of a message that the rules examine."""
 
-HELP = """I am a set of rules, not an AI, but everything behind me is real. Try one of these:
+HELP = """I follow a few fixed rules and am not an AI, but the tools are real. Try one of these:
 
 - `add 2 and 40` or `what is 6 x 7`
 - `note: buy milk`, `list my notes`, `forget my notes`
 - `count slowly to 5`
 - `roll a die`
 - `add 1 and 2 and list my notes` for two calls at once
-- `order tea` for a form of the server, `open a page` for an address, `ask the model` for a question to me
+- `order tea` for a form from the server, `open a page` for a web page, `ask the model` for a request to the model
 - `call TOOL key=value` or `call TOOL {"key": "value"}` for any other tool
 """
 
@@ -161,20 +161,20 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
         return echo[1], ()  # a sampling request of a server has no tools
     demo_requests = find_requests(text)
     if not demo_requests:
-        return f"I have no rule for that.\n\n{HELP}{list_tools(request.tools)}{list_attachments(last)}", ()
+        return f"I don't have a rule for that.\n\n{HELP}{list_tools(request.tools)}{list_attachments(last)}", ()
     notes: list[str] = []
     uses: list[ToolUsePart] = []
     for demo_request in demo_requests:
         spec = find_tool(request.tools, demo_request.tool)
         if spec is None:
-            notes.append(f"No connected server offers a tool `{demo_request.tool}`.")
+            notes.append(f"No connected server has a tool named `{demo_request.tool}`.")
         elif problem := describe_missing_arguments(spec, demo_request.arguments):
             notes.append(problem)
         else:
             uses.append(make_tool_use(spec, demo_request.arguments))
     if uses:
         names = " and ".join(f"`{use.name}`" for use in uses)
-        notes.append(f"I ask for {names}.")
+        notes.append(f"I am calling {names}.")
     return "\n\n".join(notes), tuple(uses)
 
 
@@ -262,7 +262,7 @@ def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str
     if not names:
         return ""
     example = " ".join(f"{name}=…" for name in names)
-    return f"`{tool.name}` needs more. Say: `call {tool.name} {example}`"
+    return f"`{tool.name}` needs more arguments. Type: `call {tool.name} {example}`"
 
 
 def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
@@ -283,26 +283,26 @@ def report_results(messages: tuple[Message, ...]) -> str:
     lines = [describe_result(part) for part in parts]
     if len(lines) == 1:
         return lines[0]
-    return "Here is what came back:\n\n" + "\n".join(f"- {line}" for line in lines)
+    return "Results:\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def describe_result(part: ToolReturnPart) -> str:
     """Describe one tool result."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
     if part.is_error and "declined" in text.lower():
-        return f"{name}: all right, I leave it. {text}"
+        return f"{name} was declined. {text}"
     if part.is_error:
-        return f"{name} did not work: {text}"
+        return f"{name} failed: {text}"
     if "\n" in text:
-        return f"{name} says:\n\n" + "\n".join(f"  > {line}" for line in text.splitlines())
-    return f"{name} says: {text}"
+        return f"{name} returned:\n\n" + "\n".join(f"  > {line}" for line in text.splitlines())
+    return f"{name} returned: {text}"
 
 
 def list_tools(tools: tuple[ToolSpec, ...]) -> str:
     """Return a sentence that lists the connected tools."""
     if not tools:
-        return "\nNo tools are connected right now."
-    return "\nConnected tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
+        return "\nNo tools are available."
+    return "\nAvailable tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
 
 
 def list_attachments(message: Message) -> str:

@@ -85,7 +85,7 @@ async def open_page(serving: Serving, **headers: str) -> AsyncIterator[Page]:
 async def test_a_browser_gets_the_chat_and_what_is_typed_reaches_it(program: Program) -> None:
     with serve(program) as serving:
         async with open_page(serving) as page:
-            await page.wait_for("Everything here is real but the model")
+            await page.wait_for("Everything here is real except the model")
             await page.type("what is 2 + 40?\r")
             await page.wait_for("demo wants to run add")
             (chat,) = serving.chats()
@@ -132,7 +132,7 @@ async def test_no_more_chats_than_the_limit_are_started(monkeypatch: pytest.Monk
 async def test_no_chat_outlives_a_killed_server(program: Program) -> None:
     with serve(program) as serving:
         async with open_page(serving) as page:
-            await page.wait_for("Everything here is real but the model")
+            await page.wait_for("Everything here is real except the model")
             (chat,) = serving.chats()
             os.kill(serving.process.pid, signal.SIGKILL)
             chat.wait(END_SECONDS)

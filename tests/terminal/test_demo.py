@@ -80,13 +80,13 @@ def test_the_greet_tool_asks_a_form_a_url_and_the_model(tmp_path: Path) -> None:
             for key in keys:
                 terminal.press(key)
         terminal.press("Tab", "Enter")
-        terminal.wait_for("says: 2 cups of iced fresh mint tea with milk for Ada.")
+        terminal.wait_for("returned: 2 cups of iced fresh mint tea with milk for Ada.")
 
         ask_demo(terminal, "open a page")
         terminal.press("a")
         terminal.wait_for_question("Open an address for", "127.0.0.1", "not encrypted; it leads to this machine")
         terminal.press("o")
-        terminal.wait_for("says: You visited the page.")
+        terminal.wait_for("returned: You visited the page.")
 
         ask_demo(terminal, "ask the model")
         terminal.press("a")
@@ -100,13 +100,13 @@ def test_the_greet_tool_asks_a_form_a_url_and_the_model(tmp_path: Path) -> None:
         terminal.press("a")
         terminal.wait_for_question("the kettle is on.", "esc/d", "end of turn")
         terminal.press("a")
-        terminal.wait_for("says: demo answered: the kettle is on.")
+        terminal.wait_for("returned: demo answered: the kettle is on.")
         quit_program(terminal)
 
 
 def test_a_form_left_and_a_form_declined_are_not_the_same_to_the_server(terminal: Terminal) -> None:
     open_demo(terminal)
-    for key, outcome in (("Escape", "says: You cancelled the question"), ("C-d", "says: You declined")):
+    for key, outcome in (("Escape", "returned: You cancelled the question"), ("C-d", "returned: You declined")):
         ask_demo(terminal, "order tea")
         terminal.press("a")
         terminal.wait_for_question("asks you to fill in a form")

@@ -172,7 +172,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(user: DialogUser
     assert user.setup.effects()[-1]["arguments"] == {"a": 25, "b": 40}
 
     def said(screen: str) -> bool:
-        return "add says:" in screen
+        return "add returned:" in screen
 
     user.expect_acceptance(
         ContinueTurnDialog, user.no_action, "Continue?", keys=["g"], answers=["turn yes"], leaves=said
@@ -337,12 +337,12 @@ def test_several_calls_and_the_results_of_one(user: DialogUser) -> None:
         ReviewResultDialog, called, gave,
         ahead=["a"], effects=["tool list_notes"], answers=["tool once", "result withheld"],
     )  # fmt: skip
-    user.terminal.wait_for("list_notes says: The call ran, but its result is withheld", "withheld from the model")
+    user.terminal.wait_for("list_notes returned: The call ran, but its result is withheld", "withheld from the model")
     user.expect_acceptance(
         ReviewResultDialog, called, gave,
         keys=["End", "a"], effects=["tool list_notes"], answers=["tool once", "result passed"],
     )  # fmt: skip
-    user.terminal.wait_for("list_notes says: list_notes ran")
+    user.terminal.wait_for("list_notes returned: list_notes ran")
 
     both, wait = user.message_action("add 1 and 2 and list my notes"), "2 calls are waiting"
     user.expect_refusal(

@@ -17,7 +17,7 @@ from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.terminal import Terminal, wait_gone
 
 ANSWER = "Nothing to do for a tool"
-DEMO_ANSWER = "I am a set of rules"
+DEMO_ANSWER = "I follow a few fixed rules"
 
 
 @pytest.fixture

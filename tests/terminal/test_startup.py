@@ -26,7 +26,7 @@ def test_a_message_entered_at_the_first_frame_is_answered(terminal: Terminal, tm
     start_chat_with_ten_servers(terminal, tmp_path)
     terminal.type("good morning")
     terminal.press("Enter")
-    terminal.wait_for("▌ good morning", "I am a set of rules", seconds=60)
+    terminal.wait_for("▌ good morning", "I follow a few fixed rules", seconds=60)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda sent: sent.name)

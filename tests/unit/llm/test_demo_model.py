@@ -96,8 +96,8 @@ def test_results_are_reported_and_a_refusal_is_accepted_with_its_reason() -> Non
     )  # fmt: skip
     text, more = make_answer(ModelRequest(messages=messages, tools=OFFERED))
     assert more == ()
-    assert "- **add** says: 42" in text
-    assert "**clear_notes**: all right" in text
+    assert "- **add** returned: 42" in text
+    assert "**clear_notes** was declined" in text
     assert "mine" in text
 
 
