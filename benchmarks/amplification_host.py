@@ -504,6 +504,30 @@ def outgoing_log_line_of_long_arguments() -> tuple[int, Work]:
     return 1_000_000, work
 
 
+def _question_case(arguments: dict[str, Any]) -> tuple[int, Work]:
+    from mcphost.tui.dialogs.call_view import render_call
+
+    async def work() -> object:
+        return render_call(arguments)
+
+    return len(json.dumps(arguments)), work
+
+
+@host_case
+def question_about_80_000_arguments() -> tuple[int, Work]:
+    return _question_case({f"k{number}": number for number in range(80_000)})
+
+
+@host_case
+def question_about_200_000_texts() -> tuple[int, Work]:
+    return _question_case({"a": ["x"] * 200_000})
+
+
+@host_case
+def question_about_330_000_lines() -> tuple[int, Work]:
+    return _question_case({"a": "x\n" * 333_000})
+
+
 @host_case
 def arguments_of_a_model() -> tuple[int, Work]:
     from mcphost.llm import worker_protocol

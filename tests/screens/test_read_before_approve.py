@@ -270,7 +270,7 @@ async def test_a_long_description_is_shortened_with_a_note_and_complete_on_its_p
 async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: Run) -> None:
     arguments: dict[str, Any] = {f"n{n}": "x" * 1000 for n in range(5_000)}
     shown = render_call(arguments)
-    assert len(shown.pairs) == 1_001
+    assert len(shown.pairs) == 251
     assert shown.omitted_characters
     assert argument_sections(arguments)[-1].heading == "── argument 5000 of 5000: n4999"
     async with run(size=(80, 24)) as driver:

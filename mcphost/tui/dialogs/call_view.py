@@ -4,6 +4,7 @@ Marks show hidden characters, and parts that were copied from other servers or f
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from textual.content import Content
@@ -21,15 +22,23 @@ from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.transcript.tool_card import format_value
 
-# Longer texts make layout slow. One limit is for each value, the other for all values; the `v` key shows the rest.
+# Longer texts make layout slow: 10,000 rows take half a second. One limit is for each value, the others are for all
+# values; the `v` key shows the rest.
 MAX_VALUE_CHARACTERS = 20_000
-MAX_TOTAL_CHARACTERS = 200_000
-_MAX_PAIRS = 1_000
+MAX_TOTAL_CHARACTERS = 40_000
+_MAX_LINES = 500
+_MAX_PAIRS = 250
+_MAX_SECTIONS = 5_000
 _MAX_NAME_LENGTH = 200
 _BRACKETS = {("{", "}"), ("[", "]")}
 _JSON_FIRST_CHARACTERS = frozenset('"-0123456789tfn')
 _MAX_CHECKED_CHARACTERS = 10_000
 """Maximum number of joiners and variation selectors whose visibility is checked; 100,000 would take 0.1 s."""
+_MAX_CHECKED_LENGTH = 800_000
+"""Maximum number of characters that are checked for hidden ones, where a text that is not ASCII counts eightfold."""
+_MAX_CHECKED_VALUES = 10_000
+_MAX_QUOTED_LENGTH = 200_000
+"""Longest text that is parsed to see whether it is JSON; a longer one is taken for JSON if it begins like it."""
 _SPARE_CHARACTERS = 100
 """Characters rendered beyond the limit, so that a truncated text does not get the marks of a text's end."""
 _MAX_PARTS = 200
@@ -45,7 +54,8 @@ class CallView(NamedTuple):
     `pairs` are the names and values to show. `languages` maps the index of each pair with multiline text to the
     language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user edited to
     the styles of its name and value. `changes` summarizes the edits, such as "1 changed". `omitted_characters` is the
-    number of characters that are not shown.
+    number of characters that are not shown. `is_checked` is False if the arguments are too large to look for hidden
+    characters in all of them; `has_hidden_characters` is then True.
     """
 
     pairs: list[tuple[str, str]]
@@ -54,6 +64,7 @@ class CallView(NamedTuple):
     styles: dict[int, tuple[str, str]]
     changes: str
     languages: dict[int, str]
+    is_checked: bool = True
 
 
 def is_same_json(one: Any, other: Any) -> bool:
@@ -73,8 +84,8 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     counts = {N_("changed"): 0, N_("added"): 0, N_("removed"): 0}
     codes: dict[int, str] = {}
     language = _detect_file_language(arguments)
-    left_out, room = 0, MAX_TOTAL_CHARACTERS
-    for number, (name, value) in enumerate(arguments.items()):
+    left_out, room, lines = 0, MAX_TOTAL_CHARACTERS, _MAX_LINES
+    for number, (name, value) in enumerate(islice(arguments.items(), _MAX_PAIRS + 1)):
         if number < _MAX_PAIRS:
             edit = (
                 ""
@@ -89,7 +100,8 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             for part, inner in split_argument(name, value) if len(pairs) < _MAX_PAIRS else [(name, value)]:
                 limit = min(MAX_VALUE_CHARACTERS, room)
                 text, unrendered = render_beginning(inner, limit)
-                kept = text[:limit]
+                kept = _first_lines(text[:limit], lines)
+                lines -= kept.count("\n")
                 rest = len(text) - len(kept) + unrendered + max(0, len(part) - _MAX_NAME_LENGTH)
                 room -= len(kept)
                 left_out += rest
@@ -100,20 +112,20 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             if edit:
                 styles[len(pairs)] = ORIGINAL_STYLES
                 pairs.append((_("  asked for"), _render_original(original[name]) if name in original else _("not set")))
-        elif number == _MAX_PAIRS:
+        else:
             more = _("{arguments_count:,} more arguments: v shows them all").format(
                 arguments_count=len(arguments) - _MAX_PAIRS
             )
             pairs.append(("…", more))
-        if number >= _MAX_PAIRS:
-            left_out += len(value if isinstance(value, str) else dumps(value)) + max(0, len(name) - _MAX_NAME_LENGTH)
-    for name in [name for name in original if name not in arguments][:_MAX_PAIRS]:
+            left_out += len(dumps(dict(islice(arguments.items(), _MAX_PAIRS, None))))
+    removed = () if original is arguments else (name for name in original if name not in arguments)
+    for name in islice(removed, _MAX_PAIRS):
         counts["removed"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
         pairs += [(_clean_name(name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
-    hidden = _have_hidden_characters(_iter_texts(arguments))
+    hidden = _have_hidden_characters(arguments)
     changes = ", ".join(f"{count} {_(word)}" for word, count in counts.items() if count)
-    return CallView(pairs, left_out, hidden, styles, changes, codes)
+    return CallView(pairs, left_out, hidden is not False, styles, changes, codes, hidden is not None)
 
 
 def has_hidden_characters(text: str) -> bool:
@@ -126,10 +138,16 @@ def has_hidden_characters(text: str) -> bool:
     )
 
 
-def _have_hidden_characters(texts: Iterable[str]) -> bool:
-    """Return whether any text has hidden characters, or more joiners and selectors than are checked."""
-    unchecked = _MAX_CHECKED_CHARACTERS
+def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
+    """Return whether any text of the arguments has hidden characters, or None if they are too large to check all."""
+    unchecked, room = _MAX_CHECKED_CHARACTERS, _MAX_CHECKED_LENGTH
+    texts = _iter_texts(arguments, _MAX_CHECKED_VALUES)
     for text in texts:
+        if text is None:
+            return None
+        room -= len(text) * (1 if text.isascii() else 8)
+        if room < 0:
+            return None
         if not text.isascii():
             unchecked -= count_unsafe(text, unchecked)
             if unchecked <= 0:
@@ -144,7 +162,7 @@ def _detect_file_language(arguments: dict[str, Any]) -> str:
 
     Return "" if it is unknown, or if the files are in different languages.
     """
-    named = {detect_language(value) for name, value in arguments.items()
+    named = {detect_language(value) for name, value in islice(arguments.items(), _MAX_PAIRS)
              if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
     return named.pop() if len(named) == 1 else ""
 
@@ -158,7 +176,10 @@ def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
 
     Any other argument is returned as a single pair, as is an argument that is too large or too deeply nested.
     """
-    if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
+    if not isinstance(value, dict | list):
+        return [(name, value)]
+    texts = list(_iter_texts(cast("Any", value), _MAX_PARTS * (_MAX_DEPTH + 2)))
+    if None in texts or not any(map(_is_multiline, texts)):
         return [(name, value)]
     leaves: list[tuple[str, Any]] = []
     waiting: list[tuple[str, Any, int]] = [(name, cast("Any", value), 0)]
@@ -179,6 +200,16 @@ def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _path_segment(key: str) -> str:
     return f".{key}" if key.isidentifier() else f"[{dumps(key)}]"
+
+
+def _first_lines(text: str, count: int) -> str:
+    """Return the beginning of *text* with at most *count* line breaks."""
+    end = -1
+    for _line in range(count + 1):
+        end = text.find("\n", end + 1)
+        if end < 0:
+            return text
+    return text[:end]
 
 
 def _clean_name(name: str) -> str:
@@ -231,8 +262,8 @@ def _looks_like_json(text: str) -> bool:
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
         return True
-    if beginning not in _JSON_FIRST_CHARACTERS:
-        return False
+    if beginning not in _JSON_FIRST_CHARACTERS or len(text) > _MAX_QUOTED_LENGTH:
+        return beginning in _JSON_FIRST_CHARACTERS
     try:
         loads(text)
     except MalformedMessage:
@@ -249,18 +280,25 @@ def _kind_suffix(value: Any) -> str:
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
-    """Return all arguments in full as sections for the full-screen viewer, which sanitizes them."""
+    """Return all arguments in full as sections for the full-screen viewer, which sanitizes them.
+
+    If there are very many arguments, the last section contains all remaining ones as JSON.
+    """
     count = len(arguments)
-    return tuple(
+    sections = [
         Section(
             _("── argument {number} of {count}: {part}{kind_suffix}").format(
                 number=number, count=count, part=part, kind_suffix=_kind_suffix(inner)
             ),
             render_value(inner),
         )
-        for number, (name, value) in enumerate(arguments.items(), 1)
+        for number, (name, value) in enumerate(islice(arguments.items(), _MAX_SECTIONS), 1)
         for part, inner in split_argument(name, value)
-    )
+    ]
+    if count > _MAX_SECTIONS:
+        title = _("── arguments {number} to {count}").format(number=_MAX_SECTIONS + 1, count=count)
+        sections.append(Section(title, render_value(dict(islice(arguments.items(), _MAX_SECTIONS, None)))))
+    return tuple(sections)
 
 
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
@@ -279,18 +317,26 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
     return "  ".join(words) or _("no arguments")
 
 
-def _iter_texts(value: Any) -> Iterator[str]:
-    """Yield every string in a JSON value, including the member names of objects."""
+def _iter_texts(value: Any, limit: int) -> Iterator[str | None]:
+    """Yield every string in a JSON value, including the member names of objects.
+
+    If there are more than *limit* values and names, yield None and stop.
+    """
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, str):
             yield one
-        elif isinstance(one, dict):
-            members = cast("dict[str, Any]", one)
-            waiting += [*members.keys(), *members.values()]
-        elif isinstance(one, list):
-            waiting += cast("list[Any]", one)
+        elif isinstance(one, dict | list):
+            limit -= len(cast("Any", one)) * (2 if isinstance(one, dict) else 1)
+            if limit < 0:
+                yield None
+                return
+            if isinstance(one, dict):
+                members = cast("dict[str, Any]", one)
+                waiting += [*members.keys(), *members.values()]
+            else:
+                waiting += cast("list[Any]", one)
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
@@ -308,7 +354,7 @@ def describe_annotations(annotations: ToolAnnotations) -> str:
 
 
 COPIED_STYLE = "$warning underline"
-_MAX_LINES = 6
+_MAX_ORIGIN_LINES = 6
 _MAX_MARKS = 200
 _SHORTEST_LINE = 4
 _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
@@ -317,11 +363,12 @@ _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this
 def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
     """Return a line for each copied part with its source and number of characters, the longest first."""
     shown = sorted(origins, key=lambda origin: -origin.characters)
-    lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_LINES]]
-    if len(shown) > _MAX_LINES:
+    lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_ORIGIN_LINES]]
+    if len(shown) > _MAX_ORIGIN_LINES:
         lines.append(
             Content.styled(
-                _("▲ and {shown_count} more copied parts").format(shown_count=len(shown) - _MAX_LINES), "$warning"
+                _("▲ and {shown_count} more copied parts").format(shown_count=len(shown) - _MAX_ORIGIN_LINES),
+                "$warning",
             )
         )
     if not is_complete:

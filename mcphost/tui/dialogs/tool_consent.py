@@ -166,7 +166,11 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             sent = [(name, self._mark_copies(at, name, value, origins)) for at, (name, value) in enumerate(sent)]
         out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
         if self._has_hidden_characters:
-            words = _("▲ Hidden or control characters are shown as marks. Such a call can only be allowed once.")
+            words = (
+                _("▲ Hidden or control characters are shown as marks. Such a call can only be allowed once.")
+                if self.call_view.is_checked
+                else _("▲ Too large to check for hidden characters. Such a call can only be allowed once.")
+            )
             out.append(Content.styled(words, "$warning"))
         return [*out, *self._server_statements()]
 
@@ -306,6 +310,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _excluded_reason(self, button_id: str) -> str:
         """Return why a button is not offered for this call, such as hidden characters, or "" if it is offered."""
         if button_id != "once" and self._has_hidden_characters:
+            if not self.call_view.is_checked:
+                return _("calls that are too large to check can be allowed once only")
             return _("calls with hidden characters can be allowed once only")
         if button_id == "session" and self.review.is_edited:
             return _("an edited call is allowed once, or by a rule")

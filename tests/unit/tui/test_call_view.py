@@ -1,9 +1,12 @@
-"""Tests for how a question shows the parts of arguments that came from other servers."""
+"""Tests for how a question shows arguments: their size, hidden characters, and parts from other servers."""
 
+from typing import Any
+
+import pytest
 from textual.content import Content
 
 from mcphost.host.call_origins import FILES, ArgumentOrigin
-from mcphost.tui.dialogs.call_view import COPIED_STYLE, mark_copies, render_origins
+from mcphost.tui.dialogs.call_view import COPIED_STYLE, argument_sections, mark_copies, render_call, render_origins
 
 ARGUMENTS = {"body": "FYI\nthe first copied line\nand the second one\nbye", "to": ["a", "another copied text"]}
 BODY = ArgumentOrigin(argument="body", server="mail", source="read_message", characters=40, spans=((4, 44),))
@@ -47,3 +50,47 @@ def test_a_part_inside_of_a_list_is_marked_in_the_list() -> None:
 def test_nothing_is_marked_in_an_argument_that_changed_or_has_no_copies() -> None:
     assert marked_texts(mark_copies(Content("short"), "body", {"body": "short"}, (BODY,))) == []
     assert marked_texts(mark_copies(Content("another copied text"), "other", ARGUMENTS, (BODY, LIST))) == []
+
+
+LARGE_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "members": {f"k{number}": number for number in range(20_000)},
+    "texts": {"a": ["x"] * 20_000},
+    "an object": {"a": {f"k{number}": "" for number in range(20_000)}},
+    "a long text": {"a": "漢" * 200_000},
+}
+
+
+@pytest.mark.parametrize("kind", LARGE_ARGUMENTS)
+def test_arguments_too_large_to_check_count_as_having_hidden_characters(kind: str) -> None:
+    view = render_call(LARGE_ARGUMENTS[kind])
+    assert view.has_hidden_characters
+    assert not view.is_checked
+
+
+def test_large_arguments_that_can_be_checked_are_checked() -> None:
+    plain = {"path": "a.py", "text": "x = 1\n" * 100_000, "rows": ["y"] * 5_000}
+    assert render_call(plain)[2:3] == (False,)
+    assert render_call(plain).is_checked
+    hidden = render_call(plain | {"last": "a\u200bb"})
+    assert (hidden.has_hidden_characters, hidden.is_checked) == (True, True)
+
+
+def test_very_many_arguments_are_counted_in_the_dialog_and_complete_in_the_viewer() -> None:
+    many = {f"k{number}": f"value {number}" for number in range(20_000)}
+    view = render_call(many)
+    assert len(view.pairs) == 251
+    assert view.omitted_characters > 200_000
+    sections = argument_sections(many)
+    assert len(sections) == 5_001
+    shown = "".join(str(section) for section in sections)
+    assert all(value in shown for value in many.values())
+
+
+def test_a_dialog_shows_at_most_five_hundred_lines_of_all_arguments_together() -> None:
+    view = render_call({"one": "a line\n" * 400, "two": "b line\n" * 400, "three": "short"})
+    first, second, third = (str(value) for _, value in view.pairs)
+    assert first.count("a line") == 400
+    assert 95 < second.count("b line") < 105
+    assert "more characters: v shows all of it" in second
+    assert third == "short"
+    assert 2_000 < view.omitted_characters < 2_200
