@@ -43,9 +43,9 @@ class SessionSecrets:
         self._in_memory.pop(name, None)
 
     async def delete(self, name: str) -> None:
-        """Delete a secret; a missing one is not an error."""
-        self._in_memory.pop(name, None)
+        """Delete a secret; a missing one is not an error. If the storage fails, a secret in memory remains, too."""
         await self._storage.delete(name)
+        self._in_memory.pop(name, None)
 
     def keep_for_session(self, name: str, secret: str) -> None:
         """Keep a secret in memory until mcphost quits, without storing it."""

@@ -266,8 +266,8 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
         if forgets:
             await editor.read_secrets(data)  # nothing is removed if the keyring cannot be used
         saved = await editor.remove(server)
+        print_text(_("Removed {name} from {path}").format(name=name, path=saved.edit.file.path))
         deleted = (*await editor.forget(server, data), *await sign_ins.sign_out()) if forgets else ()
-    print_text(_("Removed {name} from {path}").format(name=name, path=saved.edit.file.path))
     for what in deleted:
         print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
     return 0

@@ -14,7 +14,13 @@ from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import Scope
 from mcphost.errors import ConfigError, McpHostError, UsageError
-from mcphost.host.servers.server_editor import SavedServer, ServerData, ServerEditor, find_bundle_folder
+from mcphost.host.servers.server_editor import (
+    SavedServer,
+    SecretDeletionError,
+    ServerData,
+    ServerEditor,
+    find_bundle_folder,
+)
 from mcphost.host.servers.servers import Servers
 from mcphost.serialization import replace
 from mcphost.unicode_forms import split_url
@@ -120,9 +126,9 @@ class LiveServerEditor:
         data = self.find_data(name)
         secrets = await self._editor.read_secrets(data)
         saved = await self._record(_Change(await self._editor.remove(server), server, data, secrets))
-        await self._editor.forget(server, replace(data, bundle=None))
         if data.bundle is not None:
             self._unused_bundles.append(data.bundle)
+        await self._editor.forget(server, replace(data, bundle=None))
         return saved
 
     async def close(self) -> None:
@@ -135,13 +141,18 @@ class LiveServerEditor:
     async def undo(self) -> str:
         """Undo the latest change and return the name of its server; secrets deleted for it are stored again.
 
-        Raises UsageError if there is none, and ConfigError if the file was changed in the meantime.
+        Raises UsageError if there is none, ConfigError if the file was changed in the meantime, and SecretDeletionError
+        if the change was undone, but secrets that were stored for it are left.
         """
         if not self._undo:
             raise UsageError("There is no change to undo.")
         change = self._undo[-1]
+        left: SecretDeletionError | None = None
         if change.server is None or change.data is None:
-            await self._editor.undo(change.saved)
+            try:
+                await self._editor.undo(change.saved)
+            except SecretDeletionError as error:
+                left = error
         else:
             try:
                 await self._editor.restore(change.server, change.data, change.secrets)
@@ -152,6 +163,8 @@ class LiveServerEditor:
                 raise
         self._undo.pop()
         await self._update(change.saved.edit.name)
+        if left is not None:
+            raise left
         return change.saved.edit.name
 
     async def _apply(self, saved: SavedServer) -> SavedServer:

@@ -34,6 +34,10 @@ from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
 
 
+class SecretDeletionError(ConfigError):
+    """Raised if a change was saved or undone, but secrets could not be deleted; the message names them all."""
+
+
 class SecretEntries(Protocol):
     """Interface to named secrets in the keyring; methods raise McpHostError if the keyring is unusable."""
 
@@ -194,20 +198,35 @@ class ServerEditor:
     async def forget(self, server: ServerConfig, data: "ServerData") -> tuple[str, ...]:
         """Delete what is stored for a removed server; return what was deleted.
 
-        Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied.
+        Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied, and
+        SecretDeletionError after all else was deleted.
         """
         secrets = await self.read_secrets(data)
         deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
         for what in deleted:
             subject = AuditSubject(kind="file", server=server.name, name=what)
             await self._audit.record_event(subject, "removed", decision="always", who="person")
-        for name in secrets:
-            await self._secrets.delete(name)
         for one in data.inputs:
             await anyio.to_thread.run_sync(save_input_value, self.config_dir, server, one.id, None)
         if data.bundle is not None:
             await anyio.to_thread.run_sync(shutil.rmtree, data.bundle, True)
+        await self._delete_secrets(tuple(secrets))
         return deleted
+
+    async def _delete_secrets(self, names: tuple[str, ...]) -> None:
+        """Delete as many of these secrets as possible. Raises SecretDeletionError, which names the others."""
+        left: list[str] = []
+        failure: McpHostError | None = None
+        for name in names:
+            try:
+                await self._secrets.delete(name)
+            except McpHostError as error:
+                left.append(name)
+                failure = failure or error
+        if failure is not None:
+            raise SecretDeletionError(
+                f"These secrets could not be deleted: {', '.join(left)}. {failure.message}", failure.hint
+            ) from failure
 
     async def restore(self, server: ServerConfig, data: "ServerData", secrets: Mapping[str, str]) -> None:
         """Store the secrets and input values again that `forget` deleted; the bundle is not restored.
@@ -234,7 +253,7 @@ class ServerEditor:
     async def undo(self, saved: SavedServer) -> None:
         """Restore the file, and delete the keyring entries that were created for the change.
 
-        Raises ConfigError if the file was changed in the meantime.
+        Raises ConfigError if the file was changed in the meantime, and SecretDeletionError after the file was restored.
         """
         subject = AuditSubject(kind="file", server=saved.edit.name, name=str(saved.edit.file.path))
         await self._audit.record_event(subject, "undone", decision="always", who="person")
@@ -242,8 +261,7 @@ class ServerEditor:
             is_trusted = await self._is_project_trusted(saved.edit.file)
             await anyio.to_thread.run_sync(saved.edit.undo)
             await self._trust_project(saved.edit.file, is_trusted=is_trusted)
-            for name in saved.stored_secrets:
-                await self._secrets.delete(name)
+            await self._delete_secrets(saved.stored_secrets)
 
     @property
     def inputs_file(self) -> Path:

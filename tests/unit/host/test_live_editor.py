@@ -14,6 +14,7 @@ from mcphost.host.events import ServerState
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import TrustOnce
 from mcphost.host.servers.live_editor import parse_entry, parse_server_text
+from mcphost.host.servers.server_editor import SecretDeletionError
 from mcphost.host.setup import Setup
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
@@ -174,6 +175,54 @@ async def add_server_with_data(home: Path, host: Host, setup: Setup, backend: Me
     save_input_value(home / "config", server, region.id, "the region")
     await editor.change("demo", await editor.read_entry("demo"))  # reads the value of the input
     return bundle
+
+
+class LockedBackend(VisibleBackend):
+    """Secrets that can be read and stored, but not deleted while `is_locked` is set."""
+
+    is_locked = False
+
+    async def delete(self, name: str) -> None:
+        """Remove the secret, or fail."""
+        if self.is_locked:
+            raise McpHostError("The keyring is locked.", "Unlock it.")
+        await super().delete(name)
+
+
+def server_names(host: Host) -> list[str]:
+    """Return the names of the servers that the host has now."""
+    return [connection.config.name for connection in host.servers]
+
+
+async def test_removal_names_all_secrets_that_could_not_be_deleted(tmp_path: Path) -> None:
+    backend = LockedBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        await add_server_with_data(tmp_path, host, setup, backend)
+        stored = dict(backend.secrets)
+        backend.is_locked = True
+        with pytest.raises(SecretDeletionError) as caught:
+            await setup.server_editor.remove("demo", forgets=True)
+        assert len(stored) == 2
+        assert all(name in caught.value.message for name in stored)
+        assert "The keyring is locked." in caught.value.message
+        assert caught.value.hint == "Unlock it."
+        assert server_names(host) == []
+        assert "the region" not in (tmp_path / "config" / "inputs.json").read_text()
+        await setup.server_editor.undo()
+        assert server_names(host) == ["demo"]
+        assert backend.secrets == stored
+
+
+async def test_an_undone_addition_that_leaves_a_secret_is_undone_once_and_names_the_secret(tmp_path: Path) -> None:
+    backend = LockedBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        await setup.server_editor.add({"demo": DEMO_ENTRY | {"env": {"API_TOKEN": TOKEN}}})
+        (name,) = backend.secrets
+        backend.is_locked = True
+        with pytest.raises(SecretDeletionError, match=name):
+            await setup.server_editor.undo()
+        assert server_names(host) == []
+        assert not setup.server_editor.can_undo
 
 
 async def test_removal_keeps_what_is_stored_for_the_server(tmp_path: Path) -> None:

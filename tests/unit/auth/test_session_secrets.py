@@ -1,0 +1,34 @@
+"""Tests for secrets that are kept in memory if no storage works."""
+
+import pytest
+
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.session_secrets import SessionSecrets
+from mcphost.errors import McpHostError
+
+pytestmark = pytest.mark.anyio
+
+
+class LockedBackend(MemoryBackend):
+    """A storage whose secrets cannot be deleted."""
+
+    async def delete(self, name: str) -> None:
+        """Fail."""
+        raise McpHostError("The keyring is locked.")
+
+
+async def test_a_secret_in_memory_remains_if_the_storage_fails_to_delete_it() -> None:
+    secrets = SessionSecrets(LockedBackend)
+    await secrets.set("KEY", "old")
+    secrets.keep_for_session("KEY", "new")
+    with pytest.raises(McpHostError, match="locked"):
+        await secrets.delete("KEY")
+    assert await secrets.get("KEY") == "new"
+
+
+async def test_a_deleted_secret_is_gone_from_memory_and_storage() -> None:
+    secrets = SessionSecrets(MemoryBackend)
+    await secrets.set("KEY", "old")
+    secrets.keep_for_session("KEY", "new")
+    await secrets.delete("KEY")
+    assert await secrets.get("KEY") is None
