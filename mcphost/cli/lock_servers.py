@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcphost.config.lock_file import LockDocument, LockedServer
     from mcphost.config.schema import ServerConfig
     from mcphost.host.host import Host
-    from mcphost.host.servers.drift import Drift
+    from mcphost.host.servers.lock_drift import Drift
 
 _MAX_PRINTED = 1_000
 """Maximum number of lines printed about the differences of one server."""
@@ -115,7 +115,7 @@ def _server_entries(document: Any) -> dict[str, Any]:
 
 async def _lock(options: "Options", project: LockableProject, names: list[str], *, as_json: bool) -> int:
     from mcphost.config.lock_file import LockDocument, encode_lock, write_lock
-    from mcphost.host.servers.drift import compare_servers
+    from mcphost.host.servers.lock_drift import compare_servers
 
     if project.invalid and not names:
         raise ConfigError(next(iter(project.problems), f"{project.file} has an invalid entry."), "Nothing was locked.")
@@ -151,7 +151,7 @@ async def _read_servers(
 
     *document* is the current lock file. Raises McpHostError if any of the servers cannot be locked.
     """
-    from mcphost.host.servers.drift import compare_entries
+    from mcphost.host.servers.lock_drift import compare_entries
     from mcphost.pluralize import pluralize
 
     reading = ServerReading(options, project)
@@ -238,7 +238,7 @@ class Verification:
     """Comparison of servers with a lock file: first their entries, then the connected servers themselves."""
 
     def __init__(self, project: LockableProject, document: "LockDocument", names: list[str]) -> None:
-        from mcphost.host.servers.drift import compare_entries
+        from mcphost.host.servers.lock_drift import compare_entries
 
         self._project, self._document, self._names = project, document, names
         self.drifts: dict[str, tuple[Drift, ...]] = {
@@ -252,7 +252,7 @@ class Verification:
 
         A server whose command or URL differs is not started, because nobody has reviewed the difference.
         """
-        from mcphost.host.servers.drift import compare_connected
+        from mcphost.host.servers.lock_drift import compare_connected
 
         reading = ServerReading(options, self._project)
         found = await reading.connect([name for name in self._names if not self.drifts[name]])
@@ -389,7 +389,7 @@ def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
 
 def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:
     from mcphost.cli.output import print_text
-    from mcphost.host.servers.drift import NOTES
+    from mcphost.host.servers.lock_drift import NOTES
     from mcphost.pluralize import translate_count
     from mcphost.sanitize import sanitize
 

@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "grants": ("grants", N_("list, search or revoke permissions")),
     "audit": ("audit", N_("list, verify or export the record of what was asked, decided and done")),
     "completion": ("completion", N_("print a script that completes commands and names in bash, zsh or fish")),
-    "schema": ("schema", N_("print the JSON Schema of mcp.json or config.toml, for editors")),
+    "schema": ("config_schema", N_("print the JSON Schema of mcp.json or config.toml, for editors")),
     "doctor": ("doctor", N_("check configuration, keyring, terminal and servers")),
 }
 """The module and the summary of each command, keyed by its name."""

@@ -6,7 +6,7 @@ from typing import Any
 from mcphost.client.session import Account, StoredAccount
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.host.questions.sign_in import describe_scope
-from mcphost.host.server_requests.root_list import RootFolders
+from mcphost.host.server_requests.root_folders import RootFolders
 from mcphost.host.server_requests.roots import folder_info
 from mcphost.host.servers import accounts
 from mcphost.host.servers.skills import SkillContent

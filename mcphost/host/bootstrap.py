@@ -22,7 +22,7 @@ from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend, QuestionBudget
 from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
-from mcphost.host.server_requests.root_list import configured_roots
+from mcphost.host.server_requests.root_folders import configured_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_policy import SamplingModels
 from mcphost.host.servers.approval import ServerApprovals
@@ -569,7 +569,7 @@ class _LateParts:
 
     @cached_property
     def turn_parts(self) -> "TurnParts":
-        from mcphost.host.conversation.budget import BudgetGuard
+        from mcphost.host.conversation.budget_guard import BudgetGuard
         from mcphost.host.conversation.turn import TurnParts
 
         core, setup = self._core, self.setup

@@ -80,7 +80,7 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
     `source` says where the folder was configured, and `keep` is the scope of the user's edit, "" for none. `why`
     explains why the folder is unavailable, `warning` why sharing it is a risk. See
-    `host.server_requests.root_list.RootFolder`, which has the same fields.
+    `host.server_requests.root_folders.RootFolder`, which has the same fields.
     """
 
     path: str

@@ -8,7 +8,7 @@ from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage
 from mcphost.host.events import ServerLog, ServerStateName
-from mcphost.host.server_requests.root_list import KnownRoots
+from mcphost.host.server_requests.root_folders import KnownRoots
 from mcphost.llm.messages import ImagePart
 from mcphost.llm.token_estimate import estimate_definition
 from mcphost.pluralize import pluralize

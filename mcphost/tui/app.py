@@ -17,8 +17,8 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _, translate_sentence
+from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use
-from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import (
     ActionRequested,
     ArgumentCheckRequested,
@@ -389,10 +389,10 @@ class McpHostApp(QuestionApp):
         if self.screen is self.chat and self.chat.focused is None:
             self.chat.composer_input.focus()
 
-    # -- actions of the keymap
+    # -- global actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keymap's actions while a modal screen is open, except "quit", "stop" and "answer".
+        """Disable the global actions while a modal screen is open, except "quit", "stop" and "answer".
 
         While auto-approve is on, the key that turns it off also works over a modal screen.
         """

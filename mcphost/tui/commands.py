@@ -14,8 +14,8 @@ from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _
+from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import ArgumentCheckRequested
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.completion_popup import CompletionItem
@@ -111,7 +111,7 @@ class TranslatedCommandPalette(CommandPalette):
 
 
 class CommandPaletteProvider(Provider):
-    """Source of the command palette's entries: every action of the keymap except the palette itself."""
+    """Source of the command palette's entries: every global action except the palette itself."""
 
     async def discover(self) -> Hits:
         """Yield every action, because the palette lists all actions before the user types."""

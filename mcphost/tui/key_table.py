@@ -1,4 +1,4 @@
-"""The key bindings in use: the keymap's defaults with the user's changes from [keys] in config.toml."""
+"""The key bindings in use: the actions' default keys with the user's changes from [keys] in config.toml."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from mcphost.translation import N_, _
-from mcphost.tui.keymap import ACTIONS, Action
+from mcphost.tui.actions import ACTIONS, Action
 from mcphost.tui.screen_text import clean_line
 
 KEPT_KEYS = frozenset({"answer", "auto_approval"})

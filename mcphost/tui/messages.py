@@ -106,7 +106,7 @@ class PromptRequested(Message):
 
 
 class ActionRequested(Message):
-    """Posted when the user clicks an action of the keymap or selects it from the "/" completions."""
+    """Posted when the user clicks a global action or selects it from the "/" completions."""
 
     def __init__(self, action: str) -> None:
         super().__init__()

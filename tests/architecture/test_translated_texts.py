@@ -44,7 +44,7 @@ NOT_TRANSLATED = {
     },
     "dialogs/sampling.py": {"max tokens"},  # the name of a field
     "dialogs/sign_in.py": {"http://127.0.0.1:…/callback?code=…"},  # an address
-    "keymap.py": {"[ and ]", "{ and }"},  # keys
+    "actions.py": {"[ and ]", "{ and }"},  # keys
     "screens/attachments.py": {"clipboard image"},  # the name that the model gets
     "screens/audit.py": {"held back", "not opened"},  # decisions in the audit log
     "screens/instructions.py": {"not asked"},  # a state

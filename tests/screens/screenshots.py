@@ -42,7 +42,7 @@ from mcphost.host.questions.questions import (
     VisitUrl,
 )
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
-from mcphost.host.server_requests.root_list import KnownRoots, file_uri
+from mcphost.host.server_requests.root_folders import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart, Usage
 from mcphost.protocol.base import Icon

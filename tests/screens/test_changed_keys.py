@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from textual.events import Key
 
+from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import QUESTION_KEYS, build_key_table
-from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.screens.help import HelpScreen
 from mcphost.tui.screens.history import HistoryScreen
 from mcphost.tui.screens.theme_picker import ThemePicker

@@ -19,7 +19,7 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
-from mcphost.host.server_requests.root_list import KnownRoots, file_uri
+from mcphost.host.server_requests.root_folders import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots, complete_path
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace

@@ -106,10 +106,10 @@ SENTENCE_MODULES = {
         "host": "active_conversation budget_limits model_selection setup",
         "host/audit": "audit_log",
         "host/consent": "auto_approve grants",
-        "host/conversation": "attachment_fitting budget compaction result_shortening turn",
+        "host/conversation": "attachment_fitting budget_guard compaction result_shortening turn",
         "host/questions": "compaction sign_in",
         "host/server_requests": "elicitation request_handler sampling_costs",
-        "host/servers": "accounts catalog command_risks connection drift import_plan orphaned_tasks "
+        "host/servers": "accounts catalog command_risks connection import_plan lock_drift orphaned_tasks "
         "project_lock registry_installer running_calls server_log servers status tool_changes",
         "host/tools": "executor schema_validation",
         "llm": "errors litellm_model response_limits worker",
@@ -126,7 +126,7 @@ PHRASE_MODULES = {
     "host/consent/grants.py", "host/conversation/compaction.py", "host/conversation/turn.py",
     "host/questions/form_fields.py", "host/servers/approval.py",
     "host/servers/tool_changes.py", "llm/model_finder.py",
-    "host/server_requests/request_handler.py", "host/server_requests/root_list.py",
+    "host/server_requests/request_handler.py", "host/server_requests/root_folders.py",
     "host/server_requests/sampling_policy.py",
 }  # fmt: skip
 """Modules whose phrases, such as the reason of a question, are for people as well."""

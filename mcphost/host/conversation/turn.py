@@ -14,7 +14,7 @@ from mcphost.errors import ModelError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.consent.auto_approve import AutoApproval
 from mcphost.host.conversation.background_results import BackgroundResults
-from mcphost.host.conversation.budget import BudgetGuard, PreparedRequest
+from mcphost.host.conversation.budget_guard import BudgetGuard, PreparedRequest
 from mcphost.host.conversation.compaction import Compactor
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder

@@ -19,7 +19,7 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question, QuestionBudget, TooManyQuestions
 from mcphost.host.questions.questions import FillForm, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
 from mcphost.host.questions.sign_in import OpenUrl
-from mcphost.host.server_requests.root_list import FolderQuestions
+from mcphost.host.server_requests.root_folders import FolderQuestions
 from mcphost.host.server_requests.root_sharing import METHODS_NEEDING_ROOTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_policy import SamplingModels

@@ -24,7 +24,7 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
-from mcphost.host.server_requests.root_list import (
+from mcphost.host.server_requests.root_folders import (
     FolderQuestions,
     FolderRequest,
     KnownRoots,

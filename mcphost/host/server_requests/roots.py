@@ -17,7 +17,7 @@ from mcphost.config.settings import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_ROOTS
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import AnyEvent, FolderInfo, RootsChanged
-from mcphost.host.server_requests.root_list import (
+from mcphost.host.server_requests.root_folders import (
     ROOT_SCOPES,
     EditLayers,
     RootFolder,

@@ -428,7 +428,7 @@ class ServerConnection:
         lock = self.tool_changes.project_lock
         if lock.locked is None and not lock.problem:
             return
-        from mcphost.host.servers.drift import describe_drift  # imported only for projects with a lock file
+        from mcphost.host.servers.lock_drift import describe_drift  # imported only for projects with a lock file
 
         drift = await describe_drift(lock, facts, self.listing.tools)
         if drift and drift != self._told_drift:

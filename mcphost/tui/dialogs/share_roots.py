@@ -18,7 +18,7 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
-from mcphost.host.server_requests.root_list import uri_path
+from mcphost.host.server_requests.root_folders import uri_path
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog

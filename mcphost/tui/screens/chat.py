@@ -10,9 +10,9 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.actions import find_slash_command
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.messages import (
     ActionRequested,

@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 
 from mcphost.errors import McpHostError
-from mcphost.host.server_requests.root_list import ROOT_SCOPES, KnownRoots, RootFolder, RootFolders, RootScope
+from mcphost.host.server_requests.root_folders import ROOT_SCOPES, KnownRoots, RootFolder, RootFolders, RootScope
 from mcphost.host.views import ServerView
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence

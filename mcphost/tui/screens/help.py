@@ -10,8 +10,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.translation import _
+from mcphost.tui.actions import ACTIONS, LOCAL_KEYS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use, shorten_key
-from mcphost.tui.keymap import ACTIONS, LOCAL_KEYS
 from mcphost.tui.screen_text import pad_cells
 from mcphost.tui.transcript.tool_card import STATES
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle

@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _
-from mcphost.tui.keymap import find_slash_command
+from mcphost.tui.actions import find_slash_command
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.completion_popup import CompletionItem

@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.translation import N_, _, ngettext
+from mcphost.tui.actions import find_slash_command
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
     AttachmentRequested,
     ClipboardImageRequested,

@@ -6,7 +6,7 @@ import pytest
 
 from mcphost.config.lock_file import LockedServer
 from mcphost.config.mcp_json import parse_servers
-from mcphost.host.servers.drift import compare_entries
+from mcphost.host.servers.lock_drift import compare_entries
 from mcphost.host.servers.locked_entries import NOT_LOCKED, lock_entry
 
 RANDOM = "Zk3vQ9xLw2Tb8RyUe5Hd"

@@ -16,7 +16,7 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import RootsChanged, RootsShared
 from mcphost.host.questions.questions import Accept, DoNotShare, FillForm, ShareOnce, ShareRoots, ShareSession
 from mcphost.host.server_requests import roots as module
-from mcphost.host.server_requests.root_list import configured_roots, file_uri, inspect_roots, uri_path
+from mcphost.host.server_requests.root_folders import configured_roots, file_uri, inspect_roots, uri_path
 from mcphost.host.server_requests.roots import Roots
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore

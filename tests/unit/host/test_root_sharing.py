@@ -26,7 +26,7 @@ from mcphost.host.questions.questions import (
     ShareSession,
 )
 from mcphost.host.server_requests import root_sharing as sharing_module
-from mcphost.host.server_requests.root_list import FolderQuestions
+from mcphost.host.server_requests.root_folders import FolderQuestions
 from mcphost.host.server_requests.root_sharing import MAX_HELD_REQUESTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.revisions import Revision

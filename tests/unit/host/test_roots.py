@@ -15,7 +15,7 @@ from mcphost.errors import ConsentDenied
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
 from mcphost.host.server_requests import roots as roots_module
-from mcphost.host.server_requests.root_list import RootFolders, file_uri, inspect_roots, startup_roots
+from mcphost.host.server_requests.root_folders import RootFolders, file_uri, inspect_roots, startup_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
 from tests.fakes.frontend import ScriptedFrontend

@@ -9,6 +9,7 @@ from textual.screen import Screen
 
 import mcphost.tui.dialogs
 import mcphost.tui.screens
+from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import (
     DEFAULT_KEYS,
     FIXED_KEYS,
@@ -17,7 +18,6 @@ from mcphost.tui.key_table import (
     has_kitty_keys,
     read_key_settings,
 )
-from mcphost.tui.keymap import ACTIONS
 
 
 def change(**wanted: str | tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
@@ -29,7 +29,7 @@ def change(**wanted: str | tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]],
     return {action.name: table.keys_of(action.name) for action in ACTIONS}, tuple(one.text for one in problems)
 
 
-def test_without_changes_each_key_is_that_of_the_keymap_and_is_shown_alike() -> None:
+def test_without_changes_each_key_is_that_of_the_action_and_is_shown_alike() -> None:
     keys, problems = change()
     assert problems == ()
     assert keys == {action.name: (action.keys,) if action.keys else () for action in ACTIONS}

@@ -4,8 +4,8 @@ from time import thread_time
 
 import pytest
 
+from mcphost.tui.actions import find_slash_command
 from mcphost.tui.commands import explain_unknown_command
-from mcphost.tui.keymap import find_slash_command
 
 NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
 

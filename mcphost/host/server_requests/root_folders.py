@@ -1,4 +1,4 @@
-"""Folders that servers may receive as roots, the user's edits of the list, and sharing questions."""
+"""Root folders: what servers may receive as roots, the user's edits of the list, and sharing questions."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The keymap: global actions with keys, footer labels, command palette entries and slash commands."""
+"""Actions: the table of global actions with their keys, footer labels, command palette entries and slash commands."""
 
 from typing import NamedTuple
 
