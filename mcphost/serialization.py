@@ -8,135 +8,17 @@ bytes; subclasses must repeat `frozen=True` for type checkers.
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable
-from itertools import accumulate, count
-from operator import sub
+from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
 from mcphost.errors import MalformedMessage
+from mcphost.json_limits import SMALL_VALUE_BYTES, check_plain_value
 from mcphost.sanitize import replace_surrogates
 
 T = TypeVar("T")
-
-
-class JsonLimitExceeded(MalformedMessage):
-    """Raised if JSON has too many values or is nested too deeply."""
-
-
-MAX_MESSAGE_VALUES = 250_000
-"""Maximum number of values in a message that can become objects: containers, members and items."""
-MAX_PLAIN_VALUES = 100_000
-"""Maximum number of values that are decoded to plain Python values without yielding to the event loop."""
-BYTES_PER_VALUE = 32
-"""Number of bytes for each additional value that a message may have, because raw values are not decoded."""
-MAX_DEPTH = 128
-SMALL_VALUE_BYTES = 2 * MAX_DEPTH
-"""JSON of at most this many bytes is always within the limits."""
-
-_CHUNK_SIZE = 256 * 1024
-_SMALL_TEXT_BYTES = 2 * MAX_PLAIN_VALUES
-_STRUCTURE = b'",[]{}'
-_NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
-_NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
-_NOT_OPENING_OR_BREAK = bytes(set(range(256)) - set(b"[{\n"))
-_NOT_VALUES = bytes(set(range(256)) - set(b"[{,"))
-# An opening bracket has the weight 2 and a closing bracket 0, so that `sum - number of brackets` is the depth.
-_WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
-
-
-def check_message(raw: bytes) -> Generator[None]:
-    """Check the number of values in a message; yield every few milliseconds. Raises JsonLimitExceeded."""
-    return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
-
-
-def check_value_count(raw: bytes, limit: int) -> Generator[None]:
-    """Check that JSON has at most *limit* values; yield every few milliseconds. Raises JsonLimitExceeded."""
-    return _check_limits(raw, limit, 0)
-
-
-def check_plain_value(raw: bytes) -> None:
-    """Check the number and the nesting of values in JSON before it is decoded. Raises JsonLimitExceeded."""
-    if is_small_value(raw):
-        return  # a generator would cost more than this check
-    run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
-
-
-def is_small_value(raw: bytes) -> bool:
-    """Return whether a quick check shows that JSON is within the limits; if not, a full check is needed."""
-    return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
-
-
-def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return whether a quick check shows that *count* JSON values, one per line, are within the limits."""
-    if len(lines) > _SMALL_TEXT_BYTES:
-        return False
-    brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
-    return len(brackets) == count and max(map(len, brackets)) <= MAX_DEPTH
-
-
-def count_objects(raw: bytes) -> int:
-    """Return the number of JSON objects in possibly truncated JSON; braces in strings do not count."""
-    return sum(outside.count(b"{") for outside in _iter_structure(raw))
-
-
-def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check the number and nesting of values, yielding after each chunk; 0 as *max_depth* allows any depth."""
-    many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
-    deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
-    if not many and not deep:
-        return
-    yield
-    # Commas and brackets inside strings were counted as well; count again without them.
-    values, level = 1, 0
-    for outside in _iter_structure(raw):
-        values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        if values > max_values:
-            raise JsonLimitExceeded(f"It has more than {max_values:,} JSON values.")
-        if max_depth:
-            brackets = outside.translate(_WEIGHTS, b",")
-            if level + max(map(sub, accumulate(brackets), count(1)), default=0) > max_depth:
-                raise JsonLimitExceeded(f"It is nested deeper than {max_depth} levels.")
-            level += sum(brackets) - len(brackets)
-        yield
-
-
-def _value_count_bound(raw: bytes) -> int:
-    # For bytes as frequent as these, one pass takes half the time of three counts.
-    return len(raw.translate(None, _NOT_VALUES)) + 1
-
-
-def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Yield the commas and brackets outside of strings, chunk by chunk."""
-    inside = False
-    for piece in iter_chunks(raw):
-        bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
-        parts = bare.translate(None, _NOT_STRUCTURE).split(b'"')
-        yield b"".join(parts[1::2] if inside else parts[::2])
-        inside ^= len(parts) % 2 == 0
-
-
-def iter_chunks(raw: bytes) -> Generator[bytes]:
-    """Split JSON into chunks of 256 KB, never between a backslash and the character that it escapes."""
-    at = 0
-    while at < len(raw):
-        piece = raw[at : at + _CHUNK_SIZE]
-        backslashes = len(piece) - len(piece.rstrip(b"\\"))
-        if backslashes % 2 and at + len(piece) < len(raw):
-            piece = piece[:-1]
-        at += len(piece)
-        yield piece
-
-
-def run_steps(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end without pausing, and return its return value."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return cast("T", done.value)
 
 
 __all__ = [

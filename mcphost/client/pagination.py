@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from mcphost.client.session import Session
 from mcphost.errors import MalformedMessage, RequestRefused
+from mcphost.json_limits import check_plain_value, has_only_small_values
 from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
@@ -21,15 +22,7 @@ from mcphost.protocol.resources import ListResources, ListResourceTemplates, Res
 from mcphost.protocol.skills import ListSkills, Skill, has_skills
 from mcphost.protocol.tasks import ListTasks, Task
 from mcphost.protocol.tools import ListTools, Tool
-from mcphost.serialization import (
-    Raw,
-    Struct,
-    WireStruct,
-    check_plain_value,
-    decode,
-    has_only_small_values,
-    make_decoder,
-)
+from mcphost.serialization import Raw, Struct, WireStruct, decode, make_decoder
 from mcphost.transport.flow_control import Throttle
 
 SEPARATOR = b",\n"

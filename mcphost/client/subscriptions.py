@@ -18,6 +18,7 @@ from mcphost.errors import (
     ServerError,
     UnsupportedCapability,
 )
+from mcphost.json_limits import JsonLimitExceeded, check_value_count
 from mcphost.protocol.base import Notification
 from mcphost.protocol.jsonrpc import (
     INVALID_PARAMS,
@@ -40,7 +41,7 @@ from mcphost.protocol.notifications import (
     parse_notification,
 )
 from mcphost.protocol.resources import UriIndex
-from mcphost.serialization import JsonLimitExceeded, check_value_count, decode_or_none
+from mcphost.serialization import decode_or_none
 from mcphost.transport.channel import HttpStatusError
 from mcphost.transport.flow_control import run_steps_cooperatively
 

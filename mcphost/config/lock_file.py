@@ -14,8 +14,9 @@ from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_un
 from mcphost.config.json_files import decode_text, describe_type
 from mcphost.config.schema import Meta
 from mcphost.errors import ConfigError, MalformedMessage
+from mcphost.json_limits import check_plain_value
 from mcphost.sanitize import escape_unsafe_json, sanitize
-from mcphost.serialization import Struct, check_plain_value, convert, nesting_depth, replace, to_builtins
+from mcphost.serialization import Struct, convert, nesting_depth, replace, to_builtins
 
 LOCK_FILE = "mcphost.lock"
 LOCK_VERSION = 1

@@ -37,19 +37,11 @@ from mcphost.config.other_host_entries import (
 )
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, MalformedMessage
+from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, run_steps
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
 from mcphost.protocol.jsonrpc import replace_lone_surrogates
 from mcphost.sanitize import sanitize
-from mcphost.serialization import (
-    MAX_DEPTH,
-    MAX_PLAIN_VALUES,
-    JsonLimitExceeded,
-    Raw,
-    decode,
-    loads,
-    run_steps,
-    select_members,
-)
+from mcphost.serialization import Raw, decode, loads, select_members
 
 MAX_JSON_BYTES = 5_000_000
 """Maximum size of JSON: large, because Claude Code's file also contains its history (not decoded)."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio.lowlevel
 
-from mcphost.serialization import count_objects
+from mcphost.json_limits import count_objects
 
 MAX_ANSWER_LENGTH = 1_000_000
 """Maximum number of characters in one answer, including tool arguments and reasoning."""

@@ -10,18 +10,8 @@ from collections.abc import Generator
 from typing import Any
 
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import (
-    UNSET,
-    Raw,
-    Struct,
-    UnsetType,
-    WireStruct,
-    check_message,
-    decode,
-    encode,
-    iter_chunks,
-    run_steps,
-)
+from mcphost.json_limits import check_message, iter_chunks, run_steps
+from mcphost.serialization import UNSET, Raw, Struct, UnsetType, WireStruct, decode, encode
 
 RequestId = int | str
 

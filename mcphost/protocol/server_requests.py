@@ -8,8 +8,9 @@ from collections.abc import Generator
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
+from mcphost.json_limits import JsonLimitExceeded, check_value_count
 from mcphost.protocol.base import Result, is_set
-from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, check_value_count, decode
+from mcphost.serialization import Raw, WireStruct, decode
 
 MAX_VALUES = 100_000
 """Maximum number of JSON values in a server's request; a larger request is not decoded."""

@@ -7,6 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInRequired
+from mcphost.json_limits import JsonLimitExceeded, check_message
 from mcphost.protocol.jsonrpc import (
     JsonRpcMessage,
     JsonRpcNotification,
@@ -20,7 +21,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
-from mcphost.serialization import JsonLimitExceeded, Raw, check_message, decode, encode
+from mcphost.serialization import Raw, decode, encode
 from mcphost.transport.channel import (
     NO_HEADERS,
     Authorizer,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, UnreadInputError
+from mcphost.json_limits import JsonLimitExceeded, run_steps
 from mcphost.protocol.jsonrpc import (
     BATCH_LIMIT,
     INTERNAL_ERROR,
@@ -25,7 +26,7 @@ from mcphost.protocol.jsonrpc import (
     split_batch,
 )
 from mcphost.protocol.revisions import Revision
-from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, decode, encode, run_steps
+from mcphost.serialization import Raw, WireStruct, decode, encode
 from mcphost.transport.channel import NO_HEADERS
 from mcphost.transport.flow_control import LONG_MESSAGE, BoundedQueue
 from mcphost.transport.pipe_exchange import DeadlineTimer, ExchangeTimeout, PipeExchange

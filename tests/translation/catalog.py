@@ -70,7 +70,7 @@ def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
 
 SENTENCE_PACKAGES = (
     "auth", "cli", "client", "config", "diagnosis", "headless", "host", "llm", "protocol", "registry",
-    "serialization.py", "store", "transport",
+    "json_limits.py", "serialization.py", "store", "transport",
 )  # fmt: skip
 """The packages whose sentences, such as those of errors, are translated as a whole where they are shown."""
 
@@ -97,7 +97,7 @@ ARGPARSE_SENTENCES = (
 SENTENCE_MODULES = {
     f"{package}/{module}.py".removeprefix("./")
     for package, modules in {
-        ".": "serialization",
+        ".": "json_limits serialization",
         "auth": "accounts authorization_flow client_grants discovery file_backend interactive_flow keyring_backend "
         "oauth_http oauth_provider secret_store token_store tokens url_policy",
         "client": "error_mapping handshake_session pagination requests stateless_session tasks",

@@ -11,7 +11,7 @@ import pytest
 
 from mcphost.client import pagination
 from mcphost.client.pagination import PackedJsonList, list_tools
-from mcphost.serialization import has_only_small_values
+from mcphost.json_limits import has_only_small_values
 from tests.unit.client.scripted_session import open_scripted_session
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,9 @@ from mcphost.host.questions.frontend import (
     QuestionBudget,
     TooManyQuestions,
 )
+from mcphost.json_limits import run_steps
 from mcphost.protocol.server_requests import MAX_VALUES, CreateMessage, parse_server_request, server_request_size
-from mcphost.serialization import Raw, encode, run_steps
+from mcphost.serialization import Raw, encode
 
 
 def sampling_params(content: bytes) -> Raw:

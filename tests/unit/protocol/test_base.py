@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
+from mcphost.json_limits import run_steps
 from mcphost.protocol.content import TextContent, UnknownContent, parse_content_block
 from mcphost.protocol.jsonrpc import (
     ErrorData,
@@ -23,7 +24,7 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.protocol.notifications import ProgressNotification, UnknownNotification, parse_notification
 from mcphost.protocol.server_requests import Elicit, ListRoots, parse_server_request
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.serialization import Raw, encode, loads, run_steps
+from mcphost.serialization import Raw, encode, loads
 
 ids = st.one_of(st.integers(-(2**62), 2**62), st.text(max_size=20))
 values = st.recursive(

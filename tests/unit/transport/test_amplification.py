@@ -8,6 +8,14 @@ import anyio
 import pytest
 
 from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.json_limits import (
+    MAX_DEPTH,
+    MAX_MESSAGE_VALUES,
+    MAX_PLAIN_VALUES,
+    JsonLimitExceeded,
+    check_message,
+    run_steps,
+)
 from mcphost.protocol.jsonrpc import (
     MAX_LONE_SURROGATES,
     JsonRpcNotification,
@@ -17,17 +25,7 @@ from mcphost.protocol.jsonrpc import (
     parse_message_in_steps,
 )
 from mcphost.protocol.tools import CallTool
-from mcphost.serialization import (
-    MAX_DEPTH,
-    MAX_MESSAGE_VALUES,
-    MAX_PLAIN_VALUES,
-    JsonLimitExceeded,
-    Raw,
-    check_message,
-    encode,
-    loads,
-    run_steps,
-)
+from mcphost.serialization import Raw, encode, loads
 from mcphost.transport.event_stream import SHORT_LINE_ALLOWANCE, EventDecoder
 from mcphost.transport.multiplexer import MAX_MALFORMED_LINES, Multiplexer
 from tests.unit.client.scripted_http import RequestHandler, open_http_session, stateless_server
