@@ -175,7 +175,7 @@ def test_a_turn_with_the_demo_model(run: Run, program: Program) -> None:
     said = run("run", "what is 2 + 40?", "--model", "demo", *file)
     answer = program.run("run", "what is 2 + 40?", "--model", "demo", *file, "--output", "json").stdout.decode()
     assert english(said, json.loads(answer)["text"]) == set()
-    assert english(run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo", *file), "add says") == set()
+    assert english(run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo", *file), "add returned") == set()
 
 
 def test_saved_conversations(run: Run, program: Program) -> None:

@@ -31,7 +31,7 @@ async def call_a_tool(driver: AppDriver) -> None:
     await driver.enter_question()
     await driver.pilot.press("a")
     await driver.until(
-        lambda: "add_note says" in driver.transcript() and not driver.host.conversation.is_busy, "the answer"
+        lambda: "add_note returned" in driver.transcript() and not driver.host.conversation.is_busy, "the answer"
     )
 
 
@@ -62,7 +62,7 @@ async def test_an_earlier_message_is_edited_and_sent_again_and_its_answers_stay_
         await open_rewind(driver)
         await driver.until(lambda: "another branch" in driver.text(), "the branch")
         await driver.pilot.press("end", "enter")
-        await driver.until(lambda: "add_note says" in driver.transcript(), "the first branch")
+        await driver.until(lambda: "add_note returned" in driver.transcript(), "the first branch")
         assert "hello instead" not in driver.transcript()
 
 

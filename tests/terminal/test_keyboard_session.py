@@ -61,7 +61,8 @@ def use_tools(session: ChatSession) -> None:
     terminal.type("10")
     terminal.wait_for("310")
     terminal.press("C-s")
-    terminal.wait_for_question("demo wants to run multiply", "310")
+    # The title and the new value are also visible while the editor is still open.
+    terminal.wait_for_question("demo wants to run multiply", "310", "edited by you")
     terminal.press("a")
     terminal.wait_for("The user changed the arguments", "310 × 4 = 1240")
 
