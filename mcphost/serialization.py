@@ -179,14 +179,23 @@ def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """Encode structs, Raw and plain values as one line of UTF-8 JSON.
+    """Encode structs, Raw and plain values as one line of UTF-8 JSON. Raises TypeError for other values.
 
     Lone surrogates, which represent file names and arguments that are not UTF-8 (PEP 383), become U+FFFD.
     """
     try:
-        return msgspec.json.encode(value)
+        return msgspec.json.encode(value, enc_hook=_to_builtin)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_replace_surrogates_in(msgspec.to_builtins(value, enc_hook=loads)))
+        return msgspec.json.encode(_replace_surrogates_in(msgspec.to_builtins(value, enc_hook=_to_builtin)))
+
+
+def _to_builtin(value: object) -> Any:
+    """Convert a value of a type that msgspec does not encode. Raises TypeError."""
+    if isinstance(value, Raw):
+        return loads(value)
+    if isinstance(value, str):  # of a subclass
+        return str(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
 def encode_sorted(value: Any) -> bytes:

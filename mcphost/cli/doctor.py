@@ -185,10 +185,11 @@ def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
 
     Other problems are warnings.
     """
+    from mcphost.config.schema import ConfigWarning
+
     checks: list[Check] = []
     for problem in config.problems:
-        harmless = ("looks like a secret", "is unknown", "is used", "is passed on", "will not be found")
-        status: Status = "warning" if any(text in problem for text in harmless) else "failed"
+        status: Status = "warning" if isinstance(problem, ConfigWarning) else "failed"
         checks.append(Check("config", status, problem, exit_code=3))
     if not checks:
         checks.append(Check("config", "ok", f"{pluralize(len(config.servers), 'server')} configured"))

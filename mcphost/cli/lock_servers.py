@@ -96,11 +96,12 @@ class LockableProject:
         Without *names*, these are all servers of the project and of the lock file *locked*. Raises ConfigError or
         UsageError for an unknown name.
         """
+        from mcphost.config.schema import find_config_error
+
         known = {*self.servers, *(locked.servers if locked else ())}
         for name in names:
             if name not in known:
-                problem = next((one for one in self.problems if f'server "{name}"' in one), "")
-                if problem:
+                if problem := find_config_error(self.problems, f'server "{name}"'):
                     raise ConfigError(problem)
                 raise UsageError(f"{self.file} has no server named {name!r}.", f"It has: {', '.join(sorted(known))}.")
         return sorted(set(names) or known)
@@ -118,7 +119,11 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
     from mcphost.host.servers.lock_drift import compare_servers
 
     if project.invalid and not names:
-        raise ConfigError(next(iter(project.problems), f"{project.file} has an invalid entry."), "Nothing was locked.")
+        from mcphost.config.schema import find_config_error
+
+        raise ConfigError(
+            find_config_error(project.problems) or f"{project.file} has an invalid entry.", "Nothing was locked."
+        )
     document, before = _read_lock_or_none(project.lock_path)
     chosen = project.select(names)
     if not chosen:
@@ -351,9 +356,11 @@ class ServerReading:
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
         """Return an error if the configured server is not the one in the project's file, else None."""
+        from mcphost.config.schema import find_config_error
+
         expected = self._project.servers[name]
         if configured is None:
-            reason = next((one for one in host.config.problems if str(self._project.file) in one), "")
+            reason = find_config_error(host.config.problems, str(self._project.file))
             return ConsentDenied(reason or f"{self._project.file} is not approved.", "" if reason else "Approve it.")
         if Path(configured.file).absolute() != self._project.file:
             return ConfigError(f"{name!r} of {self._project.file} is not used: {configured.file} has one of that name.",

@@ -8,8 +8,9 @@ https://taplo.tamasfe.dev/configuration/using-schemas.html). In mcp.json, keys o
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcphost.config.mcp_json import FIELD_BY_KEY, SAMPLING_FIELD_BY_KEY, TRANSPORTS
+from mcphost.config.mcp_json import FIELD_BY_KEY, TRANSPORTS
 from mcphost.config.schema import (
+    SAMPLING_FIELD_BY_KEY,
     AuditConfig,
     BudgetConfig,
     CompactionConfig,

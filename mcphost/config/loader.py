@@ -12,7 +12,7 @@ from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.profiles import apply_profile
 from mcphost.config.restrictions import apply_restrictions
-from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
+from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source, find_config_error
 from mcphost.config.settings import Overrides, apply_overrides, parse_settings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.sanitize import sanitize
@@ -132,9 +132,8 @@ def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str,
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """Return the first problem of the configuration that affects the server, or "" if there is none."""
-    mark = f'server "{server}"'
-    return next((problem for problem in config.problems if mark in problem), "")
+    """Return the first problem because of which the server cannot be used, or "" if there is none."""
+    return find_config_error(config.problems, f'server "{server}"')
 
 
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
@@ -153,7 +152,7 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 def find_file_problem(config: HostConfig) -> str:
     """Return the first problem that affects an mcp.json as a whole, not a single server, or ""."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
-    return next((problem for problem in problems if SERVERS_FILE in problem), "")
+    return find_config_error(problems, SERVERS_FILE)
 
 
 def _write_problem(path: Path) -> str:

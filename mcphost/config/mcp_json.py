@@ -5,7 +5,7 @@ An invalid entry is reported and skipped. Unknown keys are ignored, because othe
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal, cast
@@ -27,9 +27,12 @@ from mcphost.config.references import (
     uses_workspace,
 )
 from mcphost.config.schema import (
+    SAMPLING_FIELD_BY_KEY,
+    ConfigWarning,
     InvalidValue,
     Meta,
     OAuthConfig,
+    ProblemCallback,
     RootConfig,
     SamplingLimits,
     ServerConfig,
@@ -117,13 +120,6 @@ TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "sse": "sse",
     "stdio": "auto",
 }
-SAMPLING_FIELD_BY_KEY = {
-    "requestsPerMinute": "requests_per_minute",
-    "requestsPerSession": "requests_per_session",
-    "tokensPerMinute": "tokens_per_minute",
-    "tokensPerSession": "tokens_per_session",
-    "depth": "depth",
-}
 _MAX_NAME_LENGTH = 128
 _MAX_SERVERS = 1000
 _MAX_DISABLED_TOOLS = 1000
@@ -136,7 +132,6 @@ _MAX_UNDEFINED_INPUTS = 20
 """Maximum number of undefined inputs that are reported for one server."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
-ProblemCallback = Callable[[str], None]
 _Era = Literal["auto", "stateless", "handshake"]
 _LogLevel = Literal["", *LEVELS]
 _Texts = tuple[str, ...] | None
@@ -380,10 +375,11 @@ class _ServerEntry:
             and not Path(expand_home(command)).exists()
         ):
             program, *rest = sanitize(command, keep_newlines=False).split()
-            self.on_problem(
+            text = (
                 f'{self.location}: "command" is one program, without its arguments; {command!r} will not be found. '
                 f'Write "command": "{program}", "args": {rest!r}.'.replace("'", '"')
             )
+            self.on_problem(ConfigWarning(text))
 
     def _check_target(self, key: str, text: str) -> None:
         """Check the references in *text*, a setting that determines what is started or reached.
@@ -536,18 +532,20 @@ class _ServerEntry:
 
     def _report_unknown(self, where: str, reference: Reference) -> None:
         shown = sanitize(reference.text[:_MAX_SHOWN_REFERENCE], keep_newlines=False)
-        self.on_problem(
+        text = (
             f'{self.location}: "{where}" has {shown}, which is passed on unchanged. '
             "Only ${NAME}, ${env:NAME}, ${keyring:NAME}, ${input:ID}, ${workspaceFolder} and ${userHome} are filled in."
         )
+        self.on_problem(ConfigWarning(text))
 
     def _warn_about_secret(self, where: str, instead: str, *, can_move: bool = True) -> None:
         command = f"mcphost servers secure {quote(self.name)}"
         move = f" To move it to the keyring: {command}" if can_move and self.source == "user" else ""
-        self.on_problem(
+        text = (
             f'{self.location}: "{where}" looks like a secret in plain text{self._describe_mode()}. '
             f"It works; {instead} keeps it out of the file.{move}"
         )
+        self.on_problem(ConfigWarning(text))
 
     def _describe_mode(self) -> str:
         try:
@@ -576,7 +574,7 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
         if key not in SAMPLING_FIELD_BY_KEY:
             shown = sanitize(key[:60], keep_newlines=False)
             known = ", ".join(SAMPLING_FIELD_BY_KEY)
-            on_problem(f'{location}: "mcphost.sampling.{shown}" is unknown. Known keys: {known}.')
+            on_problem(ConfigWarning(f'{location}: "mcphost.sampling.{shown}" is unknown. Known keys: {known}.'))
             continue
         try:
             limits[SAMPLING_FIELD_BY_KEY[key]] = convert_value(member, fields[SAMPLING_FIELD_BY_KEY[key]].type)

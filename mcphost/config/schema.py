@@ -1,5 +1,6 @@
 """The configuration as immutable structs, whose types and bounds also validate the files."""
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, cast, get_args
 
 import msgspec
@@ -11,7 +12,22 @@ from mcphost.protocol.revisions import Era, Revision
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
-__all__ = ["InvalidValue", "Meta", "convert_value", "settable_fields"]
+__all__ = ["ConfigWarning", "InvalidValue", "Meta", "convert_value", "find_config_error", "settable_fields"]
+
+
+class ConfigWarning(str):
+    """A problem of the configuration that disables no server and no file; a plain string is one that does."""
+
+    __slots__ = ()
+
+
+ProblemCallback = Callable[[str], None]
+"""Callback for a sentence about an invalid part of a configuration."""
+
+
+def find_config_error(problems: Iterable[str], containing: str = "") -> str:
+    """Return the first problem that is not a warning and contains a text, or "" if there is none."""
+    return next((one for one in problems if containing in one and not isinstance(one, ConfigWarning)), "")
 
 
 class InvalidValue(Exception):
@@ -315,6 +331,16 @@ class SamplingLimits(Struct, frozen=True, kw_only=True):
     """Maximum nesting: with 2, a tool called during a sampling request can cause a second one, but no third."""
 
 
+SAMPLING_FIELD_BY_KEY = {
+    "requestsPerMinute": "requests_per_minute",
+    "requestsPerSession": "requests_per_session",
+    "tokensPerMinute": "tokens_per_minute",
+    "tokensPerSession": "tokens_per_session",
+    "depth": "depth",
+}
+"""Field of `SamplingLimits` for each key of `mcphost.sampling` in mcp.json."""
+
+
 class SamplingConfig(Struct, frozen=True, kw_only=True):
     """Sampling settings; `models` are allowed in addition to the selected model, most capable first."""
 
@@ -487,7 +513,7 @@ class HookConfig(Struct, frozen=True, kw_only=True):
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):
-    """The merged configuration; `problems` has a sentence for each invalid part that was skipped.
+    """The merged configuration; `problems` has a sentence for each invalid part, harmless ones as `ConfigWarning`.
 
     `roots` is None if not configured; the folder in which mcphost was started is then used. `project_roots` come from a
     project's trusted file, or from a file given with `--mcp-config`.

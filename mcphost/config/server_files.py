@@ -9,7 +9,7 @@ from mcphost.config.json_edits import remove_member, set_member
 from mcphost.config.json_files import decode_text, parse_json
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE
 from mcphost.config.mcp_json import parse_servers
-from mcphost.config.schema import ServerConfig, Source
+from mcphost.config.schema import ServerConfig, Source, find_config_error
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import make_private_directory
 from mcphost.sanitize import sanitize
@@ -185,7 +185,7 @@ def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str)
     server = next((server for server in servers if server.name == name), None)
     if server is None:
         raise ConfigError(
-            warnings[0] if warnings else f"{file.path}: the entry of {name!r} is not valid.", "Correct it."
+            find_config_error(warnings) or f"{file.path}: the entry of {name!r} is not valid.", "Correct it."
         )
     entry = _get(document, _entry_path(edited, file, name))
     return ServerEdit(

@@ -22,6 +22,7 @@ from mcphost.config.schema import (
     Meta,
     ModelConfig,
     NotificationsConfig,
+    ProblemCallback,
     RegistryConfig,
     ResultsConfig,
     RootConfig,
@@ -33,7 +34,7 @@ from mcphost.config.schema import (
     convert_value,
     settable_fields,
 )
-from mcphost.config.toml_files import ProblemCallback, TomlTable, find_entry_line, parse_toml
+from mcphost.config.toml_files import TomlTable, find_entry_line, parse_toml
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace

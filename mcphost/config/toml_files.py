@@ -2,11 +2,11 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from mcphost.config.json_files import describe_type
-from mcphost.config.schema import InvalidValue, convert_value, settable_fields
+from mcphost.config.schema import ConfigWarning, InvalidValue, ProblemCallback, convert_value, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
@@ -53,7 +53,6 @@ def _check_limits(text: str, file: str) -> None:
             raise ConfigError(f"{file}: a key of more than {_MAX_KEY_PARTS} parts.", "Correct the file there.")
 
 
-ProblemCallback = Callable[[str], None]
 S = TypeVar("S", bound=Struct)
 
 _MAX_UNKNOWN_KEYS_SHOWN = 20
@@ -74,7 +73,7 @@ class TomlTable:
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             if not (key == "model" and isinstance(value, str)):
-                self._report(key, f"is {describe_type(value)}, not a table; write [{key}]; the default is used.")
+                self._warn(key, f"is {describe_type(value)}, not a table; write [{key}]; the default is used.")
             value = {}
         return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
 
@@ -98,11 +97,11 @@ class TomlTable:
                 values[key] = convert_value(self.values[key], fields[key].type)
             except InvalidValue as error:
                 default = fields[key].default
-                self._report(key, f"{error}; the default{f' ({default})' if default else ''} is used.")
+                self._warn(key, f"{error}; the default{f' ({default})' if default else ''} is used.")
         return values
 
-    def _report(self, key: str, what: str) -> None:
-        self.on_problem(f'{self.file}: "{self.prefix}{key}" {what}')
+    def _warn(self, key: str, what: str) -> None:
+        self.on_problem(ConfigWarning(f'{self.file}: "{self.prefix}{key}" {what}'))
 
     def report_unknown(self, known: Collection[str]) -> None:
         """Report keys that are not in *known*, each with the most similar known key, if any."""
@@ -112,9 +111,10 @@ class TomlTable:
 
             near = get_close_matches(key[:60], known, 1)
             hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
-            self._report(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
+            self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
-            self.on_problem(f"{self.file}: {len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN:,} more keys are unknown.")
+            more = len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN
+            self.on_problem(ConfigWarning(f"{self.file}: {more:,} more keys are unknown."))
 
 
 def find_entry_line(text: str, table: str, key: str) -> int:

@@ -80,13 +80,13 @@ NOT_TRANSLATED_COMMANDS = {
     "chat.py": {': "theme" is ', ", which is not one of: ", " is used.", "mcphost: ", ", line "},  # sentences
     "costs.py": {"last ", " days"},  # a title that JSON has
     "doctor.py": {  # JSON has the details of checks, which are translated when they are printed
-        "in the keyring; you are asked if there is none", "looks like a secret", "is unknown", "is used",
-        "is passed on", "will not be found", "server ", "stored ", "TERM is not set",
+        "in the keyring; you are asked if there is none", "server ", "stored ", "TERM is not set",
     },
     "edit_servers.py": {  # sentences of errors
         "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON", "the entry of ",
     },
     "install_servers.py": {" (not installed)", "It is "},  # JSON has the plan and the warnings
+    "lock_servers.py": {'server "'},  # what is searched for
     "output.py": {"mcphost: "},  # a name
     "parser.py": {", KEY=VALUE", "mcphost "},  # names
     "servers.py": {"not approved", 'server "([^"]+)"'},  # a state, and a pattern

@@ -299,6 +299,11 @@ def test_doctor_reports_problems_and_their_fixes(program: Program) -> None:
     assert {"config", "keyring", "terminal", "model", "log", "data"} <= set(names)
     assert names["model"]["status"] == "warning"
     assert names["log"]["detail"] == str(program.home / "state" / "mcphost.log")
+    program.configure(demo={**DEMO, "env": {"API_KEY": "sk-1234567890abcdef"}})
+    document = json.loads(program.text("doctor", "--json"))
+    (secret,) = [check for check in document["checks"] if check["name"] == "config"]
+    assert (secret["status"], document["ok"]) == ("warning", True)
+    assert "looks like a secret" in secret["detail"]
     program.configure(demo=DEMO, bad={"command": 5})
     done = program.run("doctor", "--json")
     assert done.returncode == 3

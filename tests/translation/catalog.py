@@ -155,7 +155,7 @@ _PHRASE = re.compile(r"[a-z]{2,} (?:\{\w+\} )*[a-z]|[A-Z].*[a-z]{2,}.*\{\w+\}.*[
 
 _FIELDS = re.compile(r"\{\w+\}")
 _WORD = re.compile(r"[A-Za-z]{2}")
-_SENTENCE_FUNCTIONS = ("make_step", "on_problem", "confirm", "confirm_with")
+_SENTENCE_FUNCTIONS = ("make_step", "on_problem", "ConfigWarning", "confirm", "confirm_with")
 
 VALUES = (
     "audit log {path}",

@@ -5,8 +5,9 @@ import tracemalloc
 
 import pytest
 
+from mcphost.config.schema import ConfigWarning
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import INDENTED_FACTOR, decode_array, dumps, loads, nesting_depth
+from mcphost.serialization import INDENTED_FACTOR, decode_array, dumps, encode, loads, nesting_depth
 
 
 def test_deeply_nested_json_stays_on_one_line_instead_of_growing_a_hundredfold() -> None:
@@ -52,3 +53,9 @@ def test_a_value_that_is_no_array_is_refused_with_a_bounded_reason() -> None:
     with pytest.raises(MalformedMessage) as refused:
         decode_array(json.dumps(["x" * 100_000])[:-1].encode(), 5)
     assert len(refused.value.message) < 3_000
+
+
+def test_a_subclass_of_str_is_encoded_as_its_text_and_other_types_are_refused() -> None:
+    assert encode({"problems": [ConfigWarning("odd")]}) == b'{"problems":["odd"]}'
+    with pytest.raises(TypeError, match="object"):
+        encode([object()])

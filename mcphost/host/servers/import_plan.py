@@ -7,7 +7,7 @@ from typing import Any, Literal
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.restrictions import has_same_target
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import ServerConfig, find_config_error
 from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.serialization import Struct, replace
 
@@ -71,7 +71,7 @@ def _make_candidate(found: ForeignServer, configured: Sequence[ServerConfig], ta
     problems: list[str] = []
     parsed = parse_servers({"mcpServers": {found.name: found.entry}}, str(target), "user", problems.append)
     if not parsed:
-        reason = problems[0] if problems else "Its entry is not valid."
+        reason = find_config_error(problems) or "Its entry is not valid."
         return ImportCandidate(found=found, hosts=(found.host,), state="unusable", name=found.name, reason=reason)
     server = parsed[0]
     same = next((own for own in configured if has_same_target(own, server)), None)

@@ -10,7 +10,7 @@ import pytest
 from mcphost.config.approval_digest import describe_server, diff_lines, server_digest
 from mcphost.config.json_files import parse_json
 from mcphost.config.loader import find_server_problem, load_config, read_project_file
-from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.config.schema import ConfigWarning, HostConfig, ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import replace
@@ -156,6 +156,15 @@ def test_name_that_cannot_be_shown_or_typed_is_refused(tmp_path: Path, name: str
     assert "name" in text
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def test_the_reason_why_a_server_cannot_be_used_is_not_a_warning_about_its_entry(tmp_path: Path) -> None:
+    entry = {"command": "y", "env": {"API_KEY": "sk-1234567890abcdef"}, "mcphost": {"era": 5}}
+    config = read_servers(tmp_path, json.dumps({"mcpServers": {"x": entry}}))
+    warnings = [problem for problem in config.problems if isinstance(problem, ConfigWarning)]
+    assert [("looks like a secret" in warning) for warning in warnings] == [True]
+    assert config.problems[0] is warnings[0]
+    assert '"mcphost.era" is not one of' in find_server_problem(config, "x")
 
 
 def test_two_servers_of_one_name_are_reported_and_the_first_counts(tmp_path: Path) -> None:
