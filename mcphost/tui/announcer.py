@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.input_guard import Guarded
 from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import clean_line
@@ -109,7 +109,9 @@ class Announcer:
             events.ServersAwaited: lambda event: self.announce(
                 _("Starting {servers}.").format(servers=", ".join(event.servers[:3]))
             ),
-            events.ModelRetrying: lambda event: self.announce(_("{reason} Trying again.").format(reason=event.reason)),
+            events.ModelRetrying: lambda event: self.announce(
+                _("{reason} Trying again.").format(reason=translate_sentence(event.reason))
+            ),
             events.ToolStarted: lambda event: self.announce(
                 _("Running {call_name}.").format(call_name=_call_name(event))
             ),

@@ -592,6 +592,7 @@ class McpHostApp(QuestionApp):
         try:
             self.theme_choice.remember()
         except (OSError, McpHostError) as error:
+            reason = translate_sentence(str(error))
             self.call_from_thread(
-                self.notify, _("The theme could not be saved: {error}").format(error=error), markup=False
+                self.notify, _("The theme could not be saved: {error}").format(error=reason), markup=False
             )

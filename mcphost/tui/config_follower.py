@@ -8,7 +8,7 @@ from textual.screen import Screen
 
 from mcphost.config.schema import Profile
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class ConfigFollower:
         if isinstance(change, McpHostError):
             self._add_notice(
                 "warning",
-                _("The changed configuration is not used. {message}").format(message=change.message),
+                _("The changed configuration is not used. {message}").format(
+                    message=translate_sentence(change.message)
+                ),
                 change.hint,
             )
             return

@@ -21,6 +21,8 @@ SHOWING = {
     "show_fault",
     "add_notice",
 }
+SENTENCE_FIELDS = {"message", "hint", "reason", "offline_reason"}
+"""Fields with sentences of lower layers, which `translate_sentence` translates."""
 SHOWN_FIELDS = {"placeholder", "title", "label", "tooltip", "hint"}
 # Arguments of these are read by the program: selectors, names of workers and classes, types, bindings, other modules.
 READ_BY_PROGRAM = {
@@ -189,6 +191,23 @@ def test_every_text_of_the_commands_is_marked_for_translation() -> None:
             f"{name}:{line}: {text!r}" for line, text in shown if text not in NOT_TRANSLATED_COMMANDS.get(name, set())
         ]
     assert found == []
+
+
+def untranslated_fields(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines where a translated text gets a sentence of a lower layer that is not translated."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+            values = (keyword.value for keyword in node.keywords)
+            yield from (one.lineno for one in values if isinstance(one, ast.Attribute) and one.attr in SENTENCE_FIELDS)
+
+
+def test_a_sentence_within_a_translated_text_is_translated_too() -> None:
+    found = [
+        f"{path.name}:{line}" for path in (*modules(), *modules("cli")) for line in untranslated_fields(parse(path))
+    ]
+    assert found == []
+    wrong = '_("{reason} Again.").format(reason=event.reason, text=translate_sentence(error.message))'
+    assert list(untranslated_fields(ast.parse(wrong))) == [1]
 
 
 def test_every_exception_is_used() -> None:

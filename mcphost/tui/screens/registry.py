@@ -239,7 +239,9 @@ class RegistryScreen(ListScreen):
 
 def _describe_answer(answer: "RegistryAnswer") -> str:
     offline = (
-        _("{offline_reason} These servers are from the cache.").format(offline_reason=answer.offline_reason)
+        _("{offline_reason} These servers are from the cache.").format(
+            offline_reason=translate_sentence(answer.offline_reason)
+        )
         if answer.offline_reason
         else ""
     )

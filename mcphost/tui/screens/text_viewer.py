@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import StoreError
 from mcphost.pluralize import translate_count
-from mcphost.translation import _
+from mcphost.translation import _, translate_sentence
 from mcphost.tui.messages import CopyRequested, Section, join_sections
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
@@ -86,7 +86,9 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
             self.text = await load_full_text()
         except StoreError as error:
             self.notify(
-                _("{message} This is its beginning.").format(message=error.message), markup=False, severity="warning"
+                _("{message} This is its beginning.").format(message=translate_sentence(error.message)),
+                markup=False,
+                severity="warning",
             )
             return
         self.query_one("#head", Static).update(self._headline())

@@ -411,7 +411,7 @@ class TranscriptPresenter:
     def _handle_retry(self, event: events.ModelRetrying) -> None:
         self.phase = _("retrying in {seconds:.0f} s").format(seconds=event.seconds)
         told = _("{reason} Retrying in {seconds:.0f} s (attempt {attempt}).").format(
-            reason=event.reason, seconds=event.seconds, attempt=event.attempt
+            reason=translate_sentence(event.reason), seconds=event.seconds, attempt=event.attempt
         )
         if self._retry_notice is not None and self._retry_notice is self.transcript.blocks[-1]:
             self._retry_notice.text = told
