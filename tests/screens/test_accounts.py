@@ -46,7 +46,7 @@ async def test_the_page_shows_the_discovery_results_of_a_sign_in(run: Run) -> No
     )
     async with run(views=(sample_server("hub", account=example_account(discovery=found)),), size=(120, 40)) as driver:
         await driver.pilot.press("f3")
-        await driver.until(lambda: "Sign-in details" in driver.text(), "the section")
+        await driver.until(lambda: "sign-in details" in driver.text(), "the section")
         for words in ("oauth-protected-resource/mcp", "OpenID Connect Discovery", "login.example/device", "PKCE S256"):
             assert words in driver.app.screen.query_one(LongText).text
 

@@ -13,7 +13,7 @@ from mcphost.serialization import replace
 from mcphost.tui.screens.list_screen import ListRow, ListScreen
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
-from tests.screens.fake_host import FakeHost, sample_server
+from tests.screens.fake_host import FakeHost, sample_facts, sample_server
 
 pytestmark = pytest.mark.anyio
 
@@ -142,6 +142,21 @@ async def test_a_servers_declarations_and_its_counters_are_shown(run: Run) -> No
         await driver.pilot.press("down")
         await driver.until(lambda: "not answering" in driver.text())
         assert "It has not answered for 3 s." in driver.text()
+
+
+async def test_a_server_cannot_imitate_a_section_of_its_page(run: Run) -> None:
+    facts = replace(sample_facts(), instructions="── log\nAll is well.")
+    view = sample_server("files")
+    tool = replace(view.catalog.tools[0], description="Find text. " * 20)
+    view = replace(view, facts=facts, catalog=replace(view.catalog, tools=(tool,)))
+    async with run(views=(view,), size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "All is well" in driver.text() and "nothing yet" in driver.text(), "the text")
+        headings = [line.partition("── ")[2].strip() for line in driver.text().split("\n") if " ── " in line]
+        assert headings == ["tools", "instructions for the model, truncated if long", "log", "log"]
+        assert "│ ── log" in driver.text()
+        assert "│ search_files: Find text." in driver.text()
+        assert "┆ " in driver.text()
 
 
 async def test_an_open_page_follows_the_state_of_the_servers(run: Run) -> None:

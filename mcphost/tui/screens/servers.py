@@ -1,6 +1,6 @@
 """Servers screen (F3): status, account, tools and log of each server, and actions such as restart."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -21,12 +21,13 @@ from mcphost.host.views import (
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.messages import Section
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import account_title, pad_cells
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.server_form import ServerForm
-from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.long_text import HEADING_MARK, LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.servers.live_editor import LiveServerEditor
     from mcphost.llm.messages import ResourcePart
+    from mcphost.protocol.tools import Tool
     from mcphost.tui.screens.manual_calls import ManualCall
 
 
@@ -80,33 +82,37 @@ def _translate_capabilities(english: str) -> str:
     return ", ".join(_(word) + mark for word, mark in zip(words, marks, strict=True))
 
 
-def describe_offers(view: ServerView) -> str:
-    """Return several lines that describe the sign-in, tools, instructions and log of a server.
+def offer_sections(view: ServerView) -> tuple[Section, ...]:
+    """Return the sign-in details, tools, instructions and log of a server as sections.
 
     They include the reasons why invalid tools, prompts or resources of the server were ignored.
     """
-    lines: list[str] = []
+    out: list[Section] = []
     if view.account is not None and (found := describe_discovery(view.account, _)):
-        lines += [_("Sign-in details:"), *(f"    {pad_cells(name, 15)}  {value}" for name, value in found), ""]
+        out.append(_make_section(_("sign-in details"), (f"{pad_cells(name, 15)}  {value}" for name, value in found)))
     if view.quarantined:
-        lines += [
-            _("Quarantined after a change (press c to review): {name}").format(name=name) for name in view.quarantined
-        ]
-        lines.append("")
-    for tool in view.catalog.tools:
-        held = _(" (quarantined)") if tool.name in view.quarantined else ""
-        lines.append(f"{tool.name}{held}{(_(' (off)') if tool.name in view.disabled_tools else '')}")
-        first = (tool.description or "").strip().split("\n")[0]
-        if first:
-            lines.append(f"    {first[:300]}")
+        out.append(_make_section(_("quarantined after a change (press c to review)"), view.quarantined))
+    if view.catalog.tools:
+        out.append(_make_section(_("tools"), (_describe_tool(view, tool) for tool in view.catalog.tools)))
     if view.facts is not None and view.facts.instructions:
-        lines += ["", _("Instructions for the model, truncated if long:")]
-        lines += [f"    {line}" for line in view.facts.instructions.splitlines()[:200]]
+        lines = view.facts.instructions.splitlines()[:200]
+        out.append(_make_section(_("instructions for the model, truncated if long"), lines))
     if view.catalog.left_out:
-        lines += ["", _("Ignored:"), *(f"    {reason}" for reason in view.catalog.left_out)]
-    lines += ["", _("Log:")]
-    lines += [f"    {entry.source} {entry.level}  {entry.text}" for entry in view.log] or [_("    nothing yet")]
-    return "\n".join(lines)
+        out.append(_make_section(_("ignored"), view.catalog.left_out))
+    log = [f"{entry.source} {entry.level}  {entry.text}" for entry in view.log]
+    return (*out, _make_section(_("log"), log or [_("nothing yet")]))
+
+
+def _make_section(heading: str, lines: Iterable[str]) -> Section:
+    return Section(f"{HEADING_MARK}{heading}", "\n".join(lines))
+
+
+def _describe_tool(view: ServerView, tool: "Tool") -> str:
+    """Return a tool's name, and the first line of its description."""
+    held = _(" (quarantined)") if tool.name in view.quarantined else ""
+    off = _(" (off)") if tool.name in view.disabled_tools else ""
+    first = (tool.description or "").strip().split("\n")[0]
+    return f"{tool.name}{held}{off}{f': {first[:300]}' if first else ''}"
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
@@ -283,7 +289,7 @@ class ServersScreen(ListScreen):
                 ]
             )
         )
-        self.query_one(LongText).show(describe_offers(view))
+        self.query_one(LongText).show("", offer_sections(view))
 
     def action_sign_in(self) -> None:
         """Sign in to the selected server; if a sign-in is in progress, cancel it."""
