@@ -355,7 +355,7 @@ class ModelForm(FormScreen[ModelChoice]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that no key is ignored.
 
-        Enter moves to the next line before it submits anything, and Ctrl+S saves the model as it does in the list.
+        Enter moves to the next field before it submits anything, and Ctrl+S saves the model as it does in the list.
         """
         return False
 
@@ -377,7 +377,7 @@ class ModelForm(FormScreen[ModelChoice]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return _("enter next line · tab next field · ^S use and save · esc back")
+        return _("enter or tab next field · ^S use and save · esc back")
 
     def on_mount(self) -> None:
         """Fill in the current settings and focus the first input."""
