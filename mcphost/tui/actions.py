@@ -317,7 +317,7 @@ ACTIONS: tuple[Action, ...] = (
         "ctrl+g",
         N_("take back"),
         N_("Undo an inserted prompt"),
-        N_("Remove the last inserted prompt; its messages stay stored as a branch"),
+        N_("Remove the last inserted prompt; its messages are kept as a branch"),
         "take-back",
     ),
     Action(

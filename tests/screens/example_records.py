@@ -190,7 +190,7 @@ OFFER = OfferCompaction(
 )  # fmt: skip
 REVIEW = ReviewCompaction(
     server="",
-    why="you asked for it; 40 messages stay stored as they are",
+    why="you asked for it; replaces 40 messages for the model only",
     sentences=(
         SummarySentence("Ada plans a trip to Lisbon with a budget of 300 euros.", (1, 2)),
         SummarySentence("The calendar of work has no entry from 3 to 7 June.", (5, 6, 7, 12)),

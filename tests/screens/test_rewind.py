@@ -45,7 +45,7 @@ async def test_an_earlier_message_is_edited_and_sent_again_and_its_answers_stay_
         await send(driver, "good", "good")
         await driver.type("half a thought")
         driver.app.action_rewind()
-        await driver.until(lambda: "1 call stays done" in driver.text(), "the calls")
+        await driver.until(lambda: "1 call not undone" in driver.text(), "the calls")
         await driver.pilot.press("down")
         await driver.until(
             lambda: "does not undo these" in driver.text() and "demo · add_note" in driver.text(), "the call"

@@ -262,7 +262,7 @@ def _make_review(
     cited = {number for sentence in compaction.sentences for number in sentence.sources}
     return ReviewCompaction(
         server="",
-        why=f"{why}; {pluralize(compaction.messages, 'message')} stay stored as they are",
+        why=f"{why}; replaces {pluralize(compaction.messages, 'message')} for the model only",
         sentences=compaction.sentences,
         numbers=tuple(conversation.numbers[: compaction.messages]),
         sources=tuple(list_sources(conversation, cited)),

@@ -94,7 +94,7 @@ class OfferCompactionDialog(Dialog[bool]):
         ]
         if asked.cost is not None:
             facts.append((_("costs"), _("about ${cost:.4f}").format(cost=asked.cost)))
-        words = _("You see the summary before it is used. The messages stay stored as they are.")
+        words = _("You see the summary before it is used. The messages themselves are kept.")
         return [KeyValueList(facts), Content.styled(f"\n{words}", "$muted")]
 
     def action_make(self) -> None:

@@ -124,14 +124,8 @@ class RewindScreen(ListScreen):
 
     def _describe(self, point: _Point) -> str:
         count = len(self._changing) - bisect_left(self._changing, point.position)
-        done = (
-            _(" · {calls} {text} done").format(
-                calls=translate_count(count, "call"), text=_("stays") if count == 1 else _("stay")
-            )
-            if count
-            else ""
-        )
-        return f"{format_time(point.message.at)}{done}"
+        kept = _(" · {calls} not undone").format(calls=translate_count(count, "call")) if count else ""
+        return f"{format_time(point.message.at)}{kept}"
 
     def show_details(self, row: ListRow) -> None:
         """Show the message, and the later tool calls, which going back does not undo."""
@@ -139,16 +133,16 @@ class RewindScreen(ListScreen):
             branch = row.value
             ends, count = format_time(branch.at), str(branch.messages)
             self.show_about(clean_pairs([(_("ends"), ends), (_("messages"), count), (_("last question"), branch.text)]))
-            self.query_one(LongText).show(_("Enter opens this branch. The current one stays stored."))
+            self.query_one(LongText).show(_("Enter opens this branch. The current one is kept."))
             return
         point: _Point = row.value
         later = self.host.conversation.messages[point.position + 1 :]
-        kept = _("they stay stored, as a branch") if later else ""
+        kept = _("{messages}, kept as a branch").format(messages=len(later)) if later else _("none")
         self.show_about(
             clean_pairs(
                 [
                     (_("sent"), format_time(point.message.at)),
-                    (_("messages after it"), f"{len(later)}; {kept}" if later else "none"),
+                    (_("messages after it"), kept),
                     (_("message"), point.message.text),
                 ]
             )

@@ -1,4 +1,4 @@
-"""Tests for going back in a conversation: retried answers, branches, forks, and tool calls that stay done."""
+"""Tests for going back in a conversation: retried answers, branches, forks, and tool calls that are not undone."""
 
 import sqlite3
 from pathlib import Path
