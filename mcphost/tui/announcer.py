@@ -150,13 +150,9 @@ class Announcer:
         """Announce a question that has opened, or that is waiting while the user types."""
         title, _unused, place = dialog.card_texts()
         way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")
+        told = _("Question: {title}") if title.endswith(("?", "？")) else _("Question: {title}.")
         self.announce(
-            " ".join(
-                filter(
-                    None,
-                    (_("Question: {title}.").format(title=title), place and f"{place}.", self._app.key_table.fill(way)),
-                )
-            )
+            " ".join(filter(None, (told.format(title=title), place and f"{place}.", self._app.key_table.fill(way))))
         )
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:

@@ -87,7 +87,7 @@ async def test_a_browser_gets_the_chat_and_what_is_typed_reaches_it(program: Pro
         async with open_page(serving) as page:
             await page.wait_for("Everything here is real except the model")
             await page.type("what is 2 + 40?\r")
-            await page.wait_for("demo wants to run add")
+            await page.wait_for("Run demo · add?")
             (chat,) = serving.chats()
         chat.wait(END_SECONDS)
         assert serving.chats() == []

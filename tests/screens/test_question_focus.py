@@ -83,7 +83,7 @@ async def test_a_click_on_a_waiting_question_enters_it_and_a_second_click_presse
     async with run() as driver:
         await driver.type("x")
         pending = PendingQuestion(driver, tool_question())
-        await wait_for_card(driver, "files wants to run write_file", "path /tmp/x")
+        await wait_for_card(driver, "Run files · write_file?", "path /tmp/x")
         click(driver, "QuestionCard")
         await driver.until(
             lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the dialog"
@@ -296,7 +296,7 @@ async def test_text_typed_into_the_form_of_a_page_stays_there(run: Run, clock: M
         page, field = driver.app.screen, driver.app.focused
         await driver.pilot.press("a")
         pending = PendingQuestion(driver, tool_question())
-        await driver.until(lambda: page.query("QuestionCard") and "files wants to run" in driver.text(), "the card")
+        await driver.until(lambda: page.query("QuestionCard") and "Run files ·" in driver.text(), "the card")
         await driver.pilot.press("s")
         assert field.value == "as"
         await driver.pilot.press("f8")

@@ -114,7 +114,7 @@ async def test_claims_of_the_server_are_labelled_as_claims(run: Run) -> None:
         assert "(a claim, not checked)" in text
         assert "first use of this tool" in text
         assert "Does [/] it" in text
-        assert "files wants to run write_file" in text
+        assert "Run files · write_file?" in text
         assert "asked by the model, turn 3" in text
         await driver.pilot.press("escape")
 
@@ -132,7 +132,7 @@ async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
         odd = "[@click=app.quit]x[/]"
         PendingQuestion(driver, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
         await driver.enter_question()
-        assert "[/][b wants to run [red]t[/" in driver.text()
+        assert "Run [/][b · [red]t[/?" in driver.text()
         await driver.pilot.press("escape")
 
 

@@ -14,7 +14,7 @@ MCPHOST_PATH = str(Path(sys.executable).with_name("mcphost"))
 GREETING = "demo (not an AI)"
 
 
-TOOL_QUESTION = "wants to run"
+TOOL_QUESTION = "Run demo ·"
 
 
 def open_demo(terminal: Terminal) -> None:

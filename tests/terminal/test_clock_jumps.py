@@ -64,7 +64,7 @@ def session(tmp_path: Path, clock: Clock) -> Iterator[ChatSession]:
 def call_add(session: ChatSession, a: int, *, key: str = "") -> str:
     session.send(f'call add {{"a": {a}, "b": 40}}')
     if key:
-        session.terminal.wait_for_question("demo wants to run add")
+        session.terminal.wait_for_question("Run demo · add?")
         session.terminal.press(key)
     return session.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
 

@@ -115,7 +115,7 @@ def ignore(_: object) -> None:
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
 ADD: dict[str, Any] = attack_tool("add") | {"inputSchema": NUMBERS}
-WANTS = "peer wants to run add"
+WANTS = "Run peer · add?"
 
 
 @pytest.mark.timeout(240)
@@ -331,7 +331,7 @@ def test_several_calls_and_the_results_of_one(user: DialogUser) -> None:
 
     def called() -> None:
         says()
-        user.press_through(ToolConsentDialog, "peer wants to run list_notes", key="a")
+        user.press_through(ToolConsentDialog, "Run peer · list_notes?", key="a")
 
     user.expect_refusal(
         ReviewResultDialog, called, gave,
@@ -353,7 +353,7 @@ def test_several_calls_and_the_results_of_one(user: DialogUser) -> None:
         both()
         for name in ("add", "list_notes"):
             user.press_through(WaitingCallsDialog, wait, key="o")
-            user.press_through(ToolConsentDialog, f"peer wants to run {name}", key="l")
+            user.press_through(ToolConsentDialog, f"Run peer · {name}?", key="l")
 
     user.expect_acceptance(
         WaitingCallsDialog, read, wait, "all were read to the end",

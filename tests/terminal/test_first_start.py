@@ -74,7 +74,7 @@ def test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands(
             terminal.wait_for("Using ollama_chat/qwen3:8b", "1/1 server", seconds=30)
             terminal.type("what is 2 + 40?")
             terminal.press("Enter")
-            terminal.wait_for("demo wants to run add", seconds=60)
+            terminal.wait_for("Run demo · add?", seconds=60)
             terminal.press("F8")
             terminal.wait_until(accepts_keys, "the entered question")
             terminal.press("a")

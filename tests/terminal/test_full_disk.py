@@ -73,7 +73,7 @@ def test_a_tool_does_not_run_while_its_audit_row_cannot_be_written(session: Chat
     begin_on_disks(session, mounts, "data")
     mounts.fill(data)
     session.send('call add_note {"text": "lighthouse 7741"}')
-    session.terminal.wait_for_question("demo wants to run add_note")
+    session.terminal.wait_for_question("Run demo · add_note?")
     session.terminal.press("a")
     told = " ".join(session.terminal.wait_for("The tool says:", "Your answer counts as a refusal").split())
     assert "ledger.db cannot be written" in told
@@ -81,7 +81,7 @@ def test_a_tool_does_not_run_while_its_audit_row_cannot_be_written(session: Chat
     mounts.free(data)
     session.terminal.wait_for("The audit log can be written again")
     session.send('call add_note {"text": "harbour 8852"}')
-    session.terminal.wait_for_question("demo wants to run add_note")
+    session.terminal.wait_for_question("Run demo · add_note?")
     session.terminal.press("a")
     session.terminal.wait_for("Noted as number 1.")  # so the refused call did not run
     quit_chat(session)

@@ -95,8 +95,8 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         close_page(terminal, "(resource-title)")
         terminal.type("hello")
         terminal.press("Enter")
-        terminal.wait_for("wants to run", "(given)", seconds=90)
-        leave_question(terminal, "wants to run")
+        terminal.wait_for("Run ", "(given)", seconds=90)
+        leave_question(terminal, "esc/d deny")
         terminal.wait_for("THE END", seconds=60)
         unfold_until(terminal, "▾ thought")
         for tool, question in (("form", "(form-message)"), ("visit", "(visit-message)"), ("sample", "(system)")):

@@ -35,7 +35,7 @@ def ask(session: ChatSession, text: str, *told: str) -> str:
 
 def call_add(session: ChatSession, a: int) -> None:
     session.send(f'call add {{"a": {a}, "b": 40}}')
-    session.terminal.wait_for_question("demo wants to run add")
+    session.terminal.wait_for_question("Run demo · add?")
     session.terminal.press("a")
     session.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
 

@@ -255,7 +255,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         ("trim", N_("Trim")),
         ("give", N_("Send to model")),
     )
-    KEYS: ClassVar[str] = N_("esc/d withhold · r reason · e edit · t trim · a send · v all")
+    KEYS: ClassVar[str] = N_("esc/d withhold · r reason · e edit · t trim · a send · v view")
     APPROVING: ClassVar[frozenset[str]] = frozenset({"give"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
     EDIT_KEYS: ClassVar[str] = N_("ctrl+r redact · ctrl+s apply · esc discard")

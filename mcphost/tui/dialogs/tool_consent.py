@@ -138,7 +138,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server and the tool."""
-        return _("{server} wants to run {tool}").format(
+        return _("Run {server} · {tool}?").format(
             server=mark_unusual_spaces(self.details.server), tool=mark_unusual_spaces(self.details.tool)
         )
 
@@ -336,7 +336,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             words += [text for button_id, text in known.items() if not self._excluded_reason(button_id)]
         if self.details.editable:
             words.append(_("e edit"))
-        return " · ".join([*words, _("v all"), *([_("l list")] if self._has_list else [])])
+        return " · ".join([*words, _("v view"), *([_("l list")] if self._has_list else [])])
 
     # -- answers
 

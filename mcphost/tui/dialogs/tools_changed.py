@@ -58,8 +58,8 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ("accept_all", N_("Keep all")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"accept_one", "accept_all"})
-    ONE_KEYS: ClassVar[str] = N_("esc quarantine it · k keep it · v all")
-    KEYS: ClassVar[str] = N_("esc quarantine all · k keep · n/p next, previous · f done · K keep all · v all")
+    ONE_KEYS: ClassVar[str] = N_("esc quarantine it · k keep it · v view")
+    KEYS: ClassVar[str] = N_("esc quarantine all · k keep · n/p next, previous · f done · K keep all · v view")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "accept_one", show=False),
         Binding("f", "done", show=False),
