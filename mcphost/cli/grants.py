@@ -73,7 +73,7 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
         (_("ID"), _("Rule"), _("Where"), _("Use"), _("State")),
     )
     if not grants and not folders and not options.quiet:
-        print_note(_("No permission is stored.") if not query and not server else _("No grant matches that."))
+        print_note(_("No permission is stored.") if not query and not server else _("No permission matches that."))
     return 0
 
 

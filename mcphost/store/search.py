@@ -183,7 +183,7 @@ HITS_PER_CONVERSATION = 3
 SEARCH_SECONDS = 5.0
 REBUILDING = "The search index was damaged and is being rebuilt."
 _EXCERPT_CHARS = 160
-_CHARS_BEFORE = 50
+_CHARS_BEFORE = 16
 _MAX_EXCERPT_BODY = 1_000_000
 _AGE_OF_HALF = 30 * 86_400
 _NEWEST = (
@@ -436,6 +436,8 @@ def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[Marked
         ((text, match) for text, fold in zip(texts, folded, strict=True) if (match := pattern.search(fold))), None
     )
     text, start = (found[0], max(0, found[1].start() - _CHARS_BEFORE)) if found else ("\n".join(texts), 0)
+    if found and start:  # begin with a whole word
+        start = text.find(" ", start, found[1].start()) + 1 or start
     line = " ".join(text[start : start + 2 * _EXCERPT_CHARS].split())[:_EXCERPT_CHARS]
     pieces: list[MarkedText] = [MarkedText("…", is_match=False)] if start else []
     end = 0

@@ -75,7 +75,7 @@ ACTIONS: tuple[Action, ...] = (
         "recall",
         aliases=("prompt-history",),
     ),
-    Action("grants", "f7", N_("grants"), N_("Permissions"), N_("Show and revoke permissions"), "grants"),
+    Action("grants", "f7", N_("permissions"), N_("Permissions"), N_("Show and revoke permissions"), "grants"),
     Action(
         "answer",
         "f8",

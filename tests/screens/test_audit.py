@@ -55,7 +55,7 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: P
         await driver.pilot.press("f10")
         await driver.until(lambda: "tool failed" in driver.text())
         await driver.pilot.press("u")
-        await driver.until(lambda: "not about a stored grant" in driver.text())
+        await driver.until(lambda: "not about a stored permission" in driver.text())
         await driver.pilot.press("down", "down", "down")
         await driver.until(lambda: "4f2a91c0" in driver.text(), "the row with the grant")
         await driver.pilot.press("u")

@@ -39,7 +39,7 @@ async def test_faults_and_all_their_places_are_shown_in_full(run: Run, size: tup
         PendingQuestion(driver, storage_question())
         await driver.enter_question()
         shown = driver.text()
-        for text in ("Save your sign-in to tracker?", "No keyring service is responding.", "/data/secrets.json",
+        for text in ("Store your sign-in for tracker?", "No keyring service is responding.", "/data/secrets.json",
                      "/data/secrets.sealed.json", "this session only", "mode 0600"):  # fmt: skip
             assert text in shown, text
 

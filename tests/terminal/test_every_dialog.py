@@ -254,7 +254,7 @@ def test_requests_of_a_server(user: DialogUser) -> None:
         user.press_through(visit, goes, key="o")
         user.setup.write_plan("peer", attack_tool("form", "two"), attack_tool("visit", "two"), *tools[2:], calls=calls)
 
-    again = "Repeat the call of peer?"
+    again = "Call peer again?"
     user.expect_refusal(
         RetryCallDialog, went, again, ahead=["r"], effects=["tool later"], answers=["url visited", "url no"]
     )

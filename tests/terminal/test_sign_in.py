@@ -117,7 +117,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             assert place, shown
             assert code, shown
             complete_sign_in(place[0], "ada", code[0].replace(" ", ""))
-            terminal.wait_for_question("Save your sign-in to tracker?", "e encrypted file", seconds=20)
+            terminal.wait_for_question("Store your sign-in for tracker?", "e encrypted file", seconds=20)
             terminal.press("e")
             terminal.wait_for("enter continues")
             terminal.type("the passphrase")

@@ -44,14 +44,14 @@ DECISION_LABELS = {
     "rule": N_("allowed by a new rule"), "rule, edited": N_("edited, then allowed by a new rule"),
     "session": N_("allowed for this session"), "stop": N_("stopped"), "stopped": N_("stopped"),
     "summary used": N_("summary used"), "visited": N_("visited"), "withheld": N_("withheld"),
-    "yes": N_("answered yes"), "its grant was revoked": N_("its grant was revoked"),
+    "yes": N_("answered yes"), "its grant was revoked": N_("its permission was revoked"),
     "another account is used": N_("another account is used"), "the tool changed": N_("the tool changed"),
 }  # fmt: skip
 SOURCE_LABELS = {
-    "answer": N_("answer"), "config": N_("config"), "nobody": N_("nobody"), "person": N_("person"),
+    "answer": N_("answer"), "config": N_("config"), "nobody": N_("nobody"), "person": N_("you"),
     "program": N_("program"), "rules": N_("rules"), "grant": N_("permission"),
     "session": N_("permission for this session"), "rule": N_("rule"), "claim": N_("auto-approve"), "hook": N_("hook"),
-    "flag": N_("command line"), "once": N_("answer"), "always": N_("permission"), "user": N_("person"),
+    "flag": N_("command line"), "once": N_("answer"), "always": N_("permission"), "user": N_("you"),
 }  # fmt: skip
 _OUTCOME_LABELS = {
     ("process", "lost"): N_("crashed"),

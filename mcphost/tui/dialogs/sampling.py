@@ -546,7 +546,7 @@ class ReviewReplyDialog(SamplingDialog):
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
         """Return the form fields for editing, and their current values keyed by field name."""
-        fields, values = build_text_fields(list(self.content), "", "text")
+        fields, values = build_text_fields(list(self.content), "", _("text"))
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:

@@ -52,7 +52,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the servers for which a sign-in would be saved."""
-        return _("Save your sign-in to {servers}?").format(servers=", ".join(self.details.servers))
+        return _("Store your sign-in for {servers}?").format(servers=", ".join(self.details.servers))
 
     def preview(self) -> str:
         """Return why there is no keyring, for the card shown while the dialog is minimized."""

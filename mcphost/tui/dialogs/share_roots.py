@@ -56,7 +56,7 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
         Content.styled(
             _(
                 "\n{they} these paths, not the files. This does not confine {them}: what a server may read "
-                "depends on how it was started. Always and never apply to a server and these folders until "
+                'depends on how it was started. "Always" and "never" apply to a server and these folders until '
                 "its start configuration changes or you revoke the answer (/grants)."
             ).format(they=they, them=them),
             "$faint",

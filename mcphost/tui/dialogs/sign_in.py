@@ -277,7 +277,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     def body(self) -> list[Content | Widget]:
         """Return where to register mcphost, the redirect URI to register, and where the secret is stored."""
         asked = self.details
-        pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("for the address"), clean(asked.redirect_uri))]
+        pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("redirect URL"), clean(asked.redirect_uri))]
         if asked.account:
             pairs.append((_("account"), clean_line(account_title(asked.account), 100)))
         return [

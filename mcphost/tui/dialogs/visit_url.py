@@ -118,7 +118,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 class RetryCallDialog(Dialog[bool]):
     """Dialog that asks whether to repeat a call after the user has completed a step in the browser."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Give up")), ("retry", N_("Repeat the call")))
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Give up")), ("retry", N_("Call again")))
     KEYS: ClassVar[str] = N_("esc/d give up · r repeat the call")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "refuse", show=False), Binding("r", "retry", show=False)]
 
@@ -129,7 +129,7 @@ class RetryCallDialog(Dialog[bool]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return _("Repeat the call of {server}?").format(server=self.details.server)
+        return _("Call {server} again?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the URLs for the card shown while the dialog is minimized."""
@@ -147,7 +147,7 @@ class RetryCallDialog(Dialog[bool]):
     def _waiting_text(self) -> Content:
         seconds = int(monotonic() - self._started_at)
         shown = (
-            f"{seconds} s"
+            _("{seconds} s").format(seconds=seconds)
             if seconds < 60
             else _("{seconds} min {seconds2} s").format(seconds=seconds // 60, seconds2=seconds % 60)
         )

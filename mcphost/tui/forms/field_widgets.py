@@ -368,6 +368,7 @@ class TextEntry(OrderedTextArea):
     def __init__(self, field: Field, value: Any) -> None:
         self.field = field
         self._is_empty_text = value == "" and accepts_empty_text(field)
+        self._was_focused = False
         super().__init__(
             format_value(field, value),
             compact=True,
@@ -376,9 +377,11 @@ class TextEntry(OrderedTextArea):
             placeholder=self._placeholder(),
         )
 
-    def on_mount(self) -> None:
-        """Move the cursor to the end of the text."""
-        self.move_cursor(self.document.end)
+    def on_focus(self) -> None:
+        """Move the cursor to the end of the text with the first focus; until then, its beginning is shown."""
+        if not self._was_focused:
+            self._was_focused = True
+            self.move_cursor(self.document.end)
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
         # Textual 8.2.8 sends no Resize event if a region was looked up between mounting and the first layout. The text

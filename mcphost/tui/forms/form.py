@@ -144,7 +144,7 @@ class FormRow(Vertical):
         self._label_width = width
         self._shows_name = shows_name
         # A required choice that has a value cannot be cleared, so marking it as required would be pointless.
-        self._is_required = field.required and not (field.kind == "choice" and value is not None)
+        self._is_required = field.required and not (field.kind in ("choice", "boolean") and value is not None)
         self._title = clean_line(field.title or field.name, 200)
         self.field_widget: FieldWidget = create_field_widget(field, value)
         self.label = Static(self._render_label(), classes="title", markup=False)
@@ -340,7 +340,7 @@ class Form(Vertical):
         yield from self.rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Make the title column as wide as the longest title, but at most two fifths of the form."""
+        """Make the title column as wide as the longest title, but at most half of the form."""
         width = self._compute_label_width(event.size.width)
         if width != self.label_cells:
             self.label_cells = width
@@ -348,7 +348,7 @@ class Form(Vertical):
                 row.set_label_width(width)
 
     def _compute_label_width(self, width: int) -> int:
-        return max(8, min(_MAX_LABEL_WIDTH, self._widest_label + 3, width * 2 // 5))
+        return max(8, min(_MAX_LABEL_WIDTH, self._widest_label + 3, width // 2))
 
     def values(self) -> dict[str, Any]:
         """Return the values of all fields, keyed by field name.

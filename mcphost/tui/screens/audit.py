@@ -43,7 +43,7 @@ class AuditScreen(ListScreen):
         ("v", N_("verify"), "screen.verify"),
         ("o", N_("older"), "screen.older"),
         ("n", N_("newer"), "screen.newer"),
-        ("u u", N_("revoke the grant"), "screen.undo"),
+        ("u u", N_("revoke the permission"), "screen.undo"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "verify", show=False),
@@ -133,12 +133,12 @@ class AuditScreen(ListScreen):
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
-            self.show_about(Content.styled(_("This row is not about a stored grant."), "$muted"))
+            self.show_about(Content.styled(_("This row is not about a stored permission."), "$muted"))
         elif self._revoke_candidate != grant:
             self._revoke_candidate = grant
             self.show_about(
                 Content.styled(
-                    _("Press u again to revoke the grant {grant}; its calls will ask again.").format(grant=grant),
+                    _("Press u again to revoke the permission {grant}; its calls will ask again.").format(grant=grant),
                     "$warning",
                 )
             )
@@ -152,7 +152,7 @@ class AuditScreen(ListScreen):
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self.show_about(Content.styled(_("The grant {grant} is revoked.").format(grant=grant), "$success"))
+        self.show_about(Content.styled(_("The permission {grant} is revoked.").format(grant=grant), "$success"))
 
     # -- verification
     def action_verify(self) -> None:
@@ -189,7 +189,7 @@ class AuditScreen(ListScreen):
 
 
 def _list_row(row: AuditRow) -> ListRow:
-    what = " ".join(part for part in (row.server, row.subject) if part) or kind_label(row.kind)
+    what = " · ".join(part for part in (row.server, row.subject) if part) or kind_label(row.kind)
     mark, style = "●", "$success"
     if row.event == "broken" or row.decision in _FAILED_DECISIONS:
         mark, style = "✕", "$error"
@@ -213,17 +213,21 @@ def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [
         (_("event"), event_label(row.kind, row.event, row.decision)),
-        (_("subject"), " ".join(part for part in (row.server, row.subject) if part)),
+        (_("subject"), " · ".join(part for part in (row.server, row.subject) if part)),
         (_("by"), source_label(row.who)),
-        (_("grant"), row.grant),
+        (_("permission"), row.grant),
         (_("took"), ", ".join(part for part in (took, result) if part)),
         (_("row"), f"{row.seq:,}" + (_(", about row {about:,}").format(about=row.about) if row.about else "")),
         (_("time"), format_time(row.at / 1_000_000)),
-        (_("arguments"), row.arguments[:16]),
-        (_("shown"), row.shown[:16]),
-        (_("definition"), row.definition[:16]),
-        (_("hash"), row.hash[:16]),
+        (_("arguments"), _shorten_digest(row.arguments)),
+        (_("shown"), _shorten_digest(row.shown)),
+        (_("definition"), _shorten_digest(row.definition)),
+        (_("hash"), _shorten_digest(row.hash)),
     ]
+
+
+def _shorten_digest(digest: str) -> str:
+    return f"sha256 {digest[:16]}" if digest else ""
 
 
 def _format_detail(detail: str) -> str:

@@ -93,7 +93,7 @@ def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
         (_("command"), " ".join(settings.command)),
         (_("folder"), hook.folder),
         (_("calls"), ", ".join(settings.match) or _("all")),
-        (_("timeout"), f"{settings.timeout:g} s"),
+        (_("timeout"), _("{seconds:g} s").format(seconds=settings.timeout)),
         (_("on failure"), settings.on_failure),
     ]
 

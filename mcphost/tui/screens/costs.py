@@ -1,5 +1,6 @@
 """Costs screen (`/cost`): the cost of this turn, this conversation, today and the last 30 days."""
 
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 DAYS = 30
 THIS_TURN, THIS_CONVERSATION, TODAY = N_("This turn"), N_("This conversation"), N_("Today")
 _MAX_PARTS_SHOWN = 200
-_BAR_CELLS = 10
+_BAR_CELLS = 20
 
 
 class CostsScreen(ListScreen):
@@ -116,7 +117,7 @@ def _describe_sum(total: SpendingSum) -> str:
 
 
 def _format_parts(period: CostPeriod) -> str:
-    """Return a line for each part: a bar, its share of the total cost, its cost and its tokens.
+    """Return two lines for each part: its name, then a bar, its share of the total cost, its cost and its tokens.
 
     If the cost is unknown, its share of the tokens is shown instead.
     """
@@ -127,8 +128,8 @@ def _format_parts(period: CostPeriod) -> str:
 
 def _format_part(part: PartCost, whole: float, *, by_cost: bool) -> str:
     fraction = ((part.cost or 0.0) if by_cost else part.tokens) / whole
-    filled = min(_BAR_CELLS, round(fraction * _BAR_CELLS))
+    filled = min(_BAR_CELLS, math.ceil(fraction * _BAR_CELLS))
     cost = format_dollars(part.cost) if part.cost is not None else _("unknown")
     gap = " " * (8 - cell_len(cost))
     name = clean_line(describe_part(part.kind, part.server, part.tool, _), 120)
-    return f"{'━' * filled}{'─' * (_BAR_CELLS - filled)} {fraction:>4.0%} {gap}{cost} {part.tokens:>10,}  {name}"
+    return f"{name}\n{'━' * filled}{'─' * (_BAR_CELLS - filled)} {fraction:>4.0%} {gap}{cost} {part.tokens:>10,}"

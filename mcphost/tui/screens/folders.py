@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _SCOPE_PHRASES = {"": "", "run": N_("for this run"), "project": N_("for this project"), "user": N_("always")}
 _ROOTS_NOTICE = N_(
-    "A server gets these paths when it asks and you agree.\nSharing them neither confines it to them nor "
-    "gives it access to them."
+    "A server gets these paths when it asks and you agree.\nSharing a folder neither limits a server to it nor "
+    "gives a server access to it."
 )
 FolderChange = Literal["add", "name", "out", "back"]
 _TITLES = {
@@ -86,7 +86,7 @@ class FoldersScreen(ListScreen):
     """List of the folders to share with servers, including folders that are missing or that the user removed."""
 
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
-    EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one, or see docs/consent.md.")
+    EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one.")
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("a", N_("add"), "screen.change('add')"),

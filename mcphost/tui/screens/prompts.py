@@ -114,7 +114,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
     def key_hints(self) -> str:
         """Return the line that explains the keys; it includes those for suggestions if the server offers them."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
-        return _("{hint}enter next · enter on Insert inserts · esc back").format(
+        return _("{hint}enter next field or insert · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
         )
 
@@ -220,7 +220,8 @@ def describe_part(part: Part) -> str:
         case TextPart():
             return part.text
         case ResourcePart():
-            return f"resource {part.uri}{f', {part.mime_type}' if part.mime_type else ''}\n{part.text}"
+            kind = f", {part.mime_type}" if part.mime_type else ""
+            return f"{_('resource')} {part.uri}{kind}\n{part.text}"
         case ImagePart():
             return f"[{part.name}: {part.mime_type}, {_format_size(part.data)}]"
         case FilePart():

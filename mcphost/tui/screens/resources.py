@@ -303,7 +303,7 @@ class ResourceTemplateForm(FormScreen[str]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys; it includes those for suggestions if the server offers them."""
-        keys = _("enter next, and attaches at the end · esc back") if self.variables else _("enter attaches · esc back")
+        keys = _("enter next field or attach · esc back") if self.variables else _("enter attaches · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 
     def on_mount(self) -> None:

@@ -172,7 +172,7 @@ class RewindScreen(ListScreen):
     def _describe_audit(self, call: CompletedCall, rows: tuple[AuditRow, ...]) -> str:
         row = find_audit_row(call, rows)
         if row is not None:
-            who = _("you") if row.who == "person" else source_label(row.who)
+            who = source_label(row.who)
             return _("audit {seq}: {decision} by {who}").format(
                 seq=row.seq, decision=outcome_label(row.kind, row.event, row.decision), who=who
             )

@@ -29,6 +29,7 @@ from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, de
 from mcphost.tui.screens.server_form import ServerForm
 from mcphost.tui.widgets.long_text import HEADING_MARK, LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
+from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class ServersScreen(ListScreen):
         ("p", N_("stop"), "screen.stop"),
         ("i", N_("check"), "screen.diagnose"),
         ("c", N_("changes"), "screen.changes"),
-        ("g", N_("grants"), "screen.grants"),
+        ("g", N_("permissions"), "screen.grants"),
         ("s", N_("sign in"), "screen.sign_in"),
         ("a", N_("accounts"), "screen.accounts"),
         ("o", N_("sign out"), "screen.sign_out"),
@@ -290,6 +291,7 @@ class ServersScreen(ListScreen):
             )
         )
         self.query_one(LongText).show("", offer_sections(view))
+        self.query_one(KeyBar).show(self._key_bar_items())
 
     def action_sign_in(self) -> None:
         """Sign in to the selected server; if a sign-in is in progress, cancel it."""
@@ -386,7 +388,13 @@ class ServersScreen(ListScreen):
             unused.add("screen.changes")
         if not any(view.account for view in views):
             unused.add("screen.sign_out")
-        return tuple(key for key in super()._key_bar_items() if key[2] not in unused)
+        row = self.current_row() if self.entries else None
+        is_signing_in = row is not None and bool(self.host.servers.view(row.value).sign_in_status)
+        return tuple(
+            (key, N_("cancel sign-in") if action == "screen.sign_in" and is_signing_in else label, action)
+            for key, label, action in super()._key_bar_items()
+            if action not in unused
+        )
 
     # -- changes to the configuration
 

@@ -16,6 +16,7 @@ from mcphost.host.events import (
 )
 from mcphost.host.views import ServerView
 from mcphost.llm.messages import Message, Usage
+from mcphost.translation import _
 from mcphost.tui.screen_text import account_title
 from mcphost.tui.widgets.server_list import ServerRow
 from mcphost.tui.widgets.status_bars import TopBarStatus
@@ -112,7 +113,7 @@ class StatusModel:
         elapsed = monotonic() - self._turn_started_at
         activity = phase if host.conversation.is_busy else ""
         if activity and elapsed >= 1:
-            activity = f"{activity} · {elapsed:.0f} s"
+            activity = _("{activity} · {seconds:.0f} s").format(activity=activity, seconds=elapsed)
         return TopBarStatus(
             model=model.label if model is not None else "",
             model_state="none" if model is None else self.model_state,

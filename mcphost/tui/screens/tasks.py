@@ -43,7 +43,7 @@ def format_elapsed(seconds: float) -> str:
     """Return a duration such as "42 s", "3 min 5 s" or "2 h 10 min"."""
     whole = int(seconds)
     if whole < 60:
-        return f"{whole} s"
+        return _("{seconds} s").format(seconds=whole)
     return (
         _("{whole} min {whole2} s").format(whole=whole // 60, whole2=whole % 60)
         if whole < 3_600

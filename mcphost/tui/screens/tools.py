@@ -63,6 +63,7 @@ class ToolsScreen(ListScreen):
         super().__init__()
         self.host = host
         self.server = server
+        self.TITLE_TEXT = _("Tools of {server}").format(server=server)  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]
         self._last_calls: dict[str, int] | None = None
         self._is_complete = False
         """Whether all audit log rows about the server's tools have been read, not only the latest."""

@@ -149,11 +149,11 @@ class ToolCard(TranscriptBlock):
     def _format_elapsed(self) -> str:
         if self.is_running:
             passed = monotonic() - self.started_at
-            return f" · {passed:.0f} s" if passed >= 1 else ""
+            return _(" · {seconds:.0f} s").format(seconds=passed) if passed >= 1 else ""
         if not self.seconds:
             return ""
         return (
-            f" · {self.seconds:.1f} s"
+            _(" · {seconds:.1f} s").format(seconds=self.seconds)
             if self.seconds >= 1
             else _(" · {count} ms").format(count=max(1, round(self.seconds * 1000)))
         )

@@ -19,7 +19,7 @@ from mcphost.tui.screen_text import clean_line, pad_cells
 MAX_SHOWN = 5
 """Maximum number of attachments shown at a time; the list scrolls to the one at the cursor."""
 _WIDEST_KIND = 9
-_ROW_HINT = N_("shift+tab chooses one · backspace in an empty message removes the last")
+_ROW_HINT = N_("shift+tab selects · backspace removes")
 _FOCUSED_HINT = N_("enter views · x removes · esc back")
 _CHANGED_HINT = N_("enter views · r refreshes · x removes · esc back")
 _SENT_HINT = N_("enter views · r attaches what changed · x ignores it · esc back")
@@ -106,7 +106,7 @@ class AttachmentList(Widget, can_focus=True):
         hidden = len(self.rows) - MAX_SHOWN
         count = _("{hidden} more").format(hidden=hidden) if hidden > 0 else ""
         new = [row for row in self.rows if not row.is_sent]
-        total = f"{translate_count(len(new), 'attachment')}, " if len(new) > 1 else ""
+        total = f"{translate_count(len(new), 'attachment')}, " if len(new) > 1 and not self.has_focus else ""
         size = sum(row.tokens for row in new)
         tokens = _("{total}about {count:,} tokens").format(total=total, count=size) if new else ""
         if self.has_focus:

@@ -117,7 +117,7 @@ class ServerList(Widget):
         elif row.state == "connecting" and row.starting_seconds:
             word = describe_starting(row.state, row.starting_seconds)
             if cell_len(row.name) + cell_len(word) + 3 > width:
-                word = f"{row.starting_seconds} s"
+                word = _("{seconds} s").format(seconds=row.starting_seconds)
         right = Content.styled(word, style) if word else self._render_summary(row, width)
         name = Content(clean_line(row.name, 40)).truncate(max(3, width - right.cell_length - 4), ellipsis=True)
         line = _justify_ends(Content.assemble((f"{mark} ", style), name), right, width)

@@ -180,7 +180,7 @@ TRANSCRIPT_KEYS = (
     ("c", N_("copy"), ""),
     ("y", N_("code or table"), ""),
     ("e", N_("edit"), ""),
-    ("b", N_("to background"), ""),
+    ("b", N_("run in background"), ""),
     ("↑↓", N_("scroll"), ""),
     ("end", N_("newest"), ""),
     ("esc", N_("back to the message"), "stop"),
@@ -271,7 +271,9 @@ class AutoApprovalBar(Widget):
             return Content("")
         left = state.remaining
         minutes = (
-            _("{seconds:.0f} min").format(seconds=left.seconds / 60) if left.seconds >= 90 else f"{left.seconds:.0f} s"
+            _("{seconds:.0f} min").format(seconds=left.seconds / 60)
+            if left.seconds >= 90
+            else _("{seconds:.0f} s").format(seconds=left.seconds)
         )
         parts = [
             _("▲ AUTO-APPROVE ON"),

@@ -39,4 +39,4 @@ def test_every_answer_has_a_label_of_its_own() -> None:
 
 
 def test_a_row_is_found_by_its_label_and_by_who_decided() -> None:
-    assert search_text("tool", "answered", "deny", "person") == "tool denied\nperson"
+    assert search_text("tool", "answered", "deny", "person") == "tool denied\nyou"
