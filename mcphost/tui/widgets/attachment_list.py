@@ -105,14 +105,14 @@ class AttachmentList(Widget, can_focus=True):
     def _hint(self) -> str:
         hidden = len(self.rows) - MAX_SHOWN
         count = _("{hidden} more").format(hidden=hidden) if hidden > 0 else ""
-        new = [row for row in self.rows if not row.is_sent]
-        total = f"{translate_count(len(new), 'attachment')}, " if len(new) > 1 and not self.has_focus else ""
-        size = sum(row.tokens for row in new)
-        tokens = _("{total}about {count:,} tokens").format(total=total, count=size) if new else ""
         if self.has_focus:
             row = self.rows[self.index]
             hint = _(_SENT_HINT if row.is_sent else _CHANGED_HINT if row.is_changed else _FOCUSED_HINT)
-            return " · ".join(filter(None, (count, hint, tokens)))
+            return " · ".join(filter(None, (count, hint)))  # each row has its tokens
+        new = [row for row in self.rows if not row.is_sent]
+        total = f"{translate_count(len(new), 'attachment')}, " if len(new) > 1 else ""
+        size = sum(row.tokens for row in new)
+        tokens = _("{total}about {count:,} tokens").format(total=total, count=size) if new else ""
         hint = _(_REFRESH_HINT if any(row.is_changed for row in self.rows) else _ROW_HINT)
         return " · ".join(filter(None, (count, tokens, hint)))
 
