@@ -66,7 +66,7 @@ async def test_a_pinned_tool_is_always_sent_also_after_a_restart_and_until_it_is
         await driver.host.servers.ensure_ready("demo")
         assert await sent(driver) == set()
         await driver.pilot.press("f3", "t")
-        await driver.until(lambda: "after a search" in driver.text(), "the page")
+        await driver.until(lambda: "only after a" in driver.text(), "the page")
         name = driver.app.screen.current_row().title
         await driver.pilot.press("p")
         await driver.until(lambda: "always: pinned by you" in driver.text(), "that it is pinned")
@@ -106,7 +106,7 @@ async def test_a_tool_pinned_by_a_setting_is_labelled_and_stays_pinned(run: Run)
 async def test_pinning_a_tool_can_have_another_key(run: Run) -> None:
     async with run(size=(120, 40), keys=build_key_table({"pin_tool": ["alt+p"]})[0]) as driver:
         await driver.pilot.press("f3", "t")
-        await driver.until(lambda: "after a search" in driver.text(), "the page")
+        await driver.until(lambda: "only after a" in driver.text(), "the page")
         await driver.pilot.press("alt+p")
         await driver.until(lambda: "always: pinned by you" in driver.text(), "that it is pinned")
         assert driver.host.context.pinned == {("files", "search_files")}

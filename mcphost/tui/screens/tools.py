@@ -126,7 +126,7 @@ class ToolsScreen(ListScreen):
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),
-            "": _("with each request; with many tools, only after a search"),
+            "": _("if many tools are known, only after a search"),
         }[self.host.context.tools.pinned_by(self.server, tool)]
 
     def _describe_availability(self, view: ServerView, tool: Tool) -> str:
