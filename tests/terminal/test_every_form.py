@@ -208,7 +208,7 @@ def test_a_system_prompt_is_saved_on_request_and_not_on_escape(user: DialogUser)
 def test_a_name_to_sign_in_under(user: DialogUser) -> None:
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as peer:
         user.start_chat(tracker={"url": peer.url})
-        signs, under = "Sign in to tracker?", "Sign in to tracker under another name"
+        signs, under = "Sign in to tracker?", "Sign in to tracker with another account"
         user.press_through(SignInDialog, signs, key="Escape")
         user.terminal.wait_for("F6 history")
         postpone(user, "F12", "Accounts", "tracker")()

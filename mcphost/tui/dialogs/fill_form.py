@@ -81,7 +81,9 @@ class FillFormDialog(Dialog[FormVerdict]):
         if asked.fields:
             must = _("* required · ") if any(field.required for field in asked.fields) else ""
             out.append(
-                Content.styled(_("{must}everything shown is sent · no passwords, no keys").format(must=must), "$faint")
+                Content.styled(
+                    _("{must}everything shown is sent · enter no passwords or keys").format(must=must), "$faint"
+                )
             )
         else:
             out.append(Content.styled(_("\nThe form has no fields; sending it means yes."), "$muted"))

@@ -240,7 +240,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
         out += render_origins(self._origins(), is_complete=question.are_origins_complete)
         if self.review.is_edited:
-            words = _("edited by you: {changes} · allowed once, or by a rule").format(changes=self.call_view.changes)
+            words = _("edited by you: {changes} · can be allowed once, or by a rule").format(
+                changes=self.call_view.changes
+            )
             out.append(Content.styled(words, "$accent"))
         return out
 

@@ -55,7 +55,7 @@ class AccountNameForm(FormScreen[str]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return _("Sign in to {server} under another name").format(server=self.server)
+        return _("Sign in to {server} with another account").format(server=self.server)
 
     def body(self) -> ComposeResult:
         """Yield an explanation and the input for the account name."""
@@ -137,7 +137,7 @@ class AccountsScreen(ListScreen):
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", N_("use"), "screen.use"),
-        ("n", N_("another name"), "screen.add_account"),
+        ("n", N_("another account"), "screen.add_account"),
         ("s", N_("sign in"), "screen.sign_in"),
         ("o o", N_("sign out"), "screen.sign_out"),
     )
@@ -278,7 +278,7 @@ class AccountsScreen(ListScreen):
             return _("o signs out")
         if len(stored.configured_by) == len(stored.servers):
             return ""
-        return _("n signs in under another name") if stored.used_by else _("enter uses it")
+        return _("n signs in with another account") if stored.used_by else _("enter uses it")
 
     # -- actions
 
