@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from mcphost.config.inputs import entry_texts
 from mcphost.config.schema import ServerConfig, Source
+from mcphost.config.server_inputs import entry_texts
 from mcphost.errors import ConfigError
 
 _MAX_REFERENCES = 1_000

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from mcphost.config.inputs import with_input_values
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.profiles import apply_profile
 from mcphost.config.restrictions import apply_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source, find_config_error
+from mcphost.config.server_inputs import with_input_values
 from mcphost.config.settings import Overrides, apply_overrides, parse_settings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.sanitize import sanitize

@@ -11,7 +11,6 @@ from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
 from mcphost.config.entry_limits import ProjectBudget
-from mcphost.config.inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.references import (
     INPUT_HINT,
@@ -41,6 +40,7 @@ from mcphost.config.schema import (
     convert_value,
     settable_fields,
 )
+from mcphost.config.server_inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.settings import WORKSPACE_FOLDER, parse_roots
 from mcphost.errors import ConfigError
 from mcphost.protocol.notifications import LEVELS

@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mcphost.config.inputs import add_input_definitions
 from mcphost.config.json_files import check_comments, decode_text, read_bytes, strip_comments
 from mcphost.config.other_host_entries import (
     BARE_SHELL,
@@ -35,6 +34,7 @@ from mcphost.config.other_host_entries import (
     newly_expanded_references,
     unsupported_references,
 )
+from mcphost.config.server_inputs import add_input_definitions
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, run_steps

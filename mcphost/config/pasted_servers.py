@@ -2,8 +2,8 @@
 
 from typing import Any, cast
 
-from mcphost.config.inputs import add_input_definitions
 from mcphost.config.json_files import describe_type, parse_json
+from mcphost.config.server_inputs import add_input_definitions
 from mcphost.errors import ConfigError
 
 MAX_PASTED_CHARACTERS = 100_000

@@ -500,8 +500,8 @@ class _LateParts:
     @cached_property
     def tool_pipeline(self) -> "ToolPipeline":
         from mcphost.host.tools.pipeline import ToolPipeline
-        from mcphost.host.tools.presenter import ResultPresenter
         from mcphost.host.tools.recorded_results import RecordedResults
+        from mcphost.host.tools.result_presenter import ResultPresenter
         from mcphost.store.recorded_results import RecordedResultStore
 
         store, grants = RecordedResultStore(self._core.store), self._late_grants.active_grants

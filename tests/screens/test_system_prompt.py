@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.host.conversation.model_request import DEFAULT_PROMPT
 from mcphost.tui.screens.system_prompt import SystemPromptForm
-from mcphost.tui.widgets.inputs import OrderedTextArea
+from mcphost.tui.widgets.text_inputs import OrderedTextArea
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.real_program import Files, run_command
 

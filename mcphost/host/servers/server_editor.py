@@ -11,7 +11,6 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.approval_digest import server_digest, with_file_digests
-from mcphost.config.inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.config.secrets import PlaintextSecret, find_own_secrets, find_plaintext_secrets, keyring_entry_name
@@ -26,6 +25,7 @@ from mcphost.config.server_files import (
     read_entry,
     scope_file,
 )
+from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.servers.approval import approve, approve_project, load_approved_project

@@ -27,8 +27,8 @@ from mcphost.host.tools.executor import (
     error_text,
 )
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
-from mcphost.host.tools.presenter import ProposedCall, ResultPresenter
 from mcphost.host.tools.recorded_results import RecordedResults
+from mcphost.host.tools.result_presenter import ProposedCall, ResultPresenter
 from mcphost.host.tools.schema_validation import ArgumentValidator
 from mcphost.host.tools.tool_outcome import (
     DISABLED_TEXT,

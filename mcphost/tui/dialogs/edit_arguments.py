@@ -27,7 +27,7 @@ from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.inputs import OrderedTextArea
+from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 if TYPE_CHECKING:
     from mcphost.host.tools.schema_validation import SchemaErrors

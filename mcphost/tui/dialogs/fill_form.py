@@ -18,8 +18,8 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
-from mcphost.tui.widgets.inputs import OrderedTextArea
 from mcphost.tui.widgets.key_values import QuotedText, quote_statement
+from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 
 class FillFormDialog(Dialog[FormVerdict]):

@@ -26,8 +26,8 @@ from mcphost.translation import N_, _, ngettext
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 UNKNOWN_SOURCE = N_("source unknown")
 

@@ -28,8 +28,8 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.image_view import create_image_views
-from mcphost.tui.widgets.inputs import OrderedInput, OrderedTextArea
 from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.text_inputs import OrderedInput, OrderedTextArea
 
 MAX_TEXT_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 60_000

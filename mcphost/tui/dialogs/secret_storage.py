@@ -22,8 +22,8 @@ from mcphost.host.questions.sign_in import (
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup
 from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup
 
 _MAX_PATH = 4_096
 

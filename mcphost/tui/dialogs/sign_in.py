@@ -29,8 +29,8 @@ from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import account_title, clean, clean_line
-from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, OrderedInput
 
 NO_BROWSER = N_("No browser can open on this machine.")
 BROWSER_HELP = N_(

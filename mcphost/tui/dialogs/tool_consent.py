@@ -39,8 +39,8 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write, render_code
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import account_title, clean, clean_line
-from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList, quote_statement, render_diff_lines
+from mcphost.tui.widgets.text_inputs import OrderedInput
 from mcphost.unicode_forms import describe_name_risk
 
 _MAX_DESCRIPTION_LENGTH = 4_000

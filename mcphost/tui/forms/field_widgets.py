@@ -25,7 +25,7 @@ from mcphost.host.questions.form_fields import Field, accepts_empty_text
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.inputs import OrderedInput, OrderedTextArea
+from mcphost.tui.widgets.text_inputs import OrderedInput, OrderedTextArea
 
 
 class FieldChanged(Message):

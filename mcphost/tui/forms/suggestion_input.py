@@ -17,7 +17,7 @@ from mcphost.errors import McpHostError, UnsupportedCapability
 from mcphost.protocol.prompts import Completion
 from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.inputs import OrderedInput
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 SUGGEST_DELAY = 0.15
 """Seconds after the last key until suggestions are requested."""

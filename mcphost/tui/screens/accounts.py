@@ -25,7 +25,7 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_text import DEFAULT_ACCOUNT_NAME, account_title, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
-from mcphost.tui.widgets.inputs import OrderedInput
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -15,7 +15,7 @@ from mcphost.translation import N_, _
 from mcphost.tui.forms.field_widgets import ChoiceList, FocusMoveRequested
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.inputs import OrderedInput
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval

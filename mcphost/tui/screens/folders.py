@@ -21,8 +21,8 @@ from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
-from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -25,9 +25,9 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
-from mcphost.tui.widgets.inputs import OrderedInput, wait_for_typed_text
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.status_bars import KeyBar
+from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.export import ExportFormat

@@ -19,11 +19,11 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView
-from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import layout_pairs
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 _MAX_SHOWN = 500
 ICON_ROWS = 4

@@ -16,7 +16,7 @@ from mcphost.serialization import Struct, replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
-from mcphost.tui.widgets.inputs import (
+from mcphost.tui.widgets.text_inputs import (
     LabeledInput,
     LabeledInputGroup,
     OrderedInput,

@@ -16,7 +16,7 @@ from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.completion_popup import CompletionItem
 from mcphost.tui.widgets.composer import Composer, Draft
-from mcphost.tui.widgets.inputs import OrderedInput
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
     from textual.screen import Screen

@@ -24,8 +24,8 @@ from mcphost.tui.messages import TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
-from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.host.servers.registry_installer import InstallDraft, InstallReview, RegistryInstaller

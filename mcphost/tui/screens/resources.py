@@ -25,8 +25,8 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widgets.image_view import ImageView
-from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

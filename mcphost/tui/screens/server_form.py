@@ -15,7 +15,7 @@ from mcphost.serialization import dumps
 from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
+from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.config.server_files import Scope

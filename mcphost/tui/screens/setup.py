@@ -22,7 +22,7 @@ from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.inputs import OrderedInput
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ModelConfig

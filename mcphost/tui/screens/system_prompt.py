@@ -12,7 +12,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.conversation.model_request import DEFAULT_PROMPT
 from mcphost.translation import N_, _
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.inputs import OrderedTextArea, wait_for_typed_text
+from mcphost.tui.widgets.text_inputs import OrderedTextArea, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -15,10 +15,10 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.messages import CopyRequested, Section, join_sections
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 
 class TextViewerScreen(ScreenLifecycle, Screen[Any]):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from textual.widgets import OptionList
     from textual.widgets.option_list import Option
 
-    from mcphost.tui.widgets.inputs import OrderedTextArea
+    from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 _MAX_SHOWN = 50
 _MAX_BESIDE_FILES = 5

@@ -28,8 +28,8 @@ from mcphost.tui.messages import (
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
-from mcphost.tui.widgets.inputs import OrderedTextArea
 from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
+from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from mcphost.translation import _
 from mcphost.tui.transcript.find import MAX_QUERY, FindMatch, FindQuery, FindResult
 from mcphost.tui.transcript.transcript import Transcript
-from mcphost.tui.widgets.inputs import OrderedInput
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 
 class FindBar(Horizontal):

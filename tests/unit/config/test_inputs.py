@@ -7,13 +7,19 @@ from typing import Any
 import pytest
 
 from mcphost.config.approval_digest import server_digest
-from mcphost.config.inputs import INPUTS_FILE, MAX_INPUTS, add_input_definitions, check_input_value, save_input_value
 from mcphost.config.loader import load_config
 from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.references import expand_target
 from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
 from mcphost.config.secrets import expand_server, list_references
 from mcphost.config.server_export import export_entry
+from mcphost.config.server_inputs import (
+    INPUTS_FILE,
+    MAX_INPUTS,
+    add_input_definitions,
+    check_input_value,
+    save_input_value,
+)
 from mcphost.errors import ConfigError
 from mcphost.host.servers.approval import make_question
 from mcphost.redact import redact

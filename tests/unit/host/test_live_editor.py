@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcphost.auth.keyring_backend import MemoryBackend
-from mcphost.config.inputs import save_input_value
 from mcphost.config.loader import load_config
+from mcphost.config.server_inputs import save_input_value
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
 from mcphost.host.events import ServerState
 from mcphost.host.host import Host
