@@ -101,7 +101,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
     resources = postpone(user, "F4", "Resources", "note", "attach to the message")
     resources()
     assert_escape_leaves(
-        user, ResourceTemplateForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"]
+        user, ResourceTemplateForm, "Enter", "peer · note", "next field or attach", ahead=["Enter", "Enter"]
     )
 
     def reads_note() -> None:
@@ -112,7 +112,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
         ResourceTemplateForm,
         reads_note,
         "peer · note",
-        "attaches at the end",
+        "next field or attach",
         keys=["A", "Enter"],
         effects=["resources/read"],
     )

@@ -126,7 +126,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.type("the passphrase")
             assert "the pass" not in terminal.screen()
             terminal.press("Enter")
-            terminal.wait_until(lambda screen: "Save your" not in screen and "1/1 server" in screen, "ready")
+            terminal.wait_until(lambda screen: "Store your" not in screen and "1/1 server" in screen, "ready")
             terminal.press("C-q")
             terminal.wait_for_shell()
             terminal.start_chat("--mcp-config", config)
