@@ -484,10 +484,10 @@ def definition_of_many_values_is_fingerprinted() -> tuple[int, Work]:
 def names_of_very_many_tools() -> tuple[int, Work]:
     from mcphost.host.servers.tool_registry import ToolRegistry
 
-    toolbox = ToolRegistry(())
+    registry = ToolRegistry(())
 
     async def work() -> object:
-        return [toolbox.model_name("server", "x" * 900 + f"{n}") for n in range(10_000)]
+        return [registry.model_name("server", "x" * 900 + f"{n}") for n in range(10_000)]
 
     return 9_000_000, work
 

@@ -93,14 +93,14 @@ async def _rows_of(folder: str, detail: str, count: int) -> Any:
     from mcphost.store.audit_reader import AuditReader
     from mcphost.store.audit_store import AuditRecord, AuditStore
 
-    path = Path(folder) / "ledger.db"
-    ledger = AuditStore(path)
+    path = Path(folder) / "audit.db"
+    audit_store = AuditStore(path)
     for number in range(count):
-        ledger.enqueue(
+        audit_store.enqueue(
             lambda number=number: AuditRecord(at=number, kind="call", event="asked", server="s", detail=detail)
         )
-    await ledger.flush()
-    await ledger.close()
+    await audit_store.flush()
+    await audit_store.close()
     return AuditReader(path)
 
 

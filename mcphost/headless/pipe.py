@@ -271,9 +271,9 @@ class PipeCommands:
         try:
             name, answer = get_text(message, "question"), message.get("answer")
             edited = self._frontend.edited_call(name, answer)
-            misfit = edited and await self._host.tools.validate(*edited)
-            if misfit:
-                raise UsageError(misfit.sentence, "Correct them and answer again.")
+            errors = edited and await self._host.tools.validate(*edited)
+            if errors:
+                raise UsageError(errors.sentence, "Correct them and answer again.")
             self._frontend.answer(name, answer)
         except UsageError as error:
             self._emit({"event": "error", "question": message.get("question"), "message": str(error)})

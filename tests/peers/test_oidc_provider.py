@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 def create_oidc_opener(folder: Path, user: SignInInteraction) -> ClientSessionOpener:
     folder.mkdir(exist_ok=True)
     return ClientSessionOpener(
-        expand=str, accounts=OAuthRegistry(TokenStore(SharedFolderBackend(folder / "vault"), folder), user)
+        expand=str, accounts=OAuthRegistry(TokenStore(SharedFolderBackend(folder / "secrets"), folder), user)
     )
 
 
@@ -47,7 +47,7 @@ async def test_the_lifecycle_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> No
             await session.request(CallTool("whoami", {}))
         assert user.times == 2
         assert oidc.grants("grant.error") == []
-        identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path), user)
+        identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path), user)
         auth = identities.get_provider(oidc.server, warn=print, proxy_for=lambda url: "")
         assert auth is not None
         gone, revoked = await auth.logout()
@@ -84,7 +84,7 @@ async def test_several_programs_that_renew_at_once_keep_the_family_alive(npm_pee
 async def test_a_code_is_entered_anywhere_and_the_token_arrives_here(npm_peers: Path, tmp_path: Path) -> None:
     user = OidcUser()
     async with run_oidc_provider() as oidc:
-        identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path), user)
+        identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path), user)
         auth = identities.get_provider(oidc.server, warn=print, proxy_for=lambda url: "")
         assert auth is not None
         await auth.login(use_device_code=True)

@@ -18,7 +18,7 @@ HOSTILE = str(Path(__file__).parents[1] / "flows" / "consent_attacks" / "hostile
 _RETRY_SECONDS = 2.0
 """Seconds after which a key that did nothing came too early on a busy machine, and is pressed again."""
 _GUARD_SECONDS = 0.15
-"""Seconds: a question that was not on the screen so long ago is deaf for sure when a key reaches it."""
+"""A question that appeared fewer seconds ago than this certainly ignores keys."""
 _REPEAT_SECONDS = 0.05
 _ATTEMPTS = 3
 

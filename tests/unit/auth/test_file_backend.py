@@ -163,9 +163,9 @@ import anyio, sys
 from pathlib import Path
 from mcphost.auth.file_backend import FileBackend
 async def main():
-    vault = FileBackend(Path(sys.argv[1]))
+    backend = FileBackend(Path(sys.argv[1]))
     for number in range(15):
-        await vault.set(f"{sys.argv[2]}-{number}", "x")
+        await backend.set(f"{sys.argv[2]}-{number}", "x")
 anyio.run(main)
 """
 

@@ -15,13 +15,13 @@ ROUND_TRIP = """
 import anyio
 from mcphost.auth.keyring_backend import KeyringBackend
 async def main():
-    vault = KeyringBackend()
-    print(await vault.describe())
-    await vault.set("A_KEY", "tök€n" * 800)
+    backend = KeyringBackend()
+    print(await backend.describe())
+    await backend.set("A_KEY", "tök€n" * 800)
     assert await KeyringBackend().get("A_KEY") == "tök€n" * 800
-    await vault.delete("A_KEY")
-    await vault.delete("A_KEY")
-    print(await vault.get("A_KEY"))
+    await backend.delete("A_KEY")
+    await backend.delete("A_KEY")
+    print(await backend.get("A_KEY"))
 anyio.run(main)
 """
 NOTHING = """
@@ -29,9 +29,9 @@ import anyio
 from mcphost.auth.keyring_backend import KeyringBackend
 from mcphost.errors import McpHostError
 async def main():
-    vault = KeyringBackend()
-    print(await vault.get("A_KEY"))
-    for use in (vault.describe, lambda: vault.set("A_KEY", "x")):
+    backend = KeyringBackend()
+    print(await backend.get("A_KEY"))
+    for use in (backend.describe, lambda: backend.set("A_KEY", "x")):
         try:
             await use()
         except McpHostError as error:

@@ -23,47 +23,47 @@ async def tried(use):
         print("error", error.message)
     assert time.monotonic() - began < 15, time.monotonic() - began
 async def main():
-    vault = KeyringBackend()
-    await vault.set("a", "before")
+    backend = KeyringBackend()
+    await backend.set("a", "before")
     pid = int(sys.argv[1])
 """
 LOCKED = """
     import secretstorage
     secretstorage.get_default_collection(secretstorage.dbus_init()).lock()
-    await tried(lambda: vault.get("a"))
-    await tried(lambda: vault.set("a", "after"))
-    await tried(vault.describe)
+    await tried(lambda: backend.get("a"))
+    await tried(lambda: backend.set("a", "after"))
+    await tried(backend.describe)
 """
 STOPPED = """
     os.kill(pid, signal.SIGSTOP)
-    await tried(lambda: vault.set("a", "after"))
+    await tried(lambda: backend.set("a", "after"))
     began = time.monotonic()
-    await tried(lambda: vault.get("a"))
+    await tried(lambda: backend.get("a"))
     assert time.monotonic() - began < 4, "the second one does not wait again"
     os.kill(pid, signal.SIGCONT)
     with anyio.fail_after(20):
         while True:
             try:
-                found = await vault.get("a")
+                found = await backend.get("a")
                 break
             except McpHostError:
                 await anyio.sleep(0.05)
     print(found)
     os.kill(pid, signal.SIGSTOP)
     with anyio.move_on_after(0.1):
-        await vault.get("a")
+        await backend.get("a")
 """
 KILLED = """
     os.kill(pid, signal.SIGKILL)
-    await tried(lambda: vault.get("a"))
-    await tried(lambda: vault.set("a", "after"))
+    await tried(lambda: backend.get("a"))
+    await tried(lambda: backend.set("a", "after"))
 """
 LARGE = """
-    await vault.set("a", "x" * 200_000)
-    assert await vault.get("a") == "x" * 200_000
-    await vault.delete("a")
-    print(await vault.get("a"))
-    await tried(lambda: vault.set("a", "x" * 300_000))
+    await backend.set("a", "x" * 200_000)
+    assert await backend.get("a") == "x" * 200_000
+    await backend.delete("a")
+    print(await backend.get("a"))
+    await tried(lambda: backend.set("a", "x" * 300_000))
 """
 
 

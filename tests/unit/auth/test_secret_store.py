@@ -249,22 +249,22 @@ async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -
 
 async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(tmp_path: Path) -> None:
     backend = HangingBackend()
-    vault = KeyringBackend(find_backend=lambda: backend, timeout=0.3)
+    storage = KeyringBackend(find_backend=lambda: backend, timeout=0.3)
     with pytest.raises(McpHostError, match="did not respond"):
-        await vault.get("a")
+        await storage.get("a")
     started_at = anyio.current_time()
     with pytest.raises(McpHostError, match="still does not respond"):
-        await vault.set("a", "b")
+        await storage.set("a", "b")
     assert anyio.current_time() - started_at < 0.25
     backend.go.set()
     with anyio.fail_after(20):
         while True:
             try:
-                await vault.set("a", "b")
+                await storage.set("a", "b")
                 break
             except McpHostError:
                 await anyio.sleep(0.01)
-    assert await vault.get("a") == "b"
+    assert await storage.get("a") == "b"
 
 
 class SmallBackend(FailingBackend):
@@ -282,12 +282,12 @@ SmallBackend.__module__ = "keyring.backends.Windows"
 @pytest.mark.parametrize("secret", ["short", "x" * 1_281, "tök€n😀" * 900, "mcphost-parts:a:1:b"])
 async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_removed_with_it(secret: str) -> None:
     backend = SmallBackend("")
-    vault = KeyringBackend(find_backend=lambda: backend)
+    storage = KeyringBackend(find_backend=lambda: backend)
     for value in (secret, secret[::-1], secret):
-        await vault.set("a", value)
-        assert await vault.get("a") == value
+        await storage.set("a", value)
+        assert await storage.get("a") == value
     assert len(backend.kept) <= 2 + len(secret.encode("utf-16-le")) // 1_280
-    await vault.delete("a")
+    await storage.delete("a")
     assert backend.kept == {}
 
 
@@ -309,21 +309,21 @@ class LosingBackend(FailingBackend):
 
 async def test_a_keyring_that_fails_for_a_moment_is_tried_again() -> None:
     backend = LosingBackend(1)
-    vault = KeyringBackend(find_backend=lambda: backend)
-    await vault.set("a", "kept")
-    assert await vault.get("a") == "kept"
+    storage = KeyringBackend(find_backend=lambda: backend)
+    await storage.set("a", "kept")
+    assert await storage.get("a") == "kept"
 
 
 async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers() -> None:
     backend = LosingBackend(6)
-    vault = KeyringBackend(find_backend=lambda: backend)
+    storage = KeyringBackend(find_backend=lambda: backend)
     for calls in (4, 5, 6):
         with pytest.raises(McpHostError, match="reported an error: RuntimeError"):
-            await vault.get("a")
+            await storage.get("a")
         assert backend.calls == calls
-    assert await vault.get("a") is None
+    assert await storage.get("a") is None
     backend.left = 1
-    assert await vault.get("a") is None
+    assert await storage.get("a") is None
 
 
 async def test_a_possibly_refused_request_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,14 +364,14 @@ async def test_the_system_keyring_is_used_by_one_mcphost_of_a_login_at_a_time(
 
 async def test_parts_that_do_not_belong_together_are_no_secret() -> None:
     backend = SmallBackend("")
-    vault = KeyringBackend(find_backend=lambda: backend)
-    await vault.set("a", "y" * 5_000)
+    storage = KeyringBackend(find_backend=lambda: backend)
+    await storage.set("a", "y" * 5_000)
     part = next(name for name in backend.kept if name.endswith(".1"))
     backend.kept[part] = "z"
-    assert await vault.get("a") is None
+    assert await storage.get("a") is None
     del backend.kept[part]
-    assert await vault.get("a") is None
-    await vault.set("a", "new")
+    assert await storage.get("a") is None
+    await storage.set("a", "new")
     assert backend.kept == {"a": "new"}
 
 

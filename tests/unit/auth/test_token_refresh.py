@@ -425,7 +425,7 @@ from mcphost.auth.token_store import TokenStore
 async def main():
     one = OAuthPeer(origin=sys.argv[1])
     folder = Path(sys.argv[2])
-    auth = create_oauth(one, None, TokenStore(SharedFolderBackend(folder / "vault"), folder))
+    auth = create_oauth(one, None, TokenStore(SharedFolderBackend(folder / "secrets"), folder))
     print(await send_request(auth, one))
 anyio.run(main)
 """
@@ -433,7 +433,7 @@ anyio.run(main)
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
 async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Path) -> None:
-    token_store = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
+    token_store = TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
         await send_with_sign_in(auth, peer)
@@ -456,14 +456,14 @@ async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Pat
 
 @pytest.mark.req("auth.refresh.rotation")
 async def test_a_sign_in_stored_by_another_process_meanwhile_is_never_deleted(tmp_path: Path) -> None:
-    token_store = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
+    token_store = TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
         await send_with_sign_in(auth, peer)
         stale = auth.current_sign_in
         assert stale is not None
         newer = replace(stale, tokens=replace(stale.tokens, access="newer-access", refresh="newer-refresh"))
-        await TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path).save(newer)
+        await TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path).save(newer)
         assert await token_store.delete(peer.url, only=stale) is None
         stored = await token_store.load(peer.url, reload=True)
         assert stored is not None
@@ -486,14 +486,14 @@ class LockedBackend(SharedFolderBackend):
 async def test_a_keyring_locked_meanwhile_never_has_an_old_refresh_token_used(
     tmp_path: Path, renewed_elsewhere: bool
 ) -> None:
-    backend = LockedBackend(tmp_path / "vault")
+    backend = LockedBackend(tmp_path / "secrets")
     token_store, user = TokenStore(backend, tmp_path), BrowserUser()
     async with run_peer() as peer:
         auth = create_oauth(peer, user, token_store)
         await send_with_sign_in(auth, peer)
         await age_sign_in(auth, token_store)
         if renewed_elsewhere:
-            other = create_oauth(peer, user, TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path))
+            other = create_oauth(peer, user, TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path))
             assert await send_request(other, peer) == 200
         backend.locked = True
         if renewed_elsewhere:
@@ -541,7 +541,7 @@ async def test_a_refresh_waits_for_another_process_and_uses_its_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def another() -> TokenStore:
-        return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
+        return TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path)
 
     token_store, second, noticed = another(), anyio.Event(), anyio.Event()
     token, flock = OAuthPeer.token, file_edits.fcntl.flock
@@ -575,7 +575,7 @@ async def test_a_refresh_waits_for_another_process_and_uses_its_tokens(
 
 @pytest.mark.req("auth.refresh.rotation")
 async def test_a_sign_in_during_the_refusal_of_the_old_one_is_not_dropped_with_it(tmp_path: Path) -> None:
-    keep, other = (TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path) for _ in range(2))
+    keep, other = (TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path) for _ in range(2))
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), keep)
         await send_with_sign_in(auth, peer)
@@ -611,7 +611,7 @@ async def test_an_unrelated_refusal_keeps_the_refresh_token() -> None:
 @pytest.mark.req("auth.refresh.use")
 async def test_a_sign_in_stored_elsewhere_without_refresh_token_is_not_refreshed_with_none(tmp_path: Path) -> None:
     def another() -> TokenStore:
-        return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
+        return TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path)
 
     token_store = another()
     async with run_peer() as peer:
