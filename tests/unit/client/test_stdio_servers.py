@@ -494,7 +494,8 @@ async def test_a_cancelled_owner_still_ends_the_process() -> None:
 
     async def own() -> None:
         async with open_stdio_session(faulty_server_config()) as session:
-            pids.extend(child.pid for child in set(psutil.Process().children(recursive=True)) - children)
+            started_here = set(psutil.Process().children(recursive=True)) - children
+            pids.extend(child.pid for child in started_here if is_server(child))
             started.set()
             await session.request(CallTool("silent"))
 
