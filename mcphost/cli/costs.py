@@ -9,7 +9,7 @@ from mcphost.translation import _
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcphost.host.spending import CostPeriod
+    from mcphost.host.budget.spending import CostPeriod
     from mcphost.store.spending import DailySpending, SpendingSum
 
 _MAX_DAYS = 3_650
@@ -36,8 +36,8 @@ def run(command: str, args: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.output import print_json, print_note
+        from mcphost.host.budget.spending import summarize
         from mcphost.host.questions.frontend import RefusingFrontend
-        from mcphost.host.spending import summarize
         from mcphost.serialization import to_builtins
 
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
@@ -64,7 +64,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None:
     from mcphost.cli.output import print_table
-    from mcphost.host.spending import describe_part
+    from mcphost.host.budget.spending import describe_part
     from mcphost.pluralize import format_dollars
 
     print_table(

@@ -43,7 +43,8 @@ from mcphost.store.tasks import TaskStore
 from mcphost.store.tools import ToolFingerprintStore, ToolToggleStore
 
 if TYPE_CHECKING:
-    from mcphost.host.budget_limits import BudgetLimits
+    from mcphost.host.budget.limits import BudgetLimits
+    from mcphost.host.budget.spending import SpendingTracker
     from mcphost.host.consent.auto_approve import AutoApproval
     from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
     from mcphost.host.consent.policy import ConsentPolicy
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.setup import ProviderKeys, Setup
-    from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.builtin_tools import BuiltinTools
     from mcphost.host.tools.call_scheduler import CallScheduler
     from mcphost.host.tools.executor import ManualCalls, ToolExecutor
@@ -205,14 +205,14 @@ def _create_core(
 
 
 def _create_spending(store: Database, events: EventBus) -> "SpendingTracker":
-    from mcphost.host.spending import SpendingTracker
+    from mcphost.host.budget.spending import SpendingTracker
     from mcphost.store.spending import SpendingStore
 
     return SpendingTracker(SpendingStore(store), events)
 
 
 def _create_budget(config: HostConfig, spending: "Lazy[SpendingTracker]", events: EventBus) -> "BudgetLimits":
-    from mcphost.host.budget_limits import BudgetLimits
+    from mcphost.host.budget.limits import BudgetLimits
 
     return BudgetLimits(config.budget, spending.get(), events)
 
@@ -569,7 +569,7 @@ class _LateParts:
 
     @cached_property
     def turn_parts(self) -> "TurnParts":
-        from mcphost.host.conversation.budget_guard import BudgetGuard
+        from mcphost.host.budget.guard import BudgetGuard
         from mcphost.host.conversation.turn import TurnParts
 
         core, setup = self._core, self.setup

@@ -21,6 +21,7 @@ from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.store.results import ResultStore
 
 if TYPE_CHECKING:
+    from mcphost.host.budget.spending import SpendingTracker
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.setup import Setup
-    from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.executor import ManualCalls
 
 _INDEX_DELAY = 5.0

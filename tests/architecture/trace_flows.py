@@ -84,7 +84,7 @@ PARTICIPANTS = {
     "host/event_bus": "EventBus",
     "host/tools": "ToolPipeline",
     "host/servers": "Servers",
-    "host/spending": "Spending",
+    "host/budget": "Budget",
     "host/results": "ToolPipeline",
     "host/consent": "Consent",
     "host/audit": "AuditLog",

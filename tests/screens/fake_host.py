@@ -15,6 +15,7 @@ from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
 from mcphost.errors import ConsentDenied, UnsupportedCapability, UsageError
 from mcphost.host import events
 from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
@@ -30,7 +31,6 @@ from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import features
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
-from mcphost.host.spending import SpendingTracker
 from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.host.views import Catalog, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart

@@ -103,10 +103,11 @@ SENTENCE_MODULES = {
         "client": "error_mapping handshake_session pagination requests stateless_session tasks",
         "config": "loader mcp_json other_host_entries other_hosts pasted_servers references toml_files",
         "diagnosis": "explain network_steps program_steps well_known",
-        "host": "active_conversation budget_limits model_selection setup",
+        "host": "active_conversation model_selection setup",
         "host/audit": "audit_log",
+        "host/budget": "guard limits",
         "host/consent": "auto_approve grants",
-        "host/conversation": "attachment_fitting budget_guard compaction result_shortening turn",
+        "host/conversation": "attachment_fitting compaction result_shortening turn",
         "host/questions": "compaction sign_in",
         "host/server_requests": "elicitation request_handler sampling_costs",
         "host/servers": "accounts catalog command_risks connection import_plan lock_drift orphaned_tasks "

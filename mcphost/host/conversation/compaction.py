@@ -11,6 +11,7 @@ from mcphost.config.profiles import switch_model
 from mcphost.config.schema import CompactionConfig
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.budget.spending import OpenSpending, SpendingTracker
 from mcphost.host.conversation.summarizer import Summarizer, list_request_messages, write_summary
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CompactionChanged, SummaryProgress
@@ -25,7 +26,6 @@ from mcphost.host.questions.compaction import (
     summary_error,
 )
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.spending import OpenSpending, SpendingTracker
 from mcphost.llm.messages import Message, ToolReturnPart, Usage
 from mcphost.llm.model import ChatModel, ModelRequest
 from mcphost.llm.token_estimate import (

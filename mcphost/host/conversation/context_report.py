@@ -1,13 +1,13 @@
 """Context report: estimate what the open conversation's next request contains, by source, in tokens."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import anyio.to_thread
 
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.budget.token_shares import measure_shares
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
 from mcphost.host.conversation.result_shortening import ResultShortening
@@ -19,60 +19,10 @@ from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.tools.builtin_tools import BuiltinTools
-from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, ToolReturnPart
-from mcphost.llm.model import ModelRequest
-from mcphost.llm.token_estimate import (
-    MESSAGE_TOKENS,
-    MessageCache,
-    estimate_part_tokens,
-    estimate_text_tokens,
-    estimate_tool_tokens,
-)
+from mcphost.llm.messages import Message
+from mcphost.llm.token_estimate import estimate_tool_tokens
 from mcphost.serialization import Struct
 from mcphost.store.spending import TokenShare
-
-
-def measure_shares(request: ModelRequest, server_of: Callable[[str], str]) -> tuple[TokenShare, ...]:
-    """Return the estimated input tokens of each part of a request; parts without tokens are omitted.
-
-    *server_of* returns the server of the tool with a model-facing name, "" for a built-in tool of mcphost.
-    """
-    counts: Counter[tuple[str, str, str]] = Counter({("system", "", ""): estimate_text_tokens(request.system)})
-    for spec in request.tools:
-        counts["definitions", server_of(spec.name), ""] += estimate_tool_tokens(spec)
-    for message in request.messages:
-        for share in _message_shares.get(message):
-            counts[share.kind, share.server, share.tool] += share.tokens
-    return tuple(TokenShare(*key, tokens) for key, tokens in counts.items() if tokens)
-
-
-def _measure_message(message: Message) -> tuple[TokenShare, ...]:
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for key, tokens in _iter_parts(message):
-        counts[key] += tokens
-    return tuple(TokenShare(*key, tokens) for key, tokens in counts.items())
-
-
-_message_shares = MessageCache(_measure_message)
-
-
-def _iter_parts(message: Message) -> Iterator[tuple[tuple[str, str, str], int]]:
-    extra = MESSAGE_TOKENS  # for the message as a whole, counted with its first part
-    for part in message.parts:
-        yield _key(part), estimate_part_tokens(part) + extra
-        extra = 0
-
-
-def _key(part: Part) -> tuple[str, str, str]:
-    match part:
-        case ResourcePart() if part.use_id:
-            return "results", part.server, part.source
-        case ToolReturnPart():
-            return "results", part.server, part.tool or part.name
-        case ResourcePart() | ImagePart() | FilePart():
-            return "attachments", part.server, ""
-        case _:
-            return "messages", "", ""
 
 
 class ContextTool(Struct, frozen=True):

@@ -405,7 +405,7 @@ class ConversationController:
         self, parts: "TurnParts", text: str | None, attachments: Sequence[Part], *, can_reuse: bool
     ) -> TurnResult:
         """Prepare and run a turn; describe a failure in the result, with the exit code of `mcphost run`."""
-        from mcphost.host.budget_limits import BudgetReached
+        from mcphost.host.budget.limits import BudgetReached
         from mcphost.host.conversation.turn import Turn, TurnOutcome
         from mcphost.host.message_text import clean_parts
 

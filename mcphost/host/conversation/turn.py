@@ -12,9 +12,10 @@ import anyio
 
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import Conversation
+from mcphost.host.budget.guard import BudgetGuard, PreparedRequest
+from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.consent.auto_approve import AutoApproval
 from mcphost.host.conversation.background_results import BackgroundResults
-from mcphost.host.conversation.budget_guard import BudgetGuard, PreparedRequest
 from mcphost.host.conversation.compaction import Compactor
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
@@ -30,7 +31,6 @@ from mcphost.host.events import (
 from mcphost.host.message_text import clean_parts
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
-from mcphost.host.spending import SpendingTracker
 from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.hooks import ToolHooks
 from mcphost.host.tools.pipeline import ToolPipeline

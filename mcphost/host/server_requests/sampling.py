@@ -17,7 +17,8 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines
 from mcphost.errors import MalformedMessage, ModelError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.budget_limits import BudgetReached
+from mcphost.host.budget.limits import BudgetReached
+from mcphost.host.budget.spending import OpenSpending
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import (
     ApproveUnchanged,
@@ -35,7 +36,6 @@ from mcphost.host.server_requests.sampling_policy import (
     SamplingNesting,
     choose_model,
 )
-from mcphost.host.spending import OpenSpending
 from mcphost.llm import model as llm
 from mcphost.llm.messages import ImagePart, Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelFacts, ModelRequest, ToolSpec

@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.budget_limits import (
+from mcphost.host.budget.limits import (
     MAX_QUESTIONS,
     BudgetLimits,
     BudgetReached,
@@ -11,10 +11,10 @@ from mcphost.host.budget_limits import (
     find_shorter_output,
     make_budget_error,
 )
+from mcphost.host.budget.spending import OpenSpending, SpendingTracker
 from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.cost import ApproveCost, CostShare, RaiseBudget, SendOnce
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.spending import OpenSpending, SpendingTracker
 from mcphost.llm.model import ChatModel, ModelRequest
 from mcphost.store.spending import SpendingEntry, TokenShare
 

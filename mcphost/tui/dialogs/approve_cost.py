@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button
 
+from mcphost.host.budget.spending import describe_part
 from mcphost.host.questions.cost import (
     ApproveCost,
     BudgetUse,
@@ -20,7 +21,6 @@ from mcphost.host.questions.cost import (
     StopTurn,
     UseCheaperModel,
 )
-from mcphost.host.spending import describe_part
 from mcphost.pluralize import format_dollars
 from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog

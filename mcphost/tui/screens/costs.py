@@ -10,7 +10,7 @@ from textual._cells import cell_len
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError
-from mcphost.host.spending import CostPeriod, PartCost, describe_part, summarize, summarize_days
+from mcphost.host.budget.spending import CostPeriod, PartCost, describe_part, summarize, summarize_days
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
 from mcphost.translation import N_, _

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.schema import ContextConfig
+from mcphost.host.budget.token_shares import measure_shares
 from mcphost.host.conversation.background_results import make_result_message
-from mcphost.host.conversation.context_report import ContextTool, measure_shares
+from mcphost.host.conversation.context_report import ContextTool
 from mcphost.host.questions.questions import AllowSession
 from mcphost.llm.messages import ImagePart, Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelFacts, ModelRequest, StreamFinished, TextDelta, ToolSpec, Usage

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mcphost.host.spending import ANSWERS, PartCost, describe_part, sum_parts, summarize, summarize_days
+from mcphost.host.budget.spending import ANSWERS, PartCost, describe_part, sum_parts, summarize, summarize_days
 from mcphost.store.spending import SpendingEntry, SpendingSum, TokenShare
 
 NOON = time.mktime((2026, 11, 25, 12, 0, 0, 0, 0, -1))

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from mcphost.host.active_conversation import Conversation
-from mcphost.host.budget_limits import (
+from mcphost.host.budget.limits import (
     MAX_QUESTIONS,
     BudgetLimits,
     BudgetReached,
@@ -13,7 +13,7 @@ from mcphost.host.budget_limits import (
     find_shorter_output,
     make_budget_error,
 )
-from mcphost.host.conversation.context_report import measure_shares
+from mcphost.host.budget.token_shares import measure_shares
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.cost import (
     ApproveCost,

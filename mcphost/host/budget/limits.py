@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError, ModelError
+from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.event_bus import EventBus
 from mcphost.host.questions.cost import BudgetName, BudgetUse
-from mcphost.host.spending import SpendingTracker
 from mcphost.llm.messages import Message
 from mcphost.llm.model import ChatModel, ModelFacts, ModelRequest
 from mcphost.pluralize import format_dollars
