@@ -12,7 +12,7 @@ from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
-    from mcphost.host.conversation.history import ConversationHistory
+    from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.llm.messages import ToolReturnPart
     from mcphost.store.conversations import ConversationInfo
     from mcphost.store.search import FoundConversation, MarkedText
@@ -84,7 +84,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("--format and -o belong to: mcphost sessions export ID.")
 
 
-async def _list(history: "ConversationHistory", options: "Options", *, as_json: bool) -> int:
+async def _list(history: "StoredConversations", options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.output import print_json, print_note, print_table
     from mcphost.serialization import to_builtins
 
@@ -107,7 +107,7 @@ async def _list(history: "ConversationHistory", options: "Options", *, as_json: 
     return 0
 
 
-async def _search(history: "ConversationHistory", options: "Options", text: str, *, as_json: bool) -> int:
+async def _search(history: "StoredConversations", options: "Options", text: str, *, as_json: bool) -> int:
     import anyio
 
     from mcphost.cli.output import print_dim, print_json, print_note, print_text
@@ -145,7 +145,7 @@ def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
     return sanitize("".join(f"»{text}«" if is_match else text for text, is_match in excerpt), keep_newlines=False)
 
 
-async def _export(history: "ConversationHistory", info: "ConversationInfo", args: argparse.Namespace) -> int:
+async def _export(history: "StoredConversations", info: "ConversationInfo", args: argparse.Namespace) -> int:
     from mcphost.cli.output import print_json, print_note, write_output_file
     from mcphost.host.conversation.export import export_conversation
 
@@ -164,7 +164,7 @@ async def _export(history: "ConversationHistory", info: "ConversationInfo", args
     return 0
 
 
-async def _rename(history: "ConversationHistory", info: "ConversationInfo", title: str, *, as_json: bool) -> int:
+async def _rename(history: "StoredConversations", info: "ConversationInfo", title: str, *, as_json: bool) -> int:
     from mcphost.cli.output import print_json, print_note
 
     await history.rename(info.id, title)
@@ -175,7 +175,7 @@ async def _rename(history: "ConversationHistory", info: "ConversationInfo", titl
     return 0
 
 
-async def _delete(history: "ConversationHistory", info: "ConversationInfo", *, yes: bool, as_json: bool) -> int:
+async def _delete(history: "StoredConversations", info: "ConversationInfo", *, yes: bool, as_json: bool) -> int:
     from mcphost.cli.output import print_json, print_note
     from mcphost.cli.terminal_frontend import Confirmation
 
@@ -194,7 +194,7 @@ async def _delete(history: "ConversationHistory", info: "ConversationInfo", *, y
     return 0
 
 
-async def _show(history: "ConversationHistory", info: "ConversationInfo", *, as_json: bool) -> int:
+async def _show(history: "StoredConversations", info: "ConversationInfo", *, as_json: bool) -> int:
     from mcphost.cli.output import print_dim, print_json, print_text
     from mcphost.serialization import to_builtins
 

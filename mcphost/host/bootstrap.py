@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.background_results import BackgroundResults
     from mcphost.host.conversation.compaction import Compactor
     from mcphost.host.conversation.context_report import RequestParts
-    from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.prompt_commands import PromptCommands
+    from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
@@ -415,14 +415,14 @@ class _LateParts:
         )
 
     @cached_property
-    def history(self) -> "ConversationHistory":
-        from mcphost.host.conversation.history import ConversationHistory
+    def history(self) -> "StoredConversations":
+        from mcphost.host.conversation.stored_conversations import StoredConversations
 
         def cancel_calls(deleted: str) -> None:
             self.call_scheduler.cancel_background(deleted)
 
         core = self._core
-        history = ConversationHistory(core.store, core.conversation, core.results, cancel_calls)
+        history = StoredConversations(core.store, core.conversation, core.results, cancel_calls)
         self._core.lifetime.on_close(history.unsent.flush)
         return history
 

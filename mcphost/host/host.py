@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter
     from mcphost.host.conversation.context_report import ContextMeter
-    from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.prompt_commands import PromptCommands
+    from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
@@ -50,7 +50,7 @@ class LateParts(NamedTuple):
     features: "Lazy[ServerFeatures]"
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
-    history: "Lazy[ConversationHistory]"
+    history: "Lazy[StoredConversations]"
     setup: "Lazy[Setup | None]"
     spending: "Lazy[SpendingTracker]"
     live_config: "Lazy[LiveConfig | None]"
@@ -162,7 +162,7 @@ class Host:
         return self.late_parts.grants.get()
 
     @property
-    def history(self) -> "ConversationHistory":
+    def history(self) -> "StoredConversations":
         """Stored conversations: search, rename, delete, pin and preview."""
         return self.late_parts.history.get()
 

@@ -5,20 +5,23 @@ stay stored. The current branch ends with the newest message, or with the messag
 """
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio.to_thread
 
-from mcphost.errors import StoreError
+from mcphost.errors import StoreError, UsageError
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct, encode
 from mcphost.store import search_index
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import DATABASE_ERRORS, Database
 
+MAX_TITLE_CHARS = 200
 MIN_THREAD_MESSAGES = 500
 """Number of messages from which they are decoded on a thread; 100,000 would block the event loop for 0.5 s."""
 MIN_THREAD_BYTES = 1_000_000
@@ -39,6 +42,14 @@ class ConversationInfo(Struct, frozen=True):
     updated: float
     is_pinned: bool = False
     is_named: bool = False
+
+
+class NamedBy(IntEnum):
+    """The author of a conversation's title; an author with a lower value never replaces the title of a higher one."""
+
+    FIRST_MESSAGE = 0
+    MODEL = 1
+    USER = 2
 
 
 class StoredMessage(NamedTuple):
@@ -340,6 +351,37 @@ class ConversationStore:
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
         """Return the conversations with ids that begin with *prefix*, newest first, at most 100."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
+
+    async def rename(self, conversation_id: str, title: str, by: NamedBy) -> bool:
+        """Set the title of a conversation.
+
+        Returns False, without changing the title, if its author has a higher NamedBy value. Raises UsageError for an
+        empty title or an unknown conversation, and StoreError.
+        """
+        title = " ".join(title.split())[:MAX_TITLE_CHARS]
+        if not title:
+            raise UsageError("A title needs at least one character.")
+
+        def work(db: sqlite3.Connection) -> bool:
+            row = db.execute("SELECT title, named FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            if row is None:
+                raise UsageError(f"There is no conversation {conversation_id!r}.", "List them with: mcphost sessions")
+            if row[1] > by:
+                return False
+            db.execute("UPDATE conversations SET title = ?, named = ? WHERE id = ?", (title, int(by), conversation_id))
+            search_index.replace_title(db, conversation_id, row[0], title)
+            return True
+
+        return await self._database.run(work)
+
+    async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
+        """Pin a conversation to the top of the list, or unpin it. Raises StoreError."""
+        pinned = time.time() if is_pinned else None
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
+
+        await self._database.run(work)
 
     async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:
         """Return at most *limit* recorded calls of a server's tools, newest first.

@@ -21,9 +21,9 @@ from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCal
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.conversation.attachment_fitting import AttachmentFitter
 from mcphost.host.conversation.context_report import ContextReport
-from mcphost.host.conversation.history import ConversationHistory
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.prompt_commands import PromptCommands
+from mcphost.host.conversation.stored_conversations import StoredConversations
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
@@ -592,7 +592,7 @@ class FakeHost:
         self.gone_on = 0
         self.stored: list[ConversationInfo] = []
         self.database = Database(None)
-        self.history = ConversationHistory(self.database, cast("Any", self.conversation), ResultStore(None))
+        self.history = StoredConversations(self.database, cast("Any", self.conversation), ResultStore(None))
         self.auto_approval = FakeAutoApproval()
         self.running_calls = RunningCalls()
         self.task_store = TaskStore(self.database)

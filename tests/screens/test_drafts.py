@@ -5,7 +5,7 @@ import sys
 import anyio
 import pytest
 
-from mcphost.host.conversation.history import UnsentTexts
+from mcphost.host.conversation.unsent_texts import UnsentTexts
 from mcphost.llm.messages import ResourcePart
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database

@@ -31,7 +31,7 @@ from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.export import ExportFormat
-    from mcphost.host.conversation.history import ConversationHistory, ConversationPreview
+    from mcphost.host.conversation.stored_conversations import ConversationPreview, StoredConversations
     from mcphost.host.host import Host
     from mcphost.llm.messages import Message
 
@@ -448,7 +448,7 @@ class ExportForm(FormScreen[None]):
 
     DEFAULT_CSS = "ExportForm Input { background: $surface; } ExportForm #about { color: $muted; margin: 0 0 1 0; }"
 
-    def __init__(self, history: "ConversationHistory", info: "ConversationInfo") -> None:
+    def __init__(self, history: "StoredConversations", info: "ConversationInfo") -> None:
         super().__init__()
         self._history = history
         self._info = info

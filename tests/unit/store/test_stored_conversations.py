@@ -6,8 +6,8 @@ import pytest
 
 from mcphost.errors import UsageError
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart
-from mcphost.store.conversation_edits import ConversationEdits, NamedBy
-from mcphost.store.conversations import ConversationStore
+from mcphost.store.conversation_deletion import ConversationDeletion
+from mcphost.store.conversations import ConversationStore, NamedBy
 from mcphost.store.database import Database
 from mcphost.store.search import SearchStore
 
@@ -27,26 +27,26 @@ def make_result(name: str) -> ToolReturnPart:
 async def test_a_name_of_the_user_is_not_replaced_by_one_of_a_model(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     await store_message(database, "c", TextPart("x"))
-    edits = ConversationEdits(database)
-    assert await edits.rename("c", "By a model", NamedBy.MODEL)
-    assert await edits.rename("c", "  By\nthe user ", NamedBy.USER)
-    assert not await edits.rename("c", "By a model again", NamedBy.MODEL)
+    conversations = ConversationStore(database)
+    assert await conversations.rename("c", "By a model", NamedBy.MODEL)
+    assert await conversations.rename("c", "  By\nthe user ", NamedBy.USER)
+    assert not await conversations.rename("c", "By a model again", NamedBy.MODEL)
     (info,) = await ConversationStore(database).list_recent()
     assert (info.title, info.is_named) == ("By the user", True)
     found = await SearchStore(database).search("model")
     assert found.conversations == ()
     with pytest.raises(UsageError):
-        await edits.rename("c", " \n ", NamedBy.USER)
+        await conversations.rename("c", " \n ", NamedBy.USER)
 
 
 async def test_pinned_conversations_come_first(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     for number in range(3):
         await store_message(database, str(number), TextPart("x"), at=number)
-    edits, conversations = ConversationEdits(database), ConversationStore(database)
-    await edits.set_pinned("0", is_pinned=True)
+    conversations = ConversationStore(database)
+    await conversations.set_pinned("0", is_pinned=True)
     assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["0", "2", "1"]
-    await edits.set_pinned("0", is_pinned=False)
+    await conversations.set_pinned("0", is_pinned=False)
     assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["2", "1", "0"]
 
 
@@ -54,8 +54,8 @@ async def test_deleting_names_only_files_that_no_other_conversation_uses(tmp_pat
     database = Database(tmp_path / "s.db")
     await store_message(database, "a", make_result(FILES[0]), make_result(FILES[1]))
     await store_message(database, "b", make_result(FILES[1]))
-    assert await ConversationEdits(database).delete("a") == (FILES[0],)
-    assert await ConversationEdits(database).delete("b") == (FILES[1],)
+    assert await ConversationDeletion(database).delete("a") == (FILES[0],)
+    assert await ConversationDeletion(database).delete("b") == (FILES[1],)
     assert await ConversationStore(database).list_recent() == ()
 
 
@@ -63,14 +63,14 @@ async def test_a_fork_that_is_not_indexed_yet_keeps_its_files(tmp_path: Path) ->
     database = Database(tmp_path / "s.db")
     await store_message(database, "a", make_result(FILES[0]))
     await ConversationStore(database).fork("a", [1], new_id="b", at=2.0)
-    assert await ConversationEdits(database).delete("a") == ()
+    assert await ConversationDeletion(database).delete("a") == ()
 
 
 async def test_a_large_conversation_is_deleted_in_pieces(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     for number in range(1_200):
         await store_message(database, "a", TextPart(f"word{number}"), at=number)
-    await ConversationEdits(database).delete("a")
+    await ConversationDeletion(database).delete("a")
     tables = ("messages", "conversations", "search_documents", "search_pending")
     for table in tables:
         query = f"SELECT count(*) FROM {table}"

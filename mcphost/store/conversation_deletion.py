@@ -1,16 +1,12 @@
-"""Changes to a whole stored conversation: rename, pin and delete."""
+"""Deletion of a stored conversation, with its search index entries and result files."""
 
 import sqlite3
-import time
-from enum import IntEnum
 
-from mcphost.errors import UsageError
 from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.store import search_index
 from mcphost.store.database import Database
 from mcphost.store.search_index import make_label, result_file_name
 
-MAX_TITLE_CHARS = 200
 _DELETED_AT_ONCE = 2_000
 _RESULT_MARK = b'"kept":"'
 _WITH_FILE = """
@@ -23,50 +19,11 @@ _NOT_INDEXED_WITH_FILE = """
 """
 
 
-class NamedBy(IntEnum):
-    """The author of a conversation's title; an author with a lower value never replaces the title of a higher one."""
-
-    FIRST_MESSAGE = 0
-    MODEL = 1
-    USER = 2
-
-
-class ConversationEdits:
-    """Changes to whole stored conversations and everything that belongs to them."""
+class ConversationDeletion:
+    """Deletion of whole stored conversations and everything that belongs to them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def rename(self, conversation_id: str, title: str, by: NamedBy) -> bool:
-        """Set the title of a conversation.
-
-        Returns False, without changing the title, if its author has a higher NamedBy value. Raises UsageError for an
-        empty title or an unknown conversation, and StoreError.
-        """
-        title = " ".join(title.split())[:MAX_TITLE_CHARS]
-        if not title:
-            raise UsageError("A title needs at least one character.")
-
-        def work(db: sqlite3.Connection) -> bool:
-            row = db.execute("SELECT title, named FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-            if row is None:
-                raise UsageError(f"There is no conversation {conversation_id!r}.", "List them with: mcphost sessions")
-            if row[1] > by:
-                return False
-            db.execute("UPDATE conversations SET title = ?, named = ? WHERE id = ?", (title, int(by), conversation_id))
-            search_index.replace_title(db, conversation_id, row[0], title)
-            return True
-
-        return await self._database.run(work)
-
-    async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
-        """Pin a conversation to the top of the list, or unpin it. Raises StoreError."""
-        pinned = time.time() if is_pinned else None
-
-        def work(db: sqlite3.Connection) -> None:
-            db.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
-
-        await self._database.run(work)
 
     async def delete(self, conversation_id: str) -> tuple[str, ...]:
         """Delete a conversation with its branches, drafts, summaries and search index entries.

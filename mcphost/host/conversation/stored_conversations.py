@@ -1,4 +1,4 @@
-"""Stored conversations and unsent texts: search, rename, pin, delete, preview, and background indexing."""
+"""Stored conversations: list, search, preview, rename, pin, delete, and index in the background."""
 
 import logging
 from collections.abc import Callable
@@ -7,60 +7,19 @@ import anyio
 
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.conversation.unsent_texts import UnsentTexts
 from mcphost.llm.messages import Message
 from mcphost.serialization import Struct
-from mcphost.store.conversation_edits import ConversationEdits, NamedBy
-from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
+from mcphost.store.conversation_deletion import ConversationDeletion
+from mcphost.store.conversations import ConversationInfo, ConversationStore, NamedBy, StoredMessage
 from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
 from mcphost.store.search import EarlierPrompts, SearchResult, SearchStore
-from mcphost.store.unsent_texts import UnsentText, UnsentTextStore, make_new_place
 
 INDEX_PAUSE = 0.02
 """Seconds to pause between indexing steps, so that messages can be saved without delay."""
 PREVIEW_MESSAGES = 12
 _log = logging.getLogger(__name__)
-
-
-class UnsentTexts:
-    """Unsent texts of input fields, keyed by place, such as the id of a conversation.
-
-    If the store fails, the texts are lost when mcphost exits, and a line is logged.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._store = UnsentTextStore(database)
-        self._waiting: dict[str, UnsentText] = {}
-
-    def keep(self, place: str, text: UnsentText) -> None:
-        """Remember the unsent text of a place; the next `flush` stores it."""
-        self._waiting[place] = text
-
-    async def flush(self) -> None:
-        """Store all texts remembered since the last call. Never raises an error, but may be cancelled."""
-        waiting, self._waiting = self._waiting, {}
-        if not waiting:
-            return
-        try:
-            await self._store.save(waiting)
-        except StoreError as error:
-            _log.warning("an unsent text is not stored: %s", error)
-
-    async def load(self, place: str) -> UnsentText:
-        """Return the unsent text of a place; an empty text if the store fails."""
-        if place in self._waiting:
-            return self._waiting[place]
-        try:
-            return await self._store.load(place)
-        except StoreError:
-            return UnsentText()
-
-    async def claim_new(self) -> tuple[str, UnsentText]:
-        """Return a place for a new conversation, and the unsent text that an earlier run left there."""
-        try:
-            return await self._store.claim_new()
-        except StoreError:
-            return make_new_place(), UnsentText()
 
 
 class ConversationPreview(Struct, frozen=True):
@@ -72,7 +31,7 @@ class ConversationPreview(Struct, frozen=True):
     has_later: bool
 
 
-class ConversationHistory:
+class StoredConversations:
     """Operations on stored conversations, including the open one.
 
     `cancel_calls` is called with the id of a deleted conversation, to cancel its background calls.
@@ -86,7 +45,7 @@ class ConversationHistory:
         cancel_calls: Callable[[str], object] | None = None,
     ) -> None:
         self._conversations = ConversationStore(database)
-        self._edits = ConversationEdits(database)
+        self._deletion = ConversationDeletion(database)
         self._search = SearchStore(database)
         self.unsent = UnsentTexts(database)
         """The unsent text of each conversation."""
@@ -141,7 +100,7 @@ class ConversationHistory:
 
     async def rename(self, conversation_id: str, title: str) -> None:
         """Set the user's title, which a model's title never replaces. Raises UsageError or StoreError."""
-        await self._edits.rename(conversation_id, title, NamedBy.USER)
+        await self._conversations.rename(conversation_id, title, NamedBy.USER)
         self._active.handle_rename(conversation_id, " ".join(title.split()))
 
     async def suggest_title(self, conversation_id: str, title: str) -> None:
@@ -149,12 +108,12 @@ class ConversationHistory:
 
         Raises UsageError or StoreError.
         """
-        if await self._edits.rename(conversation_id, title, NamedBy.MODEL):
+        if await self._conversations.rename(conversation_id, title, NamedBy.MODEL):
             self._active.handle_rename(conversation_id, " ".join(title.split()))
 
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
         """Pin a conversation to the top of the list, or unpin it. Raises StoreError."""
-        await self._edits.set_pinned(conversation_id, is_pinned=is_pinned)
+        await self._conversations.set_pinned(conversation_id, is_pinned=is_pinned)
 
     async def delete(self, conversation_id: str) -> None:
         """Delete a conversation with its branches, drafts, stored results and search index entries.
@@ -167,14 +126,14 @@ class ConversationHistory:
             self._active.open_new()
         if self._cancel_calls is not None:
             self._cancel_calls(conversation_id)
-        await self._results.delete(await self._edits.delete(conversation_id))
+        await self._results.delete(await self._deletion.delete(conversation_id))
 
     async def purge_index(self) -> None:
         """Rewrite the search index without the words of deleted conversations; may take seconds.
 
         Raises StoreError.
         """
-        await self._edits.merge_index()
+        await self._deletion.merge_index()
 
     async def count_pending(self) -> int:
         """Return the number of conversations that are not completely indexed. Raises StoreError."""
