@@ -165,7 +165,7 @@ async def test_the_day_counts_every_conversation_process_and_branch(open_host: O
     frontend = ScriptedFrontend(StopTurn())
     async with open_host(model, frontend, budget=BudgetConfig(per_day=1)) as host:
         await host.conversation.send("one")
-        await host.conversation.rewind(0)  # the branch that is left was paid for
+        await host.conversation.branches.rewind(0)  # the branch that is left was paid for
         await host.conversation.send("two")
         totals = await host.spending.load_totals(host.conversation.id)
         assert (totals.conversation.cost, totals.day.cost) == (pytest.approx(0.45), pytest.approx(0.95))

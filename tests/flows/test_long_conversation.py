@@ -81,7 +81,7 @@ async def test_a_resumed_conversation_keeps_its_summary_and_going_back_before_it
         assert host.conversation.compaction == compaction
         assert await ask_code(host, 1) == code_of(1)
         assert model.refused == 0
-        await host.conversation.rewind(4)
+        await host.conversation.branches.rewind(4)
         assert host.conversation.compaction is None
         assert await ask_code(host, last) == "I do not know."
         assert len(model.requests[-1].messages) == 5

@@ -1,4 +1,4 @@
-"""The API for conversations: send, stop, go back, list and open. At most one turn runs at a time."""
+"""The API for conversations: send, stop, retry, list and open. At most one turn runs at a time."""
 
 import hashlib
 import itertools
@@ -14,20 +14,20 @@ from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.conversation.rewind import ConversationBranches
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.servers.servers import Servers, ServerStartup
+from mcphost.host.servers.servers import ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.views import TurnResult
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
 from mcphost.store.compactions import Compaction
-from mcphost.store.conversations import BranchInfo, ConversationInfo, ConversationStore
+from mcphost.store.conversations import ConversationInfo, ConversationStore
 
 if TYPE_CHECKING:
-    from mcphost.host.conversation.completed_calls import CompletedCall
     from mcphost.host.conversation.turn import Turn, TurnParts
 
 MAX_SYSTEM_PROMPT = 200_000
@@ -67,6 +67,9 @@ class ConversationController:
         self._audit = audit
         self._active = active
         self._store = store
+        self.branches = ConversationBranches(active, store)
+        """Rewind, fork, and switch between the branches of the open conversation."""
+
         self._turn_parts = turn_parts
         self._model_selection = model_selection
         self._startup = startup
@@ -159,28 +162,11 @@ class ConversationController:
         return len(last.messages)
 
     # -- corrections
-    async def rewind(self, count: int) -> None:
-        """Go back to the first *count* messages; later ones stay stored as a branch.
-
-        Tool calls that already ran are not undone. Raises UsageError while a turn is running, if there are fewer
-        messages, or if some are not saved yet, and StoreError.
-        """
-        await self._active.rewind(count)
-
-    def list_completed_calls(self, servers: Servers) -> "tuple[CompletedCall, ...]":
-        """Return the open conversation's tool calls that going back would not undo, oldest first.
-
-        Whether a call was read-only is determined from the tools that *servers* list now.
-        """
-        from mcphost.host.conversation.completed_calls import list_completed_calls
-
-        return list_completed_calls(self._active.messages, servers)
-
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
         """Answer the last user message again with the selected model; the earlier answer is kept as a branch.
 
         If *can_reuse*, results of the same read-only calls are reused; otherwise all tools are called again. Raises
-        UsageError if there is no user message, and the errors of `rewind` and `send`.
+        UsageError if there is no user message, and the errors of `ConversationBranches.rewind` and `send`.
         """
         messages = self._active.messages
         places = reversed(range(len(messages)))
@@ -189,27 +175,6 @@ class ConversationController:
             raise UsageError("There is no message to answer again.", "Write a message.")
         await self._active.rewind(count)
         return await self.send(None, can_reuse=can_reuse)
-
-    async def list_branches(self) -> tuple[BranchInfo, ...]:
-        """Return the other branches of the open conversation, newest first. Raises StoreError."""
-        return await self._store.list_branches(self.id) if self.id else ()
-
-    async def switch_branch(self, number: int) -> None:
-        """Open another branch of the conversation; *number* is the `number` of its BranchInfo.
-
-        Raises UsageError while a turn is running, and StoreError.
-        """
-        await self._active.switch_branch(number)
-
-    async def fork(self, count: int | None = None) -> None:
-        """Copy the first *count* messages, or all, to a new conversation, and open it.
-
-        Raises UsageError while a turn is running or if there is no saved message, and StoreError.
-        """
-        self._active.require_idle()
-        forked = await self._active.current.fork(len(self.messages) if count is None else count)
-        await self._active.open(forked.id)
-        self._active.current.forked = forked
 
     # -- system prompt
     @property

@@ -10,7 +10,7 @@ from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
 from mcphost.host.audit.audit_labels import decision_label, outcome_label, source_label
-from mcphost.host.conversation.completed_calls import CompletedCall, find_audit_row
+from mcphost.host.conversation.rewind import CompletedCall, find_audit_row, list_completed_calls
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
@@ -89,7 +89,7 @@ class RewindScreen(ListScreen):
 
     async def _load_facts(self) -> None:
         try:
-            self._branches = await self.host.conversation.list_branches()
+            self._branches = await self.host.conversation.branches.list_others()
             if self._calls:
                 since = AuditFilter(since=int(self._calls[0].at * 1e6))
                 self._audit_rows = await self.host.audit.read_page(since, _MAX_AUDIT_ROWS)
@@ -107,7 +107,7 @@ class RewindScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each user message, newest first, and one for each other branch."""
         messages = self.host.conversation.messages
-        self._calls = self.host.conversation.list_completed_calls(self.host.servers)
+        self._calls = list_completed_calls(messages, self.host.servers)
         self._changing = [call.position for call in self._calls if not call.is_read_only]
         points = [
             _Point(at, message)
@@ -232,9 +232,9 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
     messages = conversation.messages
     match choice.action:
         case "branch":
-            await conversation.switch_branch(choice.number)
+            await conversation.branches.switch(choice.number)
         case "fork":
-            await conversation.fork(choice.keep)
+            await conversation.branches.fork(choice.keep)
             # the transcript is about to be replaced, so a notice in it would vanish
             chat.notify(keys_in_use(chat).fill(_(COPY_NOTE)), markup=False, timeout=8)
         case "edit":
@@ -243,7 +243,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
             if host.model_selection.model is None:
                 chat.explain_missing_model()
                 return
-            await conversation.rewind(choice.keep)
+            await conversation.branches.rewind(choice.keep)
             chat.finish_turn((await conversation.retry(can_reuse=choice.action == "retry")).outcome)
 
 
@@ -255,7 +255,7 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
     chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
     try:
-        await conversation.rewind(kept)
+        await conversation.branches.rewind(kept)
     except McpHostError:
         chat.pending_edit = None
         raise
@@ -282,7 +282,7 @@ async def cancel_edit(chat: "ChatScreen") -> None:
         return
     chat.pending_edit = None
     try:
-        await chat.host.conversation.switch_branch(pending.branch_end)
+        await chat.host.conversation.branches.switch(pending.branch_end)
     except McpHostError as error:
         chat.presenter.add_notice("error", error.message, error.hint)
         return

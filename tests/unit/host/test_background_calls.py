@@ -191,7 +191,7 @@ async def test_a_result_of_another_conversation_is_stored_there_and_not_added_to
 async def test_a_branch_that_does_not_have_the_call_does_not_get_its_result(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         await scene.take_turn()
-        await scene.host.conversation.rewind(0)
+        await scene.host.conversation.branches.rewind(0)
         scene.server.finish("42 files indexed")
         await scene.wait_for(BackgroundCallEnded)
         assert not scene.messages

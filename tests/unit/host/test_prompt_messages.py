@@ -195,7 +195,7 @@ async def test_what_was_inserted_last_is_taken_back_at_once_and_stays_as_a_branc
         assert host.conversation.can_undo_insert
         assert await host.conversation.undo_insert() == 2
         assert [message.text for message in host.conversation.messages] == ["hello", "an answer"]
-        assert [branch.messages for branch in await host.conversation.list_branches()] == [4]
+        assert [branch.messages for branch in await host.conversation.branches.list_others()] == [4]
         with pytest.raises(UsageError, match="There is no inserted prompt to undo"):
             await host.conversation.undo_insert()
 

@@ -239,7 +239,7 @@ async def test_after_going_back_the_last_results_are_whole(tmp_path: Path) -> No
     async with open_reader(tmp_path, *rounds, say) as (host, model):
         await talk(host, 8)
         assert len(texts_of(model.requests[-1].messages[2])[0]) < 1_300
-        await host.conversation.rewind(4)
+        await host.conversation.branches.rewind(4)
         await talk(host, 1)
         sent = [text for message in model.requests[-1].messages for text in texts_of(message)]
 

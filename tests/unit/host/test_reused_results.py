@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import Rule
+from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowSession, Deny
@@ -72,7 +73,7 @@ async def test_a_retry_uses_the_result_again_without_a_call_or_a_question(tmp_pa
         assert event.reused_at == again.reused_at
         recorded = [row.event for row in await read_rows(audit_log, "tool")]
         assert recorded.count("started") == recorded.count("reused") == 1, "it is no call"
-        assert host.conversation.list_completed_calls(host.servers) == ()
+        assert list_completed_calls(host.conversation.messages, host.servers) == ()
 
 
 async def test_a_message_that_is_edited_and_sent_again_uses_the_result_and_the_next_turn_does_not(
@@ -81,7 +82,7 @@ async def test_a_message_that_is_edited_and_sent_again_uses_the_result_and_the_n
     peer = counting_peer()
     async with opened(tmp_path, peer, asking_model({}, turns=3), AllowOnce(), AllowOnce()) as host:
         await host.conversation.send("when?")
-        await host.conversation.rewind(0)
+        await host.conversation.branches.rewind(0)
         await host.conversation.send("when, please?")
         assert len(peer.asked("tools/call")) == 1
         await host.conversation.send("and now?")
@@ -198,7 +199,7 @@ async def test_a_retry_in_a_copy_uses_the_result_of_the_original(tmp_path: Path)
     peer = counting_peer()
     async with opened(tmp_path, peer, asking_model({}), AllowOnce()) as host:
         await host.conversation.send("when?")
-        await host.conversation.fork()
+        await host.conversation.branches.fork()
         await host.conversation.retry()
         assert [(part.text, part.reused_at > 0) for part in results(host)] == [("reading 1", True)]
         assert len(peer.asked("tools/call")) == 1
@@ -212,7 +213,7 @@ async def test_the_first_message_in_a_copy_without_the_answer_uses_its_result_an
     async with opened(tmp_path, peer, model, AllowOnce(), AllowOnce()) as host:
         await host.conversation.send("hi")
         await host.conversation.send("when?")
-        await host.conversation.fork(2)
+        await host.conversation.branches.fork(2)
         await host.conversation.send("when, please?")
         assert [(part.text, part.reused_at > 0) for part in results(host)] == [("reading 1", True)]
         await host.conversation.send("and now?")

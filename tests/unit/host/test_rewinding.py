@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from mcphost.errors import UsageError
+from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.store.conversations import ConversationStore
@@ -38,13 +39,13 @@ async def test_a_retry_answers_again_and_keeps_the_first_answer_as_a_branch(tmp_
         assert result.text == "two"
         assert dialogue(host) == ["hi", "two"]
         assert [message.text for message in model.requests[1].messages if message.text] == ["hi"]
-        (branch,) = await host.conversation.list_branches()
+        (branch,) = await host.conversation.branches.list_others()
         assert (branch.text, branch.messages) == ("hi", 2)
-        await host.conversation.switch_branch(branch.number)
+        await host.conversation.branches.switch(branch.number)
         assert dialogue(host) == ["hi", "one"]
         await host.conversation.send("go on")
         assert dialogue(host) == ["hi", "one", "go on", "three"]
-        assert [one.messages for one in await host.conversation.list_branches()] == [2]
+        assert [one.messages for one in await host.conversation.branches.list_others()] == [2]
         conversation = host.conversation.id
     assert await stored_dialogue(tmp_path, conversation) == ["hi", "one", "go on", "three"]
 
@@ -54,7 +55,7 @@ async def test_going_back_survives_the_end_of_the_program(tmp_path: Path) -> Non
     async with open_host_with(tmp_path, {}, model) as host:
         await host.conversation.send("first")
         await host.conversation.send("second")
-        await host.conversation.rewind(2)
+        await host.conversation.branches.rewind(2)
         conversation = host.conversation.id
     assert await stored_dialogue(tmp_path, conversation) == ["first", "one"]
     model = ScriptedModel(text_round("other"))
@@ -62,11 +63,11 @@ async def test_going_back_survives_the_end_of_the_program(tmp_path: Path) -> Non
         await host.conversation.open(conversation)
         await host.conversation.send("instead")
         assert dialogue(host) == ["first", "one", "instead", "other"]
-        (branch,) = await host.conversation.list_branches()
+        (branch,) = await host.conversation.branches.list_others()
         assert branch.text == "second"
-        await host.conversation.rewind(0)
+        await host.conversation.branches.rewind(0)
         assert dialogue(host) == []
-        assert len(await host.conversation.list_branches()) == 2
+        assert len(await host.conversation.branches.list_others()) == 2
     assert await stored_dialogue(tmp_path, conversation) == []
 
 
@@ -76,7 +77,7 @@ async def test_a_fork_is_a_conversation_of_its_own(tmp_path: Path) -> None:
         await host.conversation.send("first")
         original = host.conversation.id
         await host.conversation.send("second")
-        await host.conversation.fork(2)
+        await host.conversation.branches.fork(2)
         assert host.conversation.id != original
         assert dialogue(host) == ["first", "one"]
         await host.conversation.send("third")
@@ -100,7 +101,7 @@ async def test_the_calls_that_stay_done_are_listed_with_what_their_server_says_o
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), Deny(""))
     async with open_host_with(tmp_path, peer, model, frontend) as host:
         await host.conversation.send("go")
-        calls = host.conversation.list_completed_calls(host.servers)
+        calls = list_completed_calls(host.conversation.messages, host.servers)
         assert [(call.server, call.tool, call.arguments, call.outcome, call.is_read_only) for call in calls] == [
             ("peer", "read", {}, "ok", True),
             ("peer", "write", {"x": 1}, "ok", False),
@@ -115,16 +116,16 @@ async def test_nothing_is_left_behind_while_a_turn_runs_or_messages_are_not_save
             await host.conversation.retry()
         await host.conversation.send("hi")
         with pytest.raises(UsageError, match="only 2 messages"):
-            await host.conversation.rewind(3)
+            await host.conversation.branches.rewind(3)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "again")
             await anyio.wait_all_tasks_blocked()
             if host.conversation.is_busy:
                 with pytest.raises(UsageError, match="A turn is running"):
-                    await host.conversation.rewind(0)
+                    await host.conversation.branches.rewind(0)
         with sqlite3.connect(tmp_path / "store.db") as db:
             db.execute("ALTER TABLE messages RENAME TO away")
         await host.conversation.send("lost?")
         with pytest.raises(UsageError, match="not saved yet"):
-            await host.conversation.rewind(0)
+            await host.conversation.branches.rewind(0)
         assert "lost?" in dialogue(host)

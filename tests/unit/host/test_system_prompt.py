@@ -96,10 +96,10 @@ async def test_a_copy_has_it_and_going_back_keeps_it(tmp_path: Path) -> None:
         await ask(host, model)
         await host.conversation.set_system_prompt("one")
         await host.conversation.set_system_prompt("two")
-        await host.conversation.rewind(0)
+        await host.conversation.branches.rewind(0)
         assert (await ask(host, model)).startswith("two")
         original = host.conversation.id
-        await host.conversation.fork()
+        await host.conversation.branches.fork()
         assert host.conversation.id != original
         assert (await ask(host, model)).startswith("two")
         await host.conversation.set_system_prompt("three")

@@ -1,17 +1,57 @@
-"""Tool calls that have already run; going back in a conversation does not undo them."""
+"""Rewind the open conversation, fork it, and switch between its branches; tool calls that ran are not undone."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcphost.host.consent.grants import has_read_only_hint
-from mcphost.host.servers.servers import Servers
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct
-from mcphost.store.audit_store import AuditRow
+from mcphost.store.conversations import BranchInfo, ConversationStore
+
+if TYPE_CHECKING:
+    from mcphost.host.servers.servers import Servers
+    from mcphost.store.audit_store import AuditRow
+
+
+class ConversationBranches:
+    """The branches of the open conversation; going back to an earlier message begins a new one.
+
+    A branch that is left stays stored. All changes raise UsageError while a turn is running, and StoreError.
+    """
+
+    def __init__(self, active: ActiveConversation, store: ConversationStore) -> None:
+        self._active = active
+        self._store = store
+
+    async def list_others(self) -> tuple[BranchInfo, ...]:
+        """Return the other branches of the open conversation, newest first. Raises StoreError."""
+        return await self._store.list_branches(self._active.id) if self._active.id else ()
+
+    async def rewind(self, count: int) -> None:
+        """Go back to the first *count* messages; later ones stay stored as a branch.
+
+        Tool calls that already ran are not undone; see `list_completed_calls`. Raises UsageError also if there are
+        fewer messages, or if some are not saved yet.
+        """
+        await self._active.rewind(count)
+
+    async def switch(self, number: int) -> None:
+        """Open another branch of the conversation; *number* is the `number` of its BranchInfo."""
+        await self._active.switch_branch(number)
+
+    async def fork(self, count: int | None = None) -> None:
+        """Copy the first *count* messages, or all, to a new conversation, and open it.
+
+        Raises UsageError also if there is no saved message.
+        """
+        self._active.require_idle()
+        forked = await self._active.current.fork(len(self._active.messages) if count is None else count)
+        await self._active.open(forked.id)
+        self._active.current.forked = forked
 
 
 class CompletedCall(Struct, frozen=True, kw_only=True):
-    """A tool call by the model that ran, or may have run.
+    """A tool call by the model that ran, or may have run, and that going back does not undo.
 
     `at` is when it was requested, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped".
     `is_read_only` is the server's unverified claim about the tool; it is False if the server does not list the tool
@@ -28,12 +68,14 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
     is_read_only: bool
 
 
-def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple[CompletedCall, ...]:
+def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tuple[CompletedCall, ...]:
     """Return the tool calls in *messages* that were sent to a server, oldest first.
 
     Calls that were denied, or whose tool was unknown, never reached a server. A call without a result was interrupted
     and counts as "stopped".
     """
+    from mcphost.host.consent.grants import has_read_only_hint
+
     listed = {(server.config.name, tool.name): tool for server in servers for tool in server.listing.catalog.tools}
     calls: list[CompletedCall] = []
     every = tuple(messages)
@@ -60,7 +102,7 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
     return tuple(calls)
 
 
-def find_audit_row(call: CompletedCall, rows: Sequence[AuditRow]) -> AuditRow | None:
+def find_audit_row(call: CompletedCall, rows: "Sequence[AuditRow]") -> "AuditRow | None":
     """Return the oldest of *rows* about this call, which names who allowed it, or None if there is none.
 
     *rows* are newest first. Rows of other conversations are included, because a fork contains calls of its original.
