@@ -79,9 +79,14 @@ class KeyTable:
         """Replace action names in braces with their keys, as in "{help} shows all keys"."""
         return _PLACEHOLDER.sub(lambda match: self.long(match[1]) or match[0], text)
 
-    def footer(self) -> tuple[tuple[str, str, str], ...]:
-        """Return the (key, label, action) tuples for the key bar below the chat; omit actions without a key."""
-        shown = (one for one in ACTIONS if one.is_in_footer and self.keys_of(one.name))
+    def footer(self, *, can_stop: bool) -> tuple[tuple[str, str, str], ...]:
+        """Return the (key, label, action) tuples for the key bar below the chat; omit actions without a key.
+
+        The action "stop" is included only if *can_stop* is true.
+        """
+        shown = (
+            one for one in ACTIONS if one.is_in_footer and self.keys_of(one.name) and (can_stop or one.name != "stop")
+        )
         return tuple((self.short(one.name), one.label, one.name) for one in shown)
 
 

@@ -99,6 +99,21 @@ async def test_escape_stops_the_turn(run: Run) -> None:
         await driver.until(lambda: not driver.host.conversation.is_busy)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_stop_key_is_shown_only_while_an_answer_is_running(run: Run, size: tuple[int, int]) -> None:
+    async def forever(host: FakeHost, turn: int, text: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with run(size=size, turn=forever) as driver:
+        assert "esc stop" not in driver.text()
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "esc stop" in driver.text())
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "esc stop" not in driver.text())
+
+
 async def test_typing_continues_while_an_answer_streams_and_the_next_message_waits(run: Run) -> None:
     release = asyncio.Event()
 
@@ -326,7 +341,6 @@ async def test_everything_important_fits_80_by_24(run: Run) -> None:
         text = driver.text()
         assert "claude-sonnet" in text
         assert "^Q quit" in text
-        assert "esc stop" in text
         assert "F1 help" in text
         assert "2/4 servers" in text
 

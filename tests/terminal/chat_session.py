@@ -61,7 +61,7 @@ class ChatSession:
         """Close a screen with Escape and return to the chat."""
         self.terminal.wait_between_keys()
         self.terminal.press("Escape")
-        self.terminal.wait_for("^P palette", "esc stop")
+        self.terminal.wait_for("^P palette", "^Q quit")
 
     def saved_drafts(self) -> str:
         """Return the unsent texts on disk."""

@@ -210,7 +210,7 @@ def work_by_hand(session: ChatSession) -> None:
     terminal.press("Down")
     terminal.wait_for("1. lighthouse 7741")
     terminal.press("Enter")
-    terminal.wait_for("@ result", "demo · add", "@ resource", "demo · demo://notes", "esc stop")
+    terminal.wait_for("@ result", "demo · add", "@ resource", "demo · demo://notes", "^Q quit")
     session.step("send both")
     session.send("what do I have")
     terminal.wait_for(f"{OTHER_MODEL} got: what do I have")
@@ -252,7 +252,7 @@ def keep(session: ChatSession) -> None:
     terminal.wait_for("title     Sum up the numbers")
     terminal.press("Enter")
     terminal.wait_until(
-        lambda screen: "the tide is high" in screen and "esc stop" in screen and "what do I have" not in screen,
+        lambda screen: "the tide is high" in screen and "^Q quit" in screen and "what do I have" not in screen,
         "the other conversation",
     )
 

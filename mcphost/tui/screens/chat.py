@@ -310,7 +310,8 @@ class ChatScreen(Screen[None]):
             self.set_timer(0.03, self._show_status)
 
     def _tick(self) -> None:
-        if self.host.conversation.is_busy or self._has_timed_state or self.query_one(AutoApprovalBar).state is not None:
+        is_busy = self.host.conversation.is_busy or self.query_one(KeyBar).can_stop
+        if is_busy or self._has_timed_state or self.query_one(AutoApprovalBar).state is not None:
             self.refresh_status()
 
     def _show_status(self) -> None:
@@ -318,6 +319,7 @@ class ChatScreen(Screen[None]):
 
         self._is_status_stale = False
         self.query_one(AutoApprovalBar).state = self.host.auto_approval.status
+        self.query_one(KeyBar).can_stop = self.host.conversation.is_busy or self.manual_calls.is_running
         views = self.host.servers.views()
         self._has_timed_state = any(has_expiring_sign_in(view) or view.starting_seconds for view in views)
         self.query_one(TopBar).status = self.status_model.build_status(

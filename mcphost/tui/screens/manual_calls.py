@@ -111,9 +111,14 @@ class ManualCallRunner:
         self._presenter.add_manual_call(card)
         self._screen.run_worker(partial(self._run, card), group="hand")
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a call is running."""
+        return self._count > 0
+
     def stop(self) -> bool:
         """Cancel all running calls; return False if there are none."""
-        running = self._count > 0
+        running = self.is_running
         self._screen.workers.cancel_group(self._screen, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
 

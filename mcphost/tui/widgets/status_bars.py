@@ -205,9 +205,11 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 class KeyBar(Widget):
     """Bar of clickable keys in at most *rows* rows. Keys that do not fit are omitted.
 
-    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown.
+    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown, and `can_stop` tells whether the
+    key that stops an answer is one of them.
     """
 
+    can_stop: reactive[bool] = reactive(False, layout=True)
     DEFAULT_CSS = "KeyBar { height: auto; background: $background; padding: 0 1; }"
 
     def __init__(self, keys: tuple[tuple[str, str, str], ...] = (), rows: int = 1) -> None:
@@ -227,7 +229,7 @@ class KeyBar(Widget):
         return len(self._fit_rows(width))
 
     def _fit_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
-        keys = list(self.keys or keys_in_use(self).footer())
+        keys = list(self.keys or keys_in_use(self).footer(can_stop=self.can_stop))
         while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
             spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]
             keys.remove(spare[-1] if spare else keys[-1])

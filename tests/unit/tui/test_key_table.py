@@ -177,13 +177,13 @@ def test_a_key_has_one_spelling(key: str) -> None:
 def test_texts_name_the_key_in_use_or_the_command() -> None:
     table, _ = build_key_table({"help": ("ctrl+k",), "theme": ()})
     assert table.fill("{help}, {theme}, {answer}, {other}") == "Ctrl+K, /theme, F8, {other}"
-    assert ("^K", "help", "help") in table.footer()
+    assert ("^K", "help", "help") in table.footer(can_stop=False)
 
 
 def test_the_row_of_keys_leaves_out_actions_without_a_key() -> None:
     table, _ = build_key_table({"folders": ["f5"], "prompts": []})
-    assert "prompts" in {name for _, _, name in DEFAULT_KEYS.footer()}
-    assert "prompts" not in {name for _, _, name in table.footer()}
+    assert "prompts" in {name for _, _, name in DEFAULT_KEYS.footer(can_stop=False)}
+    assert "prompts" not in {name for _, _, name in table.footer(can_stop=False)}
 
 
 @pytest.mark.parametrize(
