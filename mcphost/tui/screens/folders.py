@@ -85,6 +85,7 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 class FoldersScreen(ListScreen):
     """List of the folders to share with servers, including folders that are missing or that the user removed."""
 
+    DEFAULT_CSS = "FoldersScreen #entries, FoldersScreen #side { width: 1fr; }"
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
     EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one.")
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})

@@ -92,6 +92,7 @@ class HistoryScreen(ListScreen):
     The preview shows the messages around the match, or the last messages.
     """
 
+    DEFAULT_CSS = "HistoryScreen #entries, HistoryScreen #side { width: 1fr; }"
     TITLE_TEXT: ClassVar[str] = N_("History")
     EMPTY_TEXT: ClassVar[str] = N_("No conversations yet. They are saved here as you go.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
