@@ -244,7 +244,7 @@ class TerminalFrontend:
             if self._open_browser and await open_url(question.url):
                 print_note(_("Opened in your browser."))
         if question.code:
-            print_note(_("Waiting for the code to be entered; press ctrl+c to stop."))
+            print_note(_("Waiting for the code to be entered; press Ctrl+C to stop."))
             return OpenInBrowser()
         print_note(_("If the browser cannot return here, paste the final address:"))
         while (text := await self._input.read_line()) is not None:

@@ -343,9 +343,9 @@ ACTIONS: tuple[Action, ...] = (
 # Keys that work only in one part of the app, for the help screen: (part, key, effect).
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Message"), "enter", N_("send")),
-    (N_("Message"), N_("shift+enter or ctrl+j"), N_("new line")),
+    (N_("Message"), N_("shift+enter or ^J"), N_("new line")),
     (N_("Message"), N_("enter during an answer"), N_("send it after the answer; up edits it")),
-    (N_("Message"), N_("ctrl+s during an answer"), N_("send it after the next tool result")),
+    (N_("Message"), N_("^S during an answer"), N_("send it after the next tool result")),
     (
         N_("Message"),
         N_("up and down at the edges"),
@@ -355,7 +355,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Message"), "/", N_("commands and the servers' prompts")),
     (N_("Message"), "@", N_("attach a file or resource; @file:10-40 only lines, tab enters a folder")),
     (N_("Message"), N_("tab after a paste"), N_("unfold a long one; attach the files of pasted paths")),
-    (N_("Message"), "ctrl+v", N_("attach the image in the clipboard")),
+    (N_("Message"), "^V", N_("attach the image in the clipboard")),
     (N_("Message"), "shift+tab", N_("the attachments: enter views one, x removes it, r refreshes it")),
     (N_("Message"), N_("!server/tool key=value"), N_("call a tool directly")),
     (N_("Message"), N_("a space before / or !"), N_("send it as a message")),
@@ -379,7 +379,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Question"), "s", N_("allow for this session")),
     (N_("Question"), "A", N_("always allow, until the server or tool changes")),
     (N_("Question"), "e", N_("edit the arguments; v shows them in full")),
-    (N_("Editing"), "ctrl+s", N_("apply; ctrl+e JSON or form, ctrl+g your editor")),
+    (N_("Editing"), "^S", N_("apply; ^E JSON or form, ^G your editor")),
     (N_("Sign-in"), "o", N_("open the browser; p pastes the redirect address")),
     (N_("Sign-in"), "c", N_("switch between browser and code")),
     (N_("Sign-in"), "q", N_("a QR code; y copies the address or the code")),
@@ -395,7 +395,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Accounts"), "enter", N_("use this account from now on")),
     (N_("Accounts"), "n", N_("add an account; s signs in again, o twice signs out")),
     (N_("Folders"), "a", N_("add one; n names it, x removes or restores it")),
-    (N_("Anywhere"), N_("ctrl+c twice"), N_("quit")),
+    (N_("Anywhere"), N_("^C twice"), N_("quit")),
 )
 
 

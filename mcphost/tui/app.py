@@ -368,7 +368,7 @@ class McpHostApp(QuestionApp):
             self.request_quit()
             return
         self._interrupted_at = now
-        self.notify(_("Press ctrl+c again to quit."), markup=False, timeout=DOUBLE_PRESS_SECONDS)
+        self.notify(_("Press Ctrl+C again to quit."), markup=False, timeout=DOUBLE_PRESS_SECONDS)
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
         if self._is_started:

@@ -129,7 +129,7 @@ async def test_parts_are_removed_and_restored(run: Run) -> None:
         await driver.pilot.press("e")
         await driver.until(lambda: "part 1 of 3" in driver.text())
         await driver.pilot.press("ctrl+n", "ctrl+o")
-        await driver.until(lambda: "Not sent; ctrl+o restores it." in driver.text())
+        await driver.until(lambda: "Not sent; Ctrl+O restores it." in driver.text())
         await driver.pilot.press("ctrl+n", "ctrl+o", "ctrl+o", "ctrl+b", "ctrl+b", "ctrl+s")
         await driver.until(lambda: "(not sent: image/png" in driver.text())
         assert "the model sees" not in driver.text()

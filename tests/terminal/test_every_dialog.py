@@ -151,7 +151,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(user: DialogUser
 
     def edits() -> None:
         user.terminal.press("e")
-        user.terminal.wait_for("ctrl+s apply")
+        user.terminal.wait_for("^S apply")
         user.terminal.press("5")
 
     user.expect_refusal(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])

@@ -57,7 +57,7 @@ def use_tools(session: ChatSession) -> None:
     session.send('call multiply {"a": 3, "b": 4}')
     terminal.wait_for_question("Run demo · multiply?")
     terminal.press("e")
-    terminal.wait_for("ctrl+s apply")
+    terminal.wait_for("^S apply")
     terminal.type("10")
     terminal.wait_for("310")
     terminal.press("C-s")

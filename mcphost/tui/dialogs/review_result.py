@@ -180,11 +180,11 @@ class ResultPartsEditor(Vertical):
         area.move_cursor((0, 0))
         self.screen.set_focus(area)
         if text is None:
-            self.show_status(_("Not sent; ctrl+o restores it."))
+            self.show_status(_("Not sent; Ctrl+O restores it."))
         elif self._is_long:
             self.show_status(
                 _(
-                    "{text_count:,} characters are too many to edit here: trim them (esc, t) or omit the part (ctrl+o)."
+                    "{text_count:,} characters are too many to edit here: trim them (esc, t) or omit the part (Ctrl+O)."
                 ).format(text_count=len(text))
             )
         else:
@@ -218,7 +218,7 @@ class ResultPartsEditor(Vertical):
         area = self.query_one(TextArea)
         chosen = area.selected_text
         if not chosen.strip():
-            self.show_status(_("Select text with shift and the arrows, then press ctrl+r."))
+            self.show_status(_("Select text with shift and the arrows, then press Ctrl+R."))
             return
         area.replace(REDACTED, *area.selection)
         self._save_edits()
@@ -258,8 +258,8 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     KEYS: ClassVar[str] = N_("esc/d withhold · r reason · e edit · t trim · a send · v view")
     APPROVING: ClassVar[frozenset[str]] = frozenset({"give"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
-    EDIT_KEYS: ClassVar[str] = N_("ctrl+r redact · ctrl+s apply · esc discard")
-    EDIT_PARTS_KEYS: ClassVar[str] = N_("ctrl+n next part · ctrl+o omit · ctrl+r redact · ctrl+s apply · esc discard")
+    EDIT_KEYS: ClassVar[str] = N_("^R redact · ^S apply · esc discard")
+    EDIT_PARTS_KEYS: ClassVar[str] = N_("^N next part · ^O omit · ^R redact · ^S apply · esc discard")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "withhold", show=False),
         Binding("r", "reason", show=False, priority=True),
@@ -337,7 +337,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         if button_id not in self.APPROVING:
             return ""
         if self.editor is not None:
-            return _("apply your edits first (ctrl+s) or discard them (esc)")
+            return _("apply your edits first (Ctrl+S) or discard them (esc)")
         if all(text is None for text in self.texts):
             return _("nothing is left to send; withhold it")
         return super().disabled_reason(button_id) or self.reminder()

@@ -327,7 +327,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
             if self._has_path_input
             else _("tab next · ← → scope")
         )
-        return _("{hint} · ctrl+s {lower} · esc back").format(hint=hint, lower=_(_CHANGE_LABELS[self.change]).lower())
+        return _("{hint} · ^S {lower} · esc back").format(hint=hint, lower=_(_CHANGE_LABELS[self.change]).lower())
 
     def on_mount(self) -> None:
         """Show the folder and the scope, and focus the first input that the change needs."""

@@ -124,10 +124,10 @@ class SetupScreen(FormScreen[SetupChoice]):
     def key_hints(self) -> str:
         """Return the line that explains the keys; it depends on whether the user can already choose."""
         if not self._is_entered:
-            every = _(" · ctrl+a all servers") if self._servers else ""
+            every = _(" · ^A all servers") if self._servers else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
         lists = _("↑ ↓ space · tab · ") if self._models or self._servers else ""
-        every = _("ctrl+a all servers · ") if self._servers else ""
+        every = _("^A all servers · ") if self._servers else ""
         return _("{lists}{every}enter start · esc skip").format(lists=lists, every=every)
 
     def on_mount(self) -> None:
