@@ -23,7 +23,7 @@ async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -
         config = program.servers(tracker={"url": oidc.url})
         async with await start_program(program, "login", "tracker", how, "--mcp-config", config) as process:
             said = b""
-            while b"ctrl+c" not in said and b"paste the final address" not in said:
+            while b"Ctrl+C" not in said and b"paste the final address" not in said:
                 said += await process.stderr.receive()
             process.send_signal(signal.SIGINT)
             with anyio.fail_after(20):
