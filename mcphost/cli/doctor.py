@@ -228,7 +228,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
-    """Check where sign-ins are stored, how many are in each place, and whether its file is usable."""
+    """Check where sign-ins are stored, how many each place holds, and whether the files among them are usable."""
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend

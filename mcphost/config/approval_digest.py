@@ -221,7 +221,7 @@ def _ca_content_digest(server: ServerConfig) -> str:
 def masked_environment(server: ServerConfig) -> dict[str, str]:
     """Return the environment variables, keyed by name, with probable secrets masked.
 
-    Variables from the environment file have a placeholder instead of their values.
+    The values of variables from the environment file are replaced by a placeholder.
     """
     sharing = _hidden_count(server)
     shown = {name: _display_value(server, name, text, sharing) for name, text in server.env.items()}

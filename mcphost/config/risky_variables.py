@@ -82,7 +82,7 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 def classify_variable(name: str) -> Risk | None:
     """Return the kind of risk that an environment variable poses, or None if it is not known to be risky.
 
-    Case is ignored and `-` equals `_`, because programs read `http_proxy` and `npm_config_registry` in any case.
+    Upper and lower case are the same, and so are `-` and `_`, because programs such as npm accept all spellings.
     """
     upper = name.strip().upper().replace("-", "_")
     if _HARMLESS_PATTERNS.matches(upper):

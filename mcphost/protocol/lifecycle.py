@@ -123,7 +123,7 @@ class Discover(ClientRequest[DiscoverResult], frozen=True):
 
 
 class Ping(ClientRequest[EmptyResult], frozen=True):
-    """The ping request, which either side can send before protocol revision 2026-07-28."""
+    """The ping request, which either side can send in protocol revisions earlier than 2026-07-28."""
 
     METHOD: ClassVar[str] = "ping"
     RESULT: ClassVar[type[Any]] = EmptyResult

@@ -318,7 +318,7 @@ async def _check_session(session: Session, peer: StreamServer) -> None:
 
 
 def run(count: int, seed: int, first: int = 0) -> FuzzReport:
-    """Send `count` streams, from session number `first` on."""
+    """Send *count* streams in as many sessions as needed, numbered from *first*."""
     report = FuzzReport(seed)
 
     async def work() -> None:

@@ -46,7 +46,7 @@ def make_messages(name: str = "talk", questions: int = QUESTIONS) -> tuple[Messa
 
 
 def open_conversation(driver: AppDriver, messages: tuple[Message, ...] | None = None) -> Transcript:
-    """Open a conversation in the chat as the host's event does."""
+    """Open a conversation in the chat, as the chat does after a ConversationOpened event."""
     driver.host.conversation.messages = make_messages() if messages is None else messages
     driver.app.chat.load_conversation()
     return driver.app.chat.query_one(Transcript)

@@ -13,7 +13,7 @@ OFF = "[context]\nproject_instructions = false\n"
 
 
 def write_instructions(files: Files) -> Path:
-    """Write the user's own instructions and the project's, and return the latter's file."""
+    """Write the user's and the project's instruction files, and return the path of the project's."""
     (files.folder / "AGENTS.md").write_text("Answer in French.")
     project = files.folder.parent / "AGENTS.md"
     project.write_text("Use tabs.")

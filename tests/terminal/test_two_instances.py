@@ -1,4 +1,4 @@
-"""Tests for two concurrent chats with one home: both work, and neither loses the other's data."""
+"""Tests for two concurrent chats that share a home directory: both work, and neither loses the other's data."""
 
 import sqlite3
 from collections.abc import Iterator

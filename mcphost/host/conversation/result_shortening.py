@@ -173,7 +173,7 @@ def fit_results(message: Message, max_bytes: int) -> Message:
 
 
 def _fair_limit(sizes: Sequence[int], max_bytes: int) -> int:
-    """Return the largest limit for a single size, at most half of *max_bytes*, so that all sizes together fit."""
+    """Return the largest limit per item, at most half of *max_bytes*, that keeps the total within *max_bytes*."""
     left, limit = max_bytes, max_bytes // 2
     for at, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - at)

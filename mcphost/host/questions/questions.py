@@ -329,8 +329,8 @@ class ApproveUnchanged(Struct, frozen=True):
 class EditedRequest(Struct, frozen=True, kw_only=True):
     """Answer with an edited sampling request; values that are None stay unchanged.
 
-    `max_tokens` can only be lowered. `model` is the name of one of the offered models. With `context`, the conversation
-    that was shown is added.
+    `max_tokens` can only be lowered. `model` is the name of one of the offered models. If `context` is
+    true, the conversation shown to the user is added to the request.
     """
 
     messages: tuple[dict[str, Any], ...] | None = None

@@ -80,7 +80,7 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
 
 class RootFolders(Struct, frozen=True):
-    """All listed folders, in order, including removed and missing ones."""
+    """All folders that the user or a configuration listed, including those since removed or missing on disk."""
 
     folders: tuple[RootFolder, ...] = ()
 

@@ -159,8 +159,8 @@ class NoticePlace:
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
     """Return the notice that a summary replaces the first *messages* messages in requests to the model.
 
-    *sentences* is the number of its sentences, and *unknown* how many of them have no known source. If *messages* is 0,
-    the notice says that the summary is no longer used.
+    *sentences* is the number of sentences in the summary; *unknown* is how many of those have no known source. If
+    *messages* is 0, the notice says that the summary is no longer used.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))

@@ -31,7 +31,7 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
 
 
 async def wait_for_typed_text(*fields: Widget) -> None:
-    """Wait until the fields have received all earlier keys, for at most a second per field."""
+    """Wait until the fields have received every key pressed so far, for at most one second per field."""
     for field in fields:
         arrived = asyncio.Event()
         if field.call_later(arrived.set):

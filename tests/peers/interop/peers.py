@@ -170,5 +170,5 @@ def all_cells() -> list[Cell]:
 
 
 def always_run_cells() -> list[Cell]:
-    """Return the cells that the tests always run."""
+    """Return the combinations of peer, transport and delay that every test run includes."""
     return [cell for cell in all_cells() if (cell.peer.name, cell.transport, cell.delay) in ALWAYS_RUN]

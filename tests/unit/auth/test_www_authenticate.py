@@ -1,4 +1,4 @@
-"""Tests for parsing WWW-Authenticate headers of real servers."""
+"""Tests for parsing WWW-Authenticate headers sent by real servers."""
 
 from typing import Any, cast
 

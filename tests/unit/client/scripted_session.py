@@ -1,4 +1,4 @@
-"""A session over an in-process pipe; a function of the test acts as the server."""
+"""A session over an in-process pipe; a function that the test supplies acts as the server."""
 
 import json
 from collections.abc import AsyncIterator, Callable
