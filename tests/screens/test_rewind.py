@@ -196,3 +196,18 @@ async def test_a_read_only_result_is_used_again_and_one_command_calls_the_tool_a
         await driver.enter_question()
         await driver.pilot.press("a")
         await driver.until(lambda: "reused from" not in driver.transcript(), "the new call")
+
+
+async def test_a_single_read_only_call_is_not_counted_as_one_more(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type("add 2 and 40")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: "42" in driver.transcript() and not driver.host.conversation.is_busy, "the answer")
+        await run_command(driver, "/rewind")
+        await driver.until(lambda: "of tools that their servers declare" in driver.text(), "the call")
+        assert "1 call of tools" in driver.text()
+        assert "1 more call" not in driver.text()

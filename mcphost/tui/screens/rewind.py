@@ -154,12 +154,8 @@ class RewindScreen(ListScreen):
         changing = [call for call in calls if not call.is_read_only]
         lines = [_(_STAY_DONE), "", *map(self._describe_call, changing)] if changing else []
         if reading := len(calls) - len(changing):
-            lines += [
-                "",
-                _("{calls} of tools that their servers declare read-only.").format(
-                    calls=translate_count(reading, "more call")
-                ),
-            ]
+            count = translate_count(reading, "more call" if changing else "call")
+            lines += ["", _("{calls} of tools that their servers declare read-only.").format(calls=count)]
         return lines or [_("No tool has been called since.")]
 
     def _describe_call(self, call: CompletedCall) -> str:
