@@ -154,7 +154,7 @@ class RewindScreen(ListScreen):
         changing = [call for call in calls if not call.is_read_only]
         lines = [_(_STAY_DONE), "", *map(self._describe_call, changing)] if changing else []
         if reading := len(calls) - len(changing):
-            count = translate_count(reading, "more call" if changing else "call")
+            count = translate_count(reading, "more call") if changing else translate_count(reading, "call")
             lines += ["", _("{calls} of tools that their servers declare read-only.").format(calls=count)]
         return lines or [_("No tool has been called since.")]
 
