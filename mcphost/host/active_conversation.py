@@ -65,6 +65,7 @@ class Conversation:
         self._store = store
         self._on_store_error = on_store_error
         self._unsaved: list[tuple[Message, str]] = []
+        self._unsaved_draft: Message | None = None
         self._is_failing = False
         self._save_lock = anyio.Lock(fast_acquire=True)  # background results may arrive at any time
 
@@ -183,6 +184,7 @@ class Conversation:
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))
+        self._unsaved_draft = None
         await self.save()
         return message
 
@@ -192,7 +194,7 @@ class Conversation:
         return len(self._unsaved)
 
     async def save(self) -> bool:
-        """Try to save all unsaved messages; return whether that succeeded.
+        """Try to save all unsaved messages and an unsaved draft; return whether that succeeded.
 
         Only the first of several consecutive failures is reported.
         """
@@ -208,6 +210,9 @@ class Conversation:
                 while self._unsaved_prompts and self.messages:
                     await self._store.system_prompts.add(self.id, self._unsaved_prompts[0])
                     del self._unsaved_prompts[0]
+                if self._unsaved_draft is not None:
+                    await self._store.save_draft(self.id, self._unsaved_draft)
+                    self._unsaved_draft = None
                 self._is_failing = False
             except StoreError as error:
                 if not self._is_failing:
@@ -262,13 +267,15 @@ class Conversation:
     async def save_draft(self, message: Message) -> None:
         """Save the model's unfinished answer, so that a crash does not lose it.
 
-        Does nothing if the last attempt to save failed.
+        If this or the last attempt to save failed, the next call of `save` saves it.
         """
         if self._is_failing or self._unsaved:
+            self._unsaved_draft = message
             return
         try:
             await self._store.save_draft(self.id, message)
         except StoreError as error:
+            self._unsaved_draft = message
             self._is_failing = True
             self._on_store_error(error)
 

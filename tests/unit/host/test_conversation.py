@@ -6,6 +6,7 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.host.active_conversation import TITLE_CHARS, Conversation
+from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from tests.fakes.model import user_message
@@ -35,6 +36,37 @@ async def test_a_failed_save_is_reported_once_and_repeated_later(tmp_path: Path)
     await conversation.append(user_message("four"))
     loaded = await saved.load(conversation.id)
     assert [message.text for message in loaded or ()] == ["one", "two", "three", "four"]
+
+
+async def test_saving_works_again_only_when_a_draft_that_failed_can_be_saved(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    saved = ConversationStore(database)
+    messages: list[StoreError] = []
+    conversation = Conversation(saved, messages.append)
+    await conversation.append(user_message("one"))
+    await database.run(lambda db: db.execute("ALTER TABLE drafts RENAME TO away"))
+    await conversation.save_draft(Message(role="assistant", parts=(TextPart("ha"),), at=2.0, cut=True))
+    await conversation.save_draft(Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
+    assert len(messages) == 1
+    assert not await conversation.save()
+    await database.run(lambda db: db.execute("ALTER TABLE away RENAME TO drafts"))
+    assert await conversation.save()
+    loaded = await saved.load(conversation.id)
+    assert [message.text for message in loaded or ()] == ["one", "half"]
+
+
+async def test_a_failed_draft_is_forgotten_once_the_answer_is_saved(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    saved = ConversationStore(database)
+    conversation = Conversation(saved, lambda error: None)
+    await conversation.append(user_message("one"))
+    await database.run(lambda db: db.execute("ALTER TABLE drafts RENAME TO away"))
+    await conversation.save_draft(Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
+    await database.run(lambda db: db.execute("ALTER TABLE away RENAME TO drafts"))
+    await conversation.append(Message(role="assistant", parts=(TextPart("the whole"),), at=3.0))
+    assert await conversation.save()
+    loaded = await saved.load(conversation.id)
+    assert [message.text for message in loaded or ()] == ["one", "the whole"]
 
 
 async def test_a_stored_conversation_continues_where_it_was(tmp_path: Path) -> None:
