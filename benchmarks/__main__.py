@@ -1,4 +1,4 @@
-"""Run all benchmarks and print the verdicts on all ratios; exit with 1 if a bound is broken.
+"""Run all benchmarks and print the verdicts on all ratios; exit with status 1 if a bound is broken.
 
 uv run python -m benchmarks [NAME ...] [--rounds N] [--again N]
 """
@@ -20,7 +20,7 @@ HAS_OWN_BOUNDS = "amplification"  # its bounds are functions of the input's size
 
 
 def main() -> int:
-    """Run the named benchmarks, or all of them, one after another."""
+    """Run the benchmarks named on the command line, or all of them, one after another."""
     known = [*bounds.load(), HAS_OWN_BOUNDS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; without one: all")
@@ -46,10 +46,10 @@ def main() -> int:
 
 
 def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
-    """Run one script in a separate process; return the lines of its last table, and how many bounds are broken.
+    """Run one script in a separate process; return the lines of its last table and the number of broken bounds.
 
-    While a bound is broken, the script is run again, up to `again` times: another program that runs for a moment makes
-    one run worse, but a costly change makes all runs worse.
+    While a bound is broken, the script is run again, up to *again* times: another program that runs for a moment makes
+    one run slower, but a costly code change makes all runs slower.
     """
     print(f"\n== {name}", flush=True)
     if name == HAS_OWN_BOUNDS:
@@ -66,7 +66,7 @@ def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
 
 
 def _measured(name: str, rounds: int) -> dict[str, float]:
-    """Run one script; return its ratios, or none if it failed."""
+    """Run one script; return its ratios, or an empty dict if the script failed."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "ratios.json")
         command = [sys.executable, "-m", f"benchmarks.{name}", "--rounds", str(rounds), "--ratios", str(file)]

@@ -2,9 +2,9 @@
 
 uv run python -m benchmarks.amplification [--only TEXT] [--list] [--markdown] [--jobs N]
 
-If a bound is broken, names it and exits with 1. Each case runs in its own process. A case over its bound is measured
-again on its own, up to four times, and the lowest figures are used, because a busy machine can only add CPU time. Cases
-register themselves:
+If bounds are broken, prints their names and exits with status 1. Each case runs in its own process. A case that exceeds
+its bound is measured again on its own, up to four times, and the lowest figures are used, because a busy machine can
+only add CPU time. Cases register themselves:
 
     @case("a batch in a revision without batches", size=10 * MB)
     async def batch(meter: Meter, size: int) -> None:
@@ -12,8 +12,8 @@ register themselves:
         with meter.measuring(len(line)):
             read(line)                                           # a McpHostError counts as "refused"
 
-in any module `benchmarks.amplification_NAME`; all of them are loaded. Import the code to be measured inside the
-function.
+They may be in any module `benchmarks.amplification_NAME`; all of these modules are loaded. The code to be measured must
+be imported inside the function.
 """
 
 # pyright: basic
@@ -51,7 +51,7 @@ _BEAT = 0.002
 
 @dataclass(frozen=True)
 class Figures:
-    """The cost of one case, in bytes and seconds."""
+    """The measured cost of one case, in bytes and seconds."""
 
     size: int
     memory: int
@@ -61,7 +61,7 @@ class Figures:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """The used share of each bound; a share over 1 means that the bound is broken."""
+        """The cost relative to each bound; a ratio over 1 means that the bound is broken."""
         return {
             "memory": self.memory / (MEMORY_FACTOR * self.size + MEMORY_FIXED),
             "CPU": self.cpu / (CPU_PER_BYTE * self.size + CPU_FIXED),
@@ -70,7 +70,7 @@ class Figures:
 
     @property
     def broken(self) -> str:
-        """The names of the broken bounds, or "" if all hold."""
+        """The names of the broken bounds, or "" if no bound is broken."""
         return ", ".join(what for what, ratio in self.ratios.items() if ratio > 1)
 
 
@@ -79,7 +79,7 @@ Entry = Callable[["Meter", int], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Case:
-    """One untrusted input for one entry point."""
+    """A benchmark case: one kind of untrusted input for one entry point of mcphost."""
 
     name: str
     size: int
@@ -90,7 +90,7 @@ CASES: dict[str, Case] = {}
 
 
 def case(name: str, *, size: int) -> Callable[[Entry], Entry]:
-    """Register an entry point; `size` is the approximate number of bytes that it generates and processes."""
+    """Register the decorated function as a case; *size* is the approximate number of bytes that it processes."""
 
     def register(entry: Entry) -> Entry:
         if name in CASES:
@@ -102,16 +102,17 @@ def case(name: str, *, size: int) -> Callable[[Entry], Entry]:
 
 
 class Meter:
-    """Measures the cost of one block of a case."""
+    """Meter that measures the cost of one block of code in a case."""
 
     def __init__(self) -> None:
         self.figures: Figures | None = None
 
     @contextlib.contextmanager
     def measuring(self, size: int) -> Generator[None]:
-        """Measure the block, which processes `size` bytes. A McpHostError ends it and counts as "refused".
+        """Measure the cost of the `with` block, which processes *size* bytes.
 
-        Keep references to the results until the block ends, so that the memory they hold is measured too.
+        A McpHostError ends the block and counts as "refused". Results should stay referenced until the block ends, so
+        that the memory they occupy is measured too.
         """
         from mcphost.errors import McpHostError
 
@@ -134,7 +135,7 @@ class Meter:
 
 
 class _Heartbeat:
-    """Measures the longest time between two event loop iterations, in CPU time of this process only.
+    """Timer that measures the longest event-loop stall, in CPU time of this process only.
 
     A thread that holds the interpreter lock stalls the loop as well, and its CPU time is part of the process's CPU
     time.
@@ -240,7 +241,7 @@ def _row(name: str, found: Figures | str, *, markdown: bool) -> str:
 
 
 def main() -> int:
-    """Run the measurements that the arguments select; return 1 if a bound is broken."""
+    """Measure the cases selected on the command line; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="print the names")

@@ -13,7 +13,7 @@ Input = Callable[[], tuple[int, Work]]
 
 
 def host_case(make: Input) -> Input:
-    """Register a function that makes an input and returns the number of bytes and the function to measure."""
+    """Register a case; *make* returns the number of input bytes and the function whose cost is measured."""
 
     @case(f"host: {make.__name__.replace('_', ' ')}", size=0)
     async def run(meter: Meter, size: int) -> None:
@@ -30,7 +30,7 @@ def host_case(make: Input) -> Input:
 
 
 def result_of(raw: bytes) -> Any:
-    """Return a tool's result as decoded from the wire."""
+    """Return a tool's result, decoded from the JSON that a server sent."""
     from mcphost.protocol.tools import CallToolResult
     from mcphost.serialization import decode
 
@@ -38,7 +38,7 @@ def result_of(raw: bytes) -> Any:
 
 
 def rendering(raw: bytes) -> tuple[int, Work]:
-    """Return the work of decoding a result and rendering it for the user and the model."""
+    """Return the size of *raw* and a function that decodes this tool result and renders it for user and model."""
     from mcphost.host.results.presentation import join_parts, make_parts_async, render
 
     render(result_of(b'{"content":[{"type":"text","text":"x"}]}'))
@@ -141,7 +141,7 @@ def result_of_an_unknown_kind() -> tuple[int, Work]:
 
 
 def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
-    """Return the work of drawing a transcript block at a width of 120 cells."""
+    """Return *size* and a function that draws the transcript blocks from *make_block*, 120 columns wide."""
 
     async def work() -> object:
         import asyncio
@@ -165,7 +165,7 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
 
 
 def prose(text: str) -> tuple[int, Work]:
-    """Return the work of drawing a finished model answer as loaded from the store."""
+    """Return the size of *text* and a function that draws it as a finished model answer loaded from the store."""
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.presenter import build_markdown_blocks
 
@@ -309,7 +309,7 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
 
 def rows(text: str) -> tuple[int, Work]:
-    """Return the work of finding the rows of a long text for the viewer."""
+    """Return the size of *text* and a function that splits it into the rows shown by the viewer for long texts."""
     from mcphost.tui.widgets.long_text import RowIndex, prepare_text
 
     async def work() -> object:
@@ -407,7 +407,7 @@ def form_of_a_huge_choice() -> tuple[int, Work]:
 
 
 def sampling(params: bytes) -> tuple[int, Work]:
-    """Return the work of decoding a sampling request and converting it to a model request."""
+    """Return the size of *params* and a function that converts this sampling request to a model request."""
     from mcphost.host.server_requests.sampling import _parse_request
     from mcphost.protocol.revisions import Revision
     from mcphost.protocol.server_requests import parse_server_request

@@ -16,7 +16,7 @@ from benchmarks.amplification_host import Work, host_case
 
 
 async def provided(meter: Meter, body: bytes, headers: dict[str, str]) -> None:
-    """Read the lines of a provider's response as the model worker does."""
+    """Measure reading the lines of a provider's response in the same way as the model worker reads them."""
     import httpx
 
     from mcphost.llm.response_limits import AnswerTooLong, limit_responses
@@ -155,7 +155,7 @@ async def interim_answers(meter: Meter, size: int) -> None:
 
 
 def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
-    """Parse a server's form for a question that is never answered."""
+    """Return the size of *schema* and a function that parses it as the form of an elicitation by a server."""
     from mcphost.client.session import ServerRequestContext
     from mcphost.host.questions.questions import Decline, FillForm
     from mcphost.host.server_requests.elicitation import ElicitationHandler
@@ -192,7 +192,7 @@ def form_with_a_long_default() -> tuple[int, Work]:
 
 
 def attached(text: str) -> tuple[int, Work]:
-    """Remove the hidden text of an attached resource."""
+    """Return the size of *text* and a function that removes hidden text from it as an attached resource."""
     from mcphost.host.message_text import clean_parts
     from mcphost.llm.messages import ResourcePart
 

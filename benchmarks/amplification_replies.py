@@ -1,4 +1,4 @@
-"""Amplification cases for hostile replies from authorization servers and tasks, and for reading back audit rows."""
+"""Amplification cases for hostile responses from authorization servers and tasks, and for reading audit rows."""
 
 # pyright: basic
 
@@ -23,7 +23,7 @@ REPLIES: dict[str, Callable[[], bytes]] = {
 
 
 async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -> None:
-    """Let a server in another process respond to a sign-in request with `answer`."""
+    """Measure *ask*, which sends a sign-in request to a server in another process that responds with *answer*."""
     from mcphost.auth.oauth_http import OAuthHttpClient
     from mcphost.auth.url_policy import UrlPolicy
 
@@ -89,7 +89,7 @@ _poll_case("an id of 10 MB", TASK.replace(b'"taskId":"a"', b'"taskId":"' + b"a" 
 
 
 async def _rows_of(folder: str, detail: str, count: int) -> Any:
-    """Return a stored audit log whose rows all have this detail."""
+    """Return the reader of a stored audit log with *count* rows that all have the same *detail*."""
     from mcphost.store.audit_reader import AuditReader
     from mcphost.store.audit_store import AuditRecord, AuditStore
 

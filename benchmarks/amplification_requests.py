@@ -13,7 +13,7 @@ Make = Callable[[], tuple[int, Work]]
 
 
 def work_case(name: str) -> Callable[[Make], Make]:
-    """Register a function that returns an input and the work to measure; the first run is a warm-up."""
+    """Register a case called *name*; the decorated function returns the input size and the work to measure."""
 
     def register(make: Make) -> Make:
         @case(name, size=0)
@@ -30,7 +30,7 @@ def work_case(name: str) -> Callable[[Make], Make]:
 
 
 def read_of(method: str, params: bytes) -> tuple[int, Work]:
-    """Return the work of decoding a request from a server."""
+    """Return the size of *params* and a function that decodes a server's request with them."""
     from mcphost.protocol.server_requests import parse_server_request
     from mcphost.serialization import Raw
     from mcphost.transport.flow_control import run_steps_cooperatively

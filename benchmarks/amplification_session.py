@@ -16,7 +16,7 @@ def page(member: str, entry: bytes, size: int, more: bytes = b"") -> bytes:
 
 
 async def listed(meter: Meter, body: bytes, fed: int) -> None:
-    """List all tools of a server that returns `body` for each page."""
+    """Measure listing all tools of a server that sends *body* as every page of the list."""
     from mcphost.client.pagination import list_tools
 
     async with session_with({"tools/list": body}, LISTS) as session:
@@ -26,7 +26,7 @@ async def listed(meter: Meter, body: bytes, fed: int) -> None:
 
 
 async def answered(meter: Meter, method: str, body: bytes) -> None:
-    """Send one request whose response is `body`."""
+    """Measure sending one request to which the server responds with *body*."""
     from mcphost.protocol.prompts import Complete, CompletionArgument, GetPrompt, PromptReference
     from mcphost.protocol.resources import ReadResource
     from mcphost.protocol.tools import CallTool

@@ -1,4 +1,4 @@
-"""Amplification cases for hostile input to the wire: lines, JSON-RPC, event streams and HTTP bodies."""
+"""Amplification cases for hostile bytes from servers: lines, JSON-RPC, event streams and HTTP bodies."""
 
 # pyright: basic
 
@@ -24,12 +24,12 @@ DEADLINE = 60.0
 
 
 def silent(text: str) -> None:
-    """Ignore everything."""
+    """Ignore *text*."""
 
 
 @contextlib.contextmanager
 def file_of(*parts: bytes):
-    """Write bytes to a file, for a server in another process to send; return its path."""
+    """Write bytes to a temporary file, for a server in another process to send; yield the path of the file."""
     with tempfile.NamedTemporaryFile() as file:
         for part in parts:
             file.write(part)
@@ -38,7 +38,7 @@ def file_of(*parts: bytes):
 
 
 async def pipe(meter: Meter, data: bytes) -> None:
-    """Send `data` through standard output as the response to one request, and read it completely."""
+    """Measure receiving *data* from a server's standard output, sent in response to one request."""
     import anyio
 
     from mcphost.protocol.jsonrpc import JsonRpcRequest
@@ -58,7 +58,7 @@ async def pipe(meter: Meter, data: bytes) -> None:
 
 
 async def http(meter: Meter, answer: bytes) -> None:
-    """Send `answer`, including its head, as the response to one POST, and read it completely."""
+    """Measure receiving *answer*, an HTTP response including its header section, to one POST request."""
     import anyio
 
     from mcphost.protocol.jsonrpc import JsonRpcRequest
@@ -77,7 +77,7 @@ async def http(meter: Meter, answer: bytes) -> None:
 
 @contextlib.contextmanager
 def started(script: str, *words: str):
-    """Run a server in another process; yield its first line of output."""
+    """Run a server script in another process; yield the first line that it prints, without the line feed."""
     command = [sys.executable, "-S", "-E", str(HERE / script), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -119,7 +119,7 @@ class Silent:
 async def session_with(
     answers: dict[str, bytes], capabilities: dict[str, Any], revision: str = "2025-11-25"
 ) -> AsyncGenerator[Any]:
-    """Open a session with a server on a pipe that responds to each method with these bytes."""
+    """Open a session with a stdio server that responds to each method with the given bytes."""
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
 

@@ -1,4 +1,4 @@
-"""The bounds in `bounds.toml`, and verdicts on measured ratios."""
+"""The bounds in `bounds.toml`, and the verdicts on measured ratios."""
 
 # pyright: basic
 
@@ -14,18 +14,18 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Bound:
-    """The goal for a ratio, and the current limit until the goal is reached."""
+    """Bound on a measured ratio: the goal (`value`), and the limit that applies until the goal is met (`reached`)."""
 
     value: float
     is_ceiling: bool
     reached: float
 
     def holds(self, ratio: float) -> bool:
-        """Return whether the ratio is within the current limit; NaN never is."""
+        """Return whether *ratio* is within the limit that currently applies; for NaN, return False."""
         return ratio <= self.reached if self.is_ceiling else ratio >= self.reached
 
     def verdict(self, ratio: float) -> str:
-        """Return "ok", "BROKEN", or a note on how far it is from the goal."""
+        """Return "BROKEN", "ok" if the goal is met, or a note that only the current limit is kept."""
         if not self.holds(ratio):
             return "BROKEN"
         is_met = ratio <= self.value if self.is_ceiling else ratio >= self.value
@@ -36,7 +36,7 @@ class Bound:
 
 
 def load() -> dict[str, dict[str, Bound]]:
-    """Return each script's bounds, keyed by ratio name. Raises ValueError for an invalid bound."""
+    """Return the bounds for each script, keyed by the name of the ratio. Raises ValueError for an invalid bound."""
     found: dict[str, dict[str, Bound]] = {}
     for script, ratios in tomllib.loads((HERE / "bounds.toml").read_text(encoding="utf-8")).items():
         for name, fields in ratios.items():
@@ -52,7 +52,7 @@ def load() -> dict[str, dict[str, Bound]]:
 
 
 def best(script: str, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """Return the better value of each ratio in two runs; its bound determines which is better."""
+    """Return the better value of each ratio in two runs; whether lower is better depends on the ratio's bound."""
     found = {**before, **after}
     for name, bound in load().get(script, {}).items():
         if name in before and name in after:
@@ -61,9 +61,9 @@ def best(script: str, before: Mapping[str, float], after: Mapping[str, float]) -
 
 
 def table(script: str, ratios: Mapping[str, float], *, is_partial: bool = False) -> tuple[list[str], int]:
-    """Return a line for each of the script's bounds, and the number of broken ones.
+    """Return one line per bound of the script, and the number of broken bounds.
 
-    A bound without a measured ratio is broken, unless only a part was measured on purpose.
+    A bound whose ratio was not measured is broken, unless *is_partial* says that only some ratios were to be measured.
     """
     lines: list[str] = []
     broken = 0
@@ -77,7 +77,7 @@ def table(script: str, ratios: Mapping[str, float], *, is_partial: bool = False)
 
 
 def report(script: str, ratios: Mapping[str, float], *, is_partial: bool = False, file: str = "") -> int:
-    """Print the verdicts and return the exit code; write the ratios to `file` as JSON if there is one."""
+    """Print the verdicts and return the exit code; if *file* is given, write the ratios to it as JSON."""
     lines, broken = table(script, ratios, is_partial=is_partial)
     print(*lines, sep="\n", flush=True)
     if file:

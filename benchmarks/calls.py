@@ -1,10 +1,10 @@
-"""Compare CPU and wall time of tool calls with the official `mcp` SDK, alternating between the two clients.
+"""Compare the CPU and wall time of tool calls in mcphost and in the official `mcp` SDK, in alternating rounds.
 
 uv run python -m benchmarks.calls [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
 
-Each client runs in its own process, and the server is a bare loop that costs both the same. CPU time is that of the
-client process alone. The CPU ratio compares the best rounds, because load only adds to them; the ratios of times
-compare medians. A ratio above 1 means that mcphost needs less.
+Each client runs in its own process; the server is a bare loop that costs both clients the same. CPU time is that of the
+client process alone. The CPU ratio compares the best rounds, because load can only add CPU time; the ratios of wall
+times compare medians. A ratio above 1 means that mcphost needs less time.
 """
 
 # pyright: basic
@@ -43,7 +43,7 @@ Call = Callable[[int], Awaitable[str]]
 
 @asynccontextmanager
 async def opened(words: list[str], era: str = "stateless", limit: int | None = None) -> "AsyncGenerator[Session]":
-    """Open an mcphost session with the echo server on a pipe, or at a URL when *words* is one."""
+    """Open an mcphost session with the echo server: at a URL if *words* starts with one, else as a stdio server."""
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.transport.line_reader import MESSAGE_LIMIT
@@ -176,7 +176,7 @@ def middle(rows: list[dict[str, Any]], what: str) -> float:
 
 
 def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
-    """Print one cell and return its ratios by name, or none if one side failed."""
+    """Print one row of the results and return its ratios, keyed by name, or {} if one of the clients failed."""
     if not rows.get("mcphost") or not rows.get("mcp SDK"):
         print(f"{transport:7}{cell[0]:>11,} {cell[1]:>9}   {'mcphost' if not rows.get('mcphost') else 'the SDK'} fails")
         return {}
@@ -195,7 +195,7 @@ def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str,
 
 
 def linear(transport: str, seen: dict[tuple[int, int], dict[str, list[dict[str, Any]]]]) -> dict[str, float]:
-    """Return mcphost's cost per byte for the largest response, relative to the smallest large one."""
+    """Return how much more a byte costs mcphost in the largest response than in the smallest large one."""
     large = {cell[0]: middle(rows.get("mcphost", []), "cpu") / cell[0] for cell, rows in seen.items() if cell[0] > BIG}
     if len(large) < 2:
         return {}

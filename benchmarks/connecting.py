@@ -1,9 +1,9 @@
-"""Measure the time until ten stdio servers are ready, relative to starting ten processes and reading one line each.
+"""Measure the time until ten stdio servers are ready, relative to starting ten processes and reading a line from each.
 
 uv run python -m benchmarks.connecting [--rounds N] [--servers N]
 
-Ready means that the Host knows their tools. A server that never answers `server/discover` is measured as well, because
-probing for the newer era must not wait for a timeout.
+A server is ready when the Host has received its list of tools. A server that never answers `server/discover` is
+measured as well, because probing for the stateless protocol must not wait for a timeout.
 """
 
 # pyright: basic
@@ -30,7 +30,7 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 
 
 def floor(count: int) -> float:
-    """Return the seconds until each of the processes has printed its first line."""
+    """Return the seconds from starting *count* server processes until each has printed its first line."""
     asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode() + b"\n"
     begun = time.perf_counter()
     started = [subprocess.Popen(SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
@@ -51,7 +51,7 @@ def floor(count: int) -> float:
 
 @asynccontextmanager
 async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
-    """Return a Host with this many servers, not entered yet."""
+    """Yield a Host with this many servers, whose context is not entered yet, and the names of the servers."""
     from mcphost.cli.session_opener import LazySessionOpener
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.bootstrap import build_host
@@ -80,7 +80,7 @@ async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
 
 
 async def ready(count: int, more: list[str]) -> float:
-    """Return the seconds from entering the Host until every server is ready."""
+    """Return the seconds from entering the context of a Host until all of its servers are ready."""
     async with hosting(count, more) as (host, names):
         begun = time.perf_counter()
         async with host:

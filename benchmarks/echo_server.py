@@ -1,4 +1,4 @@
-"""A minimal MCP server that costs as little as possible: `stdio [TOOLS]`, or `http [--sse]` (prints its port)."""
+"""A minimal MCP server that needs almost no CPU time: `stdio [TOOLS]`, or `http [--sse]`, which prints the port."""
 
 # pyright: basic
 

@@ -1,4 +1,4 @@
-"""Measure searching, saving and opening with a large generated history in two scripts.
+"""Measure searching, saving and loading in a large generated history of Latin and Chinese text.
 
 uv run python -m benchmarks.history [--messages N] [--store FILE]
 
@@ -43,7 +43,7 @@ SEARCHES = (
 
 
 def main() -> int:
-    """Create the store if it does not exist, and print the figures."""
+    """Create the store if it does not exist, and print the measured times."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=str(__doc__).splitlines()[0])
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--store", type=Path)

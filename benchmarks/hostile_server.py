@@ -1,8 +1,9 @@
-"""A server of the handshake era on a pipe that answers each method with the bytes of a file, at almost no cost.
+"""A stdio server of the handshake era that answers each method with the bytes of a file, using almost no CPU time.
 
 python hostile_server.py REVISION CAPABILITIES [METHOD=FILE ...]
 
-`%N%` in a file becomes the number of the answer. The file of the METHOD "after" is written once the handshake is done.
+`%N%` in a file is replaced by the number of the message. The file for the METHOD "after" is written as soon as the
+handshake is done.
 """
 
 # pyright: basic

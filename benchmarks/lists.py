@@ -1,9 +1,9 @@
-"""Compare CPU and memory of `tools/list` with 10,000 tools with the official `mcp` SDK, in one run.
+"""Compare the CPU time and memory of `tools/list` with 10,000 tools in mcphost and in the official `mcp` SDK.
 
 uv run python -m benchmarks.lists [--rounds N] [--tools N]
 
-Each client runs in its own process. The CPU time is that of the best round, because load only adds to it. The memory is
-the median growth of the process while it keeps the list.
+Each client runs in its own process. The CPU time is that of the best round, because load can only add CPU time. The
+memory is the median growth of the process while it holds the list.
 """
 
 # pyright: basic

@@ -1,4 +1,4 @@
-"""A minimal Textual app, used as the baseline for startup."""
+"""A minimal Textual app, used as the baseline for the startup benchmark."""
 
 # pyright: basic
 
@@ -15,7 +15,7 @@ class Minimal(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+q", "quit", "Quit")]
 
     def compose(self) -> ComposeResult:
-        """Yield the three widgets."""
+        """Yield the three widgets of the app."""
         yield Header()
         yield Input(placeholder="Type a message")
         yield Footer()

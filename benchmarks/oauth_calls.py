@@ -1,9 +1,9 @@
-"""Compare three concurrent calls of 0.3 s with a single one: no lock may be held while requests run.
+"""Compare three concurrent calls of 0.3 s with a single call: no lock may be held while a request is running.
 
 uv run python -m benchmarks.oauth_calls [--rounds N]
 
-All calls use a valid token. The same calls are made with the official SDK's client and its own OAuth, which holds a
-lock during each request.
+All calls use a valid token. The same calls are made with the client and the OAuth provider of the official SDK, which
+holds a lock during each request.
 """
 
 # pyright: basic
@@ -27,7 +27,7 @@ Call = Callable[[], Coroutine[Any, Any, object]]
 
 @asynccontextmanager
 async def served() -> AsyncGenerator[str]:
-    """Run a protected server with a slow tool; yield its URL."""
+    """Run a server that requires an access token and has a slow tool; yield the URL of the server."""
     from tests.unit.transport.raw_http import ReceivedRequest, serve
 
     async def answer(one: ReceivedRequest) -> None:
@@ -87,7 +87,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
 
 
 class Stored:
-    """Token storage for the SDK's client, with the same token."""
+    """Token storage for the official SDK's client, which always returns the same valid token."""
 
     async def get_tokens(self) -> Any:
         from mcp.shared.auth import OAuthToken
@@ -95,13 +95,13 @@ class Stored:
         return OAuthToken(access_token=TOKEN, token_type="Bearer", expires_in=3600)
 
     async def get_client_info(self) -> None:
-        """Return None; a valid token needs no client."""
+        """Return None, because a client with a valid token needs no registration."""
 
     async def set_tokens(self, tokens: Any) -> None:
-        """Do nothing; no token is renewed."""
+        """Do nothing, because no token is renewed."""
 
     async def set_client_info(self, client_info: Any) -> None:
-        """Do nothing; no client is registered."""
+        """Do nothing, because no client is registered."""
 
 
 @asynccontextmanager
@@ -122,7 +122,7 @@ async def sdk(url: str) -> AsyncGenerator[Call]:
 
 
 async def ratio(name: str, rounds: int) -> float:
-    """Return the time of three concurrent calls as a multiple of the time of one."""
+    """Return the time of three concurrent calls as a multiple of the time of one call (median of all rounds)."""
     ratios: list[float] = []
     async with served() as url, {"mcphost": ours, "mcp SDK": sdk}[name](url) as call:
         await call()

@@ -1,11 +1,15 @@
-"""Compare startup of the real `mcphost chat` with a minimal Textual app: first frame, typed key, CPU, memory.
+"""Compare the startup of `mcphost chat` with that of a minimal Textual app: first frame, typed key, CPU time, memory.
 
 uv run python -m benchmarks.startup [--rounds N] [--servers N] [--json]
 
-Both run alternately in a 120x40 pseudo-terminal. mcphost has ten stdio servers and a litellm model configured. frame:
-from exec until the composer's placeholder is written. key: from exec until a typed character is echoed (typed every 10
-ms after the frame). CPU: CPU time of the program's own process until the frame. RSS: memory of the same process, a
-second after the key. Ratios of times compare the best rounds, because load only adds to them; memory is a median.
+Both run alternately in a 120x40 pseudo-terminal. mcphost has ten stdio servers and a litellm model configured. Figures:
+
+- frame: time from exec until the placeholder of the composer is written
+- key: time from exec until a typed character is echoed (after the frame, one is typed every 10 ms)
+- CPU: CPU time of the program's own process until the frame
+- RSS: memory of the same process, one second after the key
+
+Ratios of times compare the best rounds, because load can only add time; the ratio of memory compares medians.
 """
 
 # pyright: basic
@@ -42,7 +46,7 @@ NAMES = {"frame": "first frame", "key": "typed key", "cpu": "CPU to the first fr
 
 
 class Watched:
-    """A program in a pseudo-terminal, with the output it has written so far."""
+    """A program that runs in a pseudo-terminal, with the output that it has written so far."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.master, slave = pty.openpty()
@@ -56,7 +60,7 @@ class Watched:
         self._typed = 0
 
     def until(self, text: str, typing: str = "") -> float:
-        """Return the seconds from exec until `text` was written; optionally type meanwhile."""
+        """Return the seconds from exec until *text* has been written; meanwhile, type *typing* repeatedly if given."""
         last = 0.0
         while text not in self.text():
             now = time.perf_counter()
@@ -69,12 +73,12 @@ class Watched:
         return time.perf_counter() - self.begin
 
     def type(self, text: str) -> None:
-        """Type text; `until_new` then waits for text that is written afterwards."""
+        """Type *text*; a following call of `until_new` then waits for text that is written after this."""
         self._typed = len(self._raw)
         os.write(self.master, text.encode())
 
     def until_new(self, text: str) -> None:
-        """Wait until `text` has been written after the last call of `type`."""
+        """Wait until *text* has been written since the last call of `type`."""
         begin = time.perf_counter()
         while self._raw.find(text.encode(), self._typed) < 0:
             if time.perf_counter() - begin > GIVE_UP or self.process.poll() is not None:
@@ -82,23 +86,23 @@ class Watched:
             self.drain(0.005)
 
     def drain(self, seconds: float) -> None:
-        """Read the available output, waiting a limited time for it."""
+        """Wait up to *seconds* seconds for output of the program, and read what is available."""
         if select.select([self.master], [], [], seconds)[0]:
             with contextlib.suppress(OSError):
                 self._raw += os.read(self.master, 1 << 16)
 
     def drain_for(self, seconds: float) -> None:
-        """Read output for this many seconds."""
+        """Read the output of the program for this many seconds."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             self.drain(0.05)
 
     def text(self) -> str:
-        """The text written so far, without escape sequences."""
+        """Return the text written so far, without escape sequences."""
         return ESCAPES.sub("", self._raw.decode(errors="replace"))
 
     def end(self) -> None:
-        """Send SIGTERM, and kill the process group after five seconds."""
+        """Send SIGTERM to the program; if it is still running after five seconds, kill its process group."""
         children = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
         self.process.send_signal(signal.SIGTERM)
         end = time.perf_counter() + 5
@@ -113,15 +117,16 @@ class Watched:
 
 
 def process_cpu(pid: int) -> float:
-    """Return a process's exact CPU time in seconds; the clock of `/proc/PID/stat` is too coarse.
+    """Return the CPU time of a process in seconds, more precisely than `/proc/PID/stat` gives it.
 
-    One tick of that clock is 6 % of a startup. The clock ID is computed as by clock_getcpuclockid(3) on Linux.
+    One tick of the clock in that file is 6 % of a startup. The clock ID is computed in the same way as by
+    clock_getcpuclockid(3) on Linux.
     """
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def measure(command: list[str], environment: dict[str, str]) -> dict[str, float]:
-    """Measure one start, from exec to one second after the first key."""
+    """Measure one start of a program, from exec to one second after the first key is echoed."""
     program = Watched(command, environment)
     try:
         own = psutil.Process(program.process.pid)
@@ -135,7 +140,7 @@ def measure(command: list[str], environment: dict[str, str]) -> dict[str, float]
 
 
 def contenders(folder: Path, servers: int) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """Return the two commands with their environments."""
+    """Return the command lines of mcphost and the minimal app with their environments, keyed by name."""
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(servers)}}))
@@ -151,7 +156,7 @@ def contenders(folder: Path, servers: int) -> dict[str, tuple[list[str], dict[st
 
 
 def main() -> int:
-    """Measure and print figures and ratios; return 1 if a bound is broken."""
+    """Measure, and print the figures and ratios; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--servers", type=int, default=10)

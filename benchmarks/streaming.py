@@ -2,8 +2,8 @@
 
 uv run python -m benchmarks.streaming [--tokens 2000] [--rounds 3] [--history 5000]
 
-Each of them runs in its own process, alternately, and the medians of all rounds are used. Only the ratios are
-meaningful.
+Each of these runs in its own process, in alternating rounds, and the medians of all rounds are used. Only the ratios
+are meaningful.
 """
 
 # pyright: basic
@@ -36,7 +36,7 @@ PIECES = (
 
 
 def tokens(count: int) -> Iterator[str]:
-    """Return this many four-character pieces of a growing Markdown document."""
+    """Yield this many four-character pieces of a Markdown document."""
     made = 0
     while True:
         for text in PIECES:
@@ -48,7 +48,7 @@ def tokens(count: int) -> Iterator[str]:
 
 
 def _app(widget: Any, feed: Any) -> dict[str, float]:
-    """Run one widget with a feed in a headless 120x40 app; return its cost."""
+    """Run *feed* in a headless 120x40 app that contains *widget*; return the CPU and wall time in seconds."""
     from textual.app import App
 
     result: dict[str, float] = {}
@@ -92,12 +92,12 @@ def _marks(result: dict[str, float], done: int, count: int, cpu: float) -> None:
 
 
 def frames_ours(count: int) -> dict[str, float]:
-    """Stream into mcphost's transcript, with a frame for every eight tokens, as at 240 tokens a second."""
+    """Stream into mcphost's transcript, drawing one frame per eight tokens, as at 240 tokens per second."""
     return stream_ours(count, every=8)
 
 
 def stream_ours(count: int, every: int = 0) -> dict[str, float]:
-    """Stream into mcphost's transcript."""
+    """Stream into mcphost's transcript; unless *every* is 0, draw a frame after that many tokens."""
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.transcript import Transcript
 
@@ -120,7 +120,7 @@ def stream_ours(count: int, every: int = 0) -> dict[str, float]:
 
 
 def stream_textual(count: int) -> dict[str, float]:
-    """Stream into Textual's Markdown through MarkdownStream, anchored to its end."""
+    """Stream into Textual's Markdown widget through MarkdownStream, with the view anchored to the end."""
     from textual.containers import VerticalScroll
     from textual.widgets import Markdown
 
@@ -144,7 +144,7 @@ PREFILL, LATER = 8_000, 1_000
 
 
 def later_ours(count: int) -> dict[str, float]:
-    """Stream the tokens after the first 8,000 into mcphost's transcript."""
+    """Stream *count* tokens into mcphost's transcript, which already shows 8,000; only the new ones are measured."""
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.transcript import Transcript
 
@@ -167,7 +167,7 @@ def later_ours(count: int) -> dict[str, float]:
 
 
 def later_textual(count: int) -> dict[str, float]:
-    """Stream the tokens after the first 8,000, which are written in one piece, through MarkdownStream."""
+    """Stream *count* tokens into Textual's Markdown, which already shows 8,000; only the new ones are measured."""
     from textual.containers import VerticalScroll
     from textual.widgets import Markdown
 
@@ -189,7 +189,7 @@ def later_textual(count: int) -> dict[str, float]:
 
 
 async def _drawn(app: Any, result: dict[str, float]) -> None:
-    """Wait until the first text is on the screen; CPU time is measured from then on."""
+    """Wait until the first 8,000 tokens are on the screen; CPU time is measured from then on."""
     painted = asyncio.Event()
     app.call_after_refresh(painted.set)
     await painted.wait()
@@ -198,7 +198,7 @@ async def _drawn(app: Any, result: dict[str, float]) -> None:
 
 
 def history_ours(count: int) -> dict[str, float]:
-    """Show a stored conversation in mcphost's transcript."""
+    """Show a stored conversation of *count* messages in mcphost's transcript."""
     from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock, UserMessage
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.transcript import Transcript
@@ -216,7 +216,7 @@ def history_ours(count: int) -> dict[str, float]:
 
 
 def history_static(count: int) -> dict[str, float]:
-    """Show the same conversation with a Static for each message, which is cheaper than a Markdown widget."""
+    """Show a conversation with one Static per message, which is cheaper than one Markdown widget per message."""
     from textual.containers import VerticalScroll
     from textual.widgets import Static
 
@@ -230,7 +230,7 @@ def history_static(count: int) -> dict[str, float]:
 
 
 def big_ours(count: int) -> dict[str, float]:
-    """Show a text of this many megabytes in the viewer."""
+    """Show a text of *count* megabytes in mcphost's viewer for long texts."""
     from mcphost.tui.widgets.long_text import LongText
 
     text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))
@@ -242,7 +242,7 @@ def big_ours(count: int) -> dict[str, float]:
 
 
 def big_log(count: int) -> dict[str, float]:
-    """Show the same text in Textual's Log, its fastest widget for text."""
+    """Show a text of *count* megabytes in Log, the fastest text widget of Textual."""
     from textual.widgets import Log
 
     text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))
@@ -267,7 +267,7 @@ CONTENDERS = {
 
 
 def measured(name: str, count: int) -> dict[str, float]:
-    """Measure one contender in a separate process."""
+    """Measure one of the CONTENDERS in a separate process; return the times in seconds."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.streaming", "--one", name, "--count", str(count)],
         capture_output=True,
@@ -280,7 +280,7 @@ def measured(name: str, count: int) -> dict[str, float]:
 
 
 def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> float:
-    """Measure both in alternating rounds; print the medians, and print and return the ratio of CPU time."""
+    """Measure *ours* and *theirs* in alternating rounds; print the medians and return the ratio of CPU time."""
     taken: dict[str, list[dict[str, float]]] = {ours: [], theirs: []}
     for _ in range(rounds):
         for name in (ours, theirs):
@@ -292,7 +292,7 @@ def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> floa
 
 
 def growth(count: int, rounds: int) -> float:
-    """Return the cost of a token in the last eighth relative to the first eighth, as the median of the rounds."""
+    """Return the cost of the last eighth of the tokens relative to the first eighth (median of the rounds)."""
     rows = [measured("frames-ours", count) for _ in range(rounds)]
     ratio = statistics.median((row["cpu"] - row["before_last"]) / max(1e-6, row["first_eighth"]) for row in rows)
     print(f"growth: the last eighth of {count} tokens costs {ratio:.2f}x the first", flush=True)
@@ -300,7 +300,7 @@ def growth(count: int, rounds: int) -> float:
 
 
 def main() -> int:
-    """Compare and print the results; return 1 if a bound is broken."""
+    """Compare the widgets and print the results; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--history", type=int, default=5000)

@@ -1,9 +1,9 @@
-"""Measure key-to-screen latency while an answer streams, in mcphost and with Textual's MarkdownStream.
+"""Measure the latency from key press to screen while an answer streams, in mcphost and with Textual's MarkdownStream.
 
 uv run python -m benchmarks.typing_latency [--seconds 8] [--rounds 3]
 
 Both run in a 120x40 pseudo-terminal. After 8,000 tokens, 200 tokens arrive per second and a key is typed every 50 ms:
-in mcphost into the composer of the real chat, in the other app into an Input below the Markdown.
+in mcphost into the composer of the real chat, in the Textual app into an Input below the Markdown widget.
 """
 
 # pyright: basic
@@ -29,7 +29,7 @@ LIMIT = 0.05  # seconds at p99
 
 
 async def stream(write: Any, seconds: float) -> None:
-    """Write the tokens after the first 8,000, each at its scheduled time."""
+    """Call *write* with the tokens after the first 8,000, each at its scheduled time, for this many seconds."""
     begin = time.perf_counter()
     count = round(seconds * RATE)
     for number, token in enumerate(list(tokens(PREFILL + count))[PREFILL:]):
@@ -40,7 +40,7 @@ async def stream(write: Any, seconds: float) -> None:
 
 
 def run_ours(seconds: float) -> None:
-    """Show the chat without a host, and stream into its transcript."""
+    """Show the chat without a Host, and stream tokens into its transcript."""
     from mcphost.tui.app import McpHostApp
     from mcphost.tui.transcript.transcript import Transcript
 
@@ -69,7 +69,7 @@ def run_ours(seconds: float) -> None:
 
 
 def run_textual(seconds: float) -> None:
-    """Show Textual's Markdown above an Input, and stream into it."""
+    """Show Textual's Markdown widget above an Input, and stream tokens into the Markdown widget."""
     from textual.app import App
     from textual.containers import VerticalScroll
     from textual.widgets import Input, Markdown
@@ -103,7 +103,7 @@ CONTENDERS = {"ours": run_ours, "textual": run_textual}
 
 
 def measured(name: str, seconds: float) -> list[float]:
-    """Return the time in seconds that each key took."""
+    """Return, for each typed key, the seconds until the key appeared on the screen."""
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
     command = [sys.executable, "-m", "benchmarks.typing_latency", "--one", name, "--seconds", str(seconds)]
     os.chdir(Path(__file__).resolve().parents[1])
@@ -127,7 +127,7 @@ def measured(name: str, seconds: float) -> list[float]:
 
 
 def main() -> int:
-    """Measure both alternately and print the results; return 1 if a bound is broken."""
+    """Measure both apps in alternating rounds and print the results; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=3)

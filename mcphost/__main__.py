@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line and exit with its exit code."""
+    """Run the command-line interface, and exit with its exit code."""
     try:
         from mcphost.cli import main as cli  # imported here, so that Ctrl+C during the import prints no traceback
 

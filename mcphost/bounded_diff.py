@@ -15,7 +15,7 @@ Opcode = tuple[Any, int, int, int, int]
 
 
 class LineComparison(NamedTuple):
-    """The edits that turn old lines into new lines.
+    """The edits that turn the old lines into the new lines.
 
     If `is_exact` is False, an exact comparison would take too long, and everything from the first to the last
     difference is a single "replace".
@@ -26,7 +26,10 @@ class LineComparison(NamedTuple):
 
 
 def compare_lines(old: list[str], new: list[str], max_steps: int = MAX_STEPS) -> LineComparison:
-    """Compare two lists of lines; equal lines at the beginning and at the end are not passed to difflib."""
+    """Compare two lists of lines with difflib, giving up an exact comparison after *max_steps* pairs of lines.
+
+    Equal lines at the beginning and at the end are not passed to difflib.
+    """
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
         start += 1
@@ -50,10 +53,10 @@ class _OutOfSteps(Exception):
 
 
 class _BoundedMatcher(SequenceMatcher[str]):
-    """Matcher that gives up after it has compared too many pairs of lines.
+    """Subclass of difflib's matcher that gives up after it has compared too many pairs of lines.
 
     difflib searches for the longest match, then again in the lines before and after it. If lines occur often, and each
-    search splits off only one of them, it compares all their pairs over and over.
+    search splits off only one line, difflib compares all pairs of them over and over.
     """
 
     b2j: dict[str, list[int]]

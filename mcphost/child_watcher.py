@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
-    """Child watcher that uses pidfds on the event loop that started each process (Linux 5.3 and later)."""
+    """Child watcher that uses pidfds (Linux 5.3 and later) on the event loop that started each process."""
 
     def add_child_handler(self, pid: int, callback: Callable[..., object], *args: Any) -> None:
         """Call `callback(pid, exit_status, *args)` on the running loop when the process has ended."""
@@ -63,7 +63,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
 
 
 def install_pidfd_watcher() -> None:
-    """Make asyncio watch child processes through pidfds, if the kernel supports them. Idempotent."""
+    """Make asyncio watch child processes through pidfds, if the kernel supports them. May be called repeatedly."""
     if sys.version_info >= (3, 12) or sys.platform != "linux":
         return
     watcher = asyncio.get_child_watcher()  # pyright: ignore[reportDeprecated] - not in 3.11

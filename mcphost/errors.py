@@ -39,7 +39,7 @@ _SHOWN_LINE_LENGTH = 400
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return "; it last said: …" with these lines of error output, sanitized, or "" if all are blank."""
+    """Return the last lines of error output, sanitized, as "; it last said: …", or "" if all are blank."""
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
@@ -49,7 +49,8 @@ def describe_stderr_tail(lines: Iterable[str]) -> str:
 class McpHostError(Exception):
     """Base class of errors for the user: a short message, and a hint on how to fix the problem.
 
-    Both can quote a server, the output of a process, or a model provider, so registered secrets are redacted.
+    Message and hint can quote a server, the output of a process, or a model provider, so registered secrets are
+    redacted.
     """
 
     exit_code: ClassVar[int] = 1
@@ -74,7 +75,7 @@ class UsageError(McpHostError):
 
 
 class ConfigError(McpHostError):
-    """A configuration file is invalid; the message names the file and the key, and the hint is a fix."""
+    """A configuration file is invalid; the message names the file and the key, and the hint suggests a fix."""
 
     exit_code = 3
     kind = "config"
@@ -108,7 +109,7 @@ class LockMismatch(McpHostError):
 
 
 class ModelError(McpHostError):
-    """The model did not answer; `model_kind` is the reason, on which the user's options depend."""
+    """The model did not answer; `model_kind` is the reason, which determines what the user can do."""
 
     exit_code = 7
     kind = "model"
@@ -129,7 +130,7 @@ class ModelError(McpHostError):
 
 
 class ServerError(McpHostError):
-    """An error in the communication with one server; `server` is its configured name.
+    """An error in the communication with one server; `server` is the server's configured name.
 
     `may_have_run` is True if the request may have had an effect.
     """
@@ -218,7 +219,10 @@ class UnsupportedRevision(ServerError):
 
 
 class RequestRefused(ServerError):
-    """The server responded with a JSON-RPC error; `data` is decoded, `server_message` is its text."""
+    """The server responded with a JSON-RPC error.
+
+    `code` and `data` are those of the error, with `data` decoded; `server_message` is its message.
+    """
 
     kind = "refused"
 

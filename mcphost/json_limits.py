@@ -1,4 +1,4 @@
-"""Limits on JSON from outside: the number of values and their nesting, checked before any object is created."""
+"""Limits on JSON received from outside: the number of values and their nesting, checked before decoding."""
 
 from collections.abc import Generator
 from itertools import accumulate, count
@@ -36,7 +36,7 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
 def check_message(raw: bytes) -> Generator[None]:
-    """Check the number of values in a message; yield every few milliseconds. Raises JsonLimitExceeded."""
+    """Check the number of values in a JSON message; yield every few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 
@@ -66,12 +66,15 @@ def has_only_small_values(lines: bytes, count: int) -> bool:
 
 
 def count_objects(raw: bytes) -> int:
-    """Return the number of JSON objects in possibly truncated JSON; braces in strings do not count."""
+    """Return the number of objects in JSON, which may be truncated; braces in strings do not count."""
     return sum(outside.count(b"{") for outside in _iter_structure(raw))
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check the number and nesting of values, yielding after each chunk; 0 as *max_depth* allows any depth."""
+    """Check the number and nesting of values in JSON, yielding after each chunk. Raises JsonLimitExceeded.
+
+    If *max_depth* is 0, any depth is allowed.
+    """
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
@@ -97,7 +100,7 @@ def _value_count_bound(raw: bytes) -> int:
 
 
 def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Yield the commas and brackets outside of strings, chunk by chunk."""
+    """Yield the commas and brackets that are outside of strings in JSON, chunk by chunk."""
     inside = False
     for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
@@ -107,7 +110,7 @@ def _iter_structure(raw: bytes) -> Generator[bytes]:
 
 
 def iter_chunks(raw: bytes) -> Generator[bytes]:
-    """Split JSON into chunks of 256 KB, never between a backslash and the character that it escapes."""
+    """Split JSON into chunks of up to 256 KB, never between a backslash and the character that it escapes."""
     at = 0
     while at < len(raw):
         piece = raw[at : at + _CHUNK_SIZE]

@@ -35,7 +35,7 @@ def log_file() -> Path:
 
 
 def configure_logging(level: str = "info") -> Path | None:
-    """Log to a rotated file (mode 0600), with secrets redacted, and return its path.
+    """Log to a rotated file (mode 0600), with secrets redacted, and return the file's path.
 
     If the file cannot be written, return None and log nothing. A later call replaces the level.
     """
@@ -63,7 +63,8 @@ def configure_logging(level: str = "info") -> Path | None:
 def _open_log(path: Path) -> int:
     """Open or create a log file for appending, and return its descriptor. Raises OSError.
 
-    Links are not followed, because an attacker could have placed one to add lines to another file. FIFOs would block.
+    Links are not followed, because an attacker could have placed a link to have lines added to another file. A FIFO is
+    refused instead of blocking.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
@@ -76,8 +77,8 @@ def _open_log(path: Path) -> int:
 class _RotatingFileHandler(logging.FileHandler):
     """Handler that rotates a full log file, and keeps the last three as NAME.1 to NAME.3.
 
-    The handler in `logging.handlers` would cost 200 kB in each process. A class of its own also lets
-    `configure_logging` replace its handler without affecting those of a test runner.
+    Importing `logging.handlers` instead would cost 200 kB in each process. A separate class also lets
+    `configure_logging` replace its own handler without affecting the handlers of a test runner.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

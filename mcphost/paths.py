@@ -1,4 +1,4 @@
-"""Paths of the folders for configuration, data, state and cache; importing this module creates none."""
+"""Paths of the folders for configuration, data, state and cache; importing this module creates no folder."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ BUNDLES_FOLDER = "bundles"
 
 
 class SetupPlaces(NamedTuple):
-    """The folders and environment in which the setup searches for models and servers, and saves choices."""
+    """The folders and environment variables that first-run setup reads, and where it saves the user's choices."""
 
     config_dir: Path
     state_dir: Path
@@ -59,7 +59,7 @@ def cache_dir() -> Path:
 
 
 def runtime_dir() -> Path:
-    """Return the folder that all mcphost processes of a login session share.
+    """Return the folder shared by all mcphost processes of a login session.
 
     It is in XDG_RUNTIME_DIR; if that is not set, it is the state folder.
     """
@@ -68,7 +68,7 @@ def runtime_dir() -> Path:
 
 
 def make_private_directory(directory: Path) -> Path:
-    """Create a folder and its missing parents with mode 0700; return it. Raises OSError."""
+    """Create a folder and its missing parents with mode 0700, and return it. Raises OSError."""
     missing: list[Path] = []
     at = directory
     while not at.exists() and at != at.parent:

@@ -1,4 +1,4 @@
-"""Numbers as users read them: followed by a singular or plural noun, or as US dollars."""
+"""Formatting of numbers for users: with a singular or plural noun, or as US dollars."""
 
 from mcphost.translation import ngettext
 
@@ -9,7 +9,10 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def translate_count(number: int, noun: str) -> str:
-    """Return a number with its noun like `pluralize`, in the screen's language; *noun* is a literal."""
+    """Return a number with its noun like `pluralize`, but in the language of the user interface.
+
+    *noun* must be a literal in the code, so that it is found for translation.
+    """
     return ngettext(f"{{number:,}} {noun}", f"{{number:,}} {noun}s", number).format(number=number)
 
 

@@ -1,6 +1,6 @@
 """Redaction of secrets before text is logged, stored in the audit log or displayed.
 
-Two kinds of text are redacted: registered values, and text that matches patterns of secrets.
+Two kinds of text are redacted: registered secrets, and text that matches patterns of secrets.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Redact this secret of the user, and its JSON-escaped form, from now on.
+    """Register a secret of the user, which is redacted from now on, also in JSON-escaped form.
 
     Values shorter than six characters are ignored.
     """
@@ -79,7 +79,7 @@ def register_secret(secret: str) -> None:
 
 
 def register_server_secret(secret: str) -> None:
-    """Redact a secret that a server chose, such as a token, in logs and messages from now on.
+    """Register a secret chosen by a server, such as a token, which is redacted in logs and messages from now on.
 
     A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able to
     hide that word everywhere. Only the newest 200 values are kept.
@@ -91,7 +91,7 @@ def register_server_secret(secret: str) -> None:
 
 
 def forget_secrets() -> None:
-    """Forget all registered values, so that a second run in the same process starts without them."""
+    """Forget all registered secrets, so that a second run in the same process starts without them."""
     global _user_secrets, _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     _user_secrets = _received_secrets = _all_secrets = ()
 
@@ -99,7 +99,7 @@ def forget_secrets() -> None:
 def is_strong(secret: str) -> bool:
     """Return whether a value is too long and varied to be an ordinary word.
 
-    It must have at least 16 characters, including a letter and a digit, or at least 32 characters of any kind.
+    A strong value has at least 16 characters, including a letter and a digit, or at least 32 characters of any kind.
     """
     mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
     return len(secret) >= (STRONG_SECRET_LENGTH if mixed else _STRONG_LENGTH_OF_ANY)
@@ -113,9 +113,9 @@ def redact(text: str) -> str:
 
 
 def redact_identifier(name: str) -> str:
-    """Remove the user's strong secrets from a name that is written to the audit log.
+    """Remove the user's strong secrets (see `is_strong`) from a name that is written to the audit log.
 
-    All other text is kept, even if it looks like a secret or equals a server's token, because servers could otherwise
+    All other text stays, even if it looks like a secret or equals a server's token, because servers could otherwise
     hide names by their choice of tokens. If a secret was removed, `identifier_digest` is appended, so that the name can
     still be identified.
     """
@@ -125,14 +125,14 @@ def redact_identifier(name: str) -> str:
 
 
 def identifier_digest(name: str) -> str:
-    """Return the digest of the original name that is appended to its redacted form."""
+    """Return the digest of a name, as text that is appended to the redacted name."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
 
 def redact_command(text: str) -> str:
     """Remove text that looks like a secret from a command, URL or condition for the audit log.
 
-    Of the registered values, only the user's strong secrets are removed.
+    Of the registered secrets, only the user's strong ones (see `is_strong`) are removed.
     """
     return redact_patterns(_replace_values(text[:_TEXT_LIMIT], [value for value in _user_secrets if is_strong(value)]))
 
@@ -156,7 +156,7 @@ def _redact_member(name: str, value: Any) -> Any:
 
 
 def redact_registered(text: str) -> str:
-    """Remove registered values from *text*; this is fast enough for each line that a server prints."""
+    """Remove registered secrets from *text*; this is fast enough for each line that a server prints."""
     return _replace_values(text, _all_secrets)
 
 
@@ -174,7 +174,10 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 
 
 def is_probable_secret(name: str, value: str) -> bool:
-    """Return whether the literal value of a header or environment variable is probably a secret."""
+    """Return whether the value of a header or environment variable is probably a secret.
+
+    A value that contains a reference such as `${env:NAME}` is not.
+    """
     if not value or "${" in value:
         return False
     if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):

@@ -33,7 +33,6 @@ PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 
 
 def _character_class(*ranges: tuple[int, int]) -> str:
-    """Return the ranges as a character class of a regular expression."""
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
@@ -56,7 +55,7 @@ _MARK_CACHE: dict[str, str] = {}
 # Compiled on demand, because the first screen has no such text.
 @cache
 def _joiner_scripts() -> re.Pattern[str]:
-    """Return the pattern for letters of scripts that use joiners (U+200C, U+200D).
+    """Return a pattern for letters of scripts that use the joiners U+200C and U+200D.
 
     These are Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, Balinese to Batak,
     Javanese, the Indic scripts of the first supplementary plane, and Adlam.
@@ -70,7 +69,7 @@ def _joiner_scripts() -> re.Pattern[str]:
 
 @cache
 def _pictograph_pattern() -> re.Pattern[str]:
-    """Return the pattern for characters in emoji sequences.
+    """Return a pattern for characters that occur in emoji sequences.
 
     These are the blocks with Extended_Pictographic, and the skin tones.
     """
@@ -81,7 +80,7 @@ def _pictograph_pattern() -> re.Pattern[str]:
 
 @cache
 def _hidden_text_pattern() -> re.Pattern[str]:
-    """Return the pattern for control characters, tags and supplementary variation selectors.
+    """Return a pattern for control characters, tags and supplementary variation selectors.
 
     Tags and selectors can spell hidden text. A selector after an ideograph is not matched, because it selects a glyph
     variant. The pattern begins with a single class, so that `re` skips other characters without trying a match.
@@ -95,10 +94,10 @@ def _hidden_text_pattern() -> re.Pattern[str]:
 def sanitize(text: str, *, keep_newlines: bool = True) -> str:
     """Replace all characters that could deceive a reader or a terminal with visible marks.
 
-    LF and TAB are kept, and CR LF becomes LF; with `keep_newlines=False`, the result is one line. C0 controls become
-    their pictures (ESC is `␛`); other characters are replaced with their codes, such as `‹U+202E›`. Joiners are kept in
-    scripts that use them and in emoji sequences, and one presentation selector is kept after a symbol. Never raises;
-    takes time linear in the length of *text*.
+    LF and TAB stay, and CR LF becomes LF; with `keep_newlines=False`, the result is one line. C0 controls become their
+    pictures (ESC is `␛`); other characters are replaced with their codes, such as `‹U+202E›`. Joiners stay in scripts
+    that use them and in emoji sequences, and one presentation selector stays after a symbol. Never raises; takes time
+    linear in the length of *text*.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -119,11 +118,11 @@ _IDEOGRAPHIC = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff
 
 @cache
 def _unusual_space_pattern() -> re.Pattern[str]:
-    """Return the pattern for the characters that `mark_unusual_spaces` marks.
+    """Return a pattern for the characters that `mark_unusual_spaces` marks.
 
-    Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` keeps them. In a name, a
-    path or an argument, however, they can be mistaken for an ordinary space. The ideographic space is not marked
-    between two CJK characters, where it cannot be mistaken.
+    Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` does not mark them. In a
+    name, a path or an argument, however, they can be mistaken for an ordinary space. The ideographic space is not
+    marked between two CJK characters, where it cannot be mistaken.
     """
     return re.compile(
         f"[{_character_class(*UNUSUAL_SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})"
@@ -141,12 +140,12 @@ def has_only_plain_spaces(text: str) -> bool:
 
 
 def count_unsafe(text: str, limit: int) -> int:
-    """Count the characters that `sanitize` might replace, up to *limit*."""
+    """Count the characters that `sanitize` might replace, stopping at *limit*."""
     return sum(1 for _ in islice(_UNSAFE.finditer(text), limit))
 
 
 def strip_unsafe(text: str) -> str:
-    """Remove the characters that `sanitize` might replace, to compare texts by appearance."""
+    """Remove the characters that `sanitize` might replace, so that texts can be compared by appearance."""
     return _UNSAFE.sub("", text)
 
 
@@ -176,7 +175,7 @@ def _make_mark(char: str, match: re.Match[str]) -> str:
 
 
 def _is_valid_joiner(match: re.Match[str]) -> bool:
-    """Return whether a joiner is between letters of a script that uses joiners, or in an emoji sequence."""
+    """Return whether a matched joiner is between letters of a script that uses joiners, or in an emoji sequence."""
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _can_touch_joiner(before) and _can_touch_joiner(after):
@@ -193,7 +192,7 @@ def _can_touch_joiner(char: str) -> bool:
 
 
 def _is_valid_selector(match: re.Match[str]) -> bool:
-    """Return whether a variation selector (VS15, VS16) follows a symbol with an emoji form, or a keycap."""
+    """Return whether a matched variation selector (VS15, VS16) follows a symbol with an emoji form, or a keycap."""
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
@@ -218,7 +217,7 @@ def _replace_surrogates_in(piece: str) -> str:
 
 
 def strip_hidden_text(text: str) -> str:
-    """Remove control characters and tags, which can spell invisible words, from text for a model."""
+    """Remove control characters and tags, which can spell invisible words, from text that is sent to a model."""
     if len(text) > PIECE_LENGTH:
         return "".join(map(strip_hidden_text, _split(text)))
     if text.isascii():
@@ -239,7 +238,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def escape_unsafe_json(json_text: str) -> str:
-    """Escape the characters in JSON text that `sanitize` might replace, for display in a terminal."""
+    """Escape the characters in JSON text that `sanitize` might replace, for safe display in a terminal."""
     return _UNSAFE.sub(_escape, json_text) if _UNSAFE.search(json_text) else json_text
 
 

@@ -1,4 +1,4 @@
-"""Base types of all values, and their conversion to and from JSON.
+"""Base types of all values, and conversion of values to and from JSON.
 
 Only this module and `config/schema.py` import msgspec. Its pitfalls: `Raw | None` does not decode objects (use `Raw()`
 and test for empty bytes); `UNSET` distinguishes "absent" from `null`; a tagged union rejects unknown tags; `1.0` is not
@@ -75,9 +75,10 @@ class WireStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what: str = "message") -> T:
-    """Decode JSON to *kind*. Raises MalformedMessage for any invalid input (syntax, type, UTF-8, depth).
+    """Decode JSON to a value of type *kind*.
 
-    *what* names the data in the error message.
+    Raises MalformedMessage for any invalid input (syntax, type, UTF-8, depth). *what* names the data in the error
+    message.
     """
     decoder = _DECODERS.get(kind)
     if decoder is None:
@@ -90,9 +91,10 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
 
 
 def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
-    """Return a function that decodes JSON like `decode`, for a *kind* that is a union or a tuple of types.
+    """Return a function that decodes JSON to *kind*, which may be a union or a tuple of types.
 
-    Looking up such a type on each call, as `decode` does, costs more than decoding a small value.
+    It does the same as `decode`, which must look up the type on each call; for such a type, this costs more than
+    decoding a small value.
     """
     decoding = msgspec.json.Decoder(kind)
 
@@ -106,7 +108,7 @@ def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
 
 
 def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
-    """Decode JSON to *kind*, or return None if it is invalid.
+    """Decode JSON to a value of type *kind*, or return None if the JSON is invalid.
 
     If many values are invalid, this is four times as fast as catching the exceptions of `decode`.
     """
@@ -120,7 +122,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the number of others.
+    """Return the first *limit* items of a JSON array as raw JSON, and how many more there are at least.
 
     The other items are not decoded, because four megabytes can contain two million of them. Raises MalformedMessage.
     """
@@ -147,7 +149,7 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
 def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -> dict[str, Raw]:
     """Return the members of a JSON object that have these names, as raw JSON. Raises MalformedMessage.
 
-    If a member is repeated, the last one is used. Other members take time, but no memory.
+    If a member is repeated, the last one is used. Skipping other members takes time, but no memory.
     """
     wanted = tuple(names)
     if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names
@@ -161,7 +163,7 @@ def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:
-    """Convert plain JSON data to *kind*. Raises MalformedMessage."""
+    """Convert plain JSON data to a value of type *kind*. Raises MalformedMessage."""
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -169,7 +171,10 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values. Raises MalformedMessage, also for too many or too deeply nested values."""
+    """Decode JSON to plain Python values.
+
+    Raises MalformedMessage, also for too many or too deeply nested values.
+    """
     if len(raw) > SMALL_VALUE_BYTES:
         try:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
@@ -199,14 +204,14 @@ def _to_builtin(value: object) -> Any:
 
 
 def encode_sorted(value: Any) -> bytes:
-    """Encode a value as one line of UTF-8 JSON with sorted keys. Lone surrogates raise UnicodeEncodeError."""
+    """Encode a value as one line of UTF-8 JSON with sorted keys. Raises UnicodeEncodeError for lone surrogates."""
     return _SORTED.encode(value)
 
 
 def dumps(value: Any, *, indent: int = 0) -> str:
     """Return *value* as JSON text for display and standard output.
 
-    It is not indented if that would make it much larger: a megabyte nested 900 levels deep would become 800 MB.
+    The text is not indented if that would make it much larger: a megabyte nested 900 levels deep would become 800 MB.
     """
     raw = encode(value)
     if indent and _is_indentable(raw, indent):
@@ -227,7 +232,7 @@ def nesting_depth(json: bytes, limit: int = 1_000) -> int:
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:
-    """Return whether *raw* certainly stays below the size limit if it is indented."""
+    """Return whether *raw* certainly stays below the size limit when it is indented."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
     room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
@@ -240,7 +245,7 @@ def _is_indentable(raw: bytes, indent: int) -> bool:
 def is_number(value: object) -> TypeGuard[int | float]:
     """Return whether *value* is a number that a float can represent: not a bool, infinity or huge integer.
 
-    JSON may contain all of them, and `math.isfinite` raises OverflowError for huge integers.
+    JSON may contain all of these, and `math.isfinite` raises OverflowError for huge integers.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

@@ -1,4 +1,4 @@
-"""Data types of sign-ins that are shared by transport, auth, host and front ends."""
+"""Data types of sign-ins that are shared by the packages transport, auth, host and the front ends."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from mcphost.serialization import Struct
 
 
 class AuthChallenge(Struct, frozen=True):
-    """A 401 or 403 response, and the Authorization header of the rejected request."""
+    """A 401 or 403 response that asks for authorization, with the Authorization header of the rejected request."""
 
     status: int
     www_authenticate: str
@@ -43,7 +43,7 @@ class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="
     "over". `seconds` is the maximum remaining time of the step.
 
     During the device flow, `polls` is the number of token requests so far, and `interval` the time until the next one;
-    `slowed` means that the server asked for fewer requests, or could not be reached.
+    `slowed` means that the server asked for less frequent requests, or could not be reached.
     """
 
     server: str

@@ -4,9 +4,9 @@ Code that displays a text writes `_("…")`; a text in a table is marked with `N
 is displayed. Named fields are filled in afterwards: `_("{calls} calls of {server}").format(calls=2, server="files")`.
 Output for programs, texts for models, the audit log and exports are never translated.
 
-Sentences from the layers below the user interface, such as error messages, also go to programs and models, so they stay
-English there. The screen and the commands translate them as a whole with `translate_sentence`. This includes errors of
-the commands themselves, because `--json` reports them in English.
+Sentences from the layers below the user interface, such as error messages, are also read by programs and models, so
+they stay English there. The screen and the commands translate each whole sentence with `translate_sentence`. This
+includes errors of the commands themselves, because `--json` reports them in English.
 """
 
 import re
@@ -38,7 +38,7 @@ _sentences: "SentencePatterns | None" = None
 
 
 def set_language(language: str) -> None:
-    """Translate to one of LANGUAGES from now on, and load its catalog unless it is English.
+    """Translate texts to one of LANGUAGES from now on, loading the catalog of that language unless it is English.
 
     Texts that are already displayed do not change. If a language has no catalog, English is used.
     """
@@ -58,7 +58,7 @@ def set_language(language: str) -> None:
 
 
 def set_language_later(choose: "Callable[[], str]") -> None:
-    """Call *choose* before the first text is displayed, and translate to the language that it returns.
+    """Call *choose* before the first text is displayed, and translate texts to the language that it returns.
 
     This way, a command that displays no text reads neither the configuration nor a catalog.
     """
@@ -66,7 +66,7 @@ def set_language_later(choose: "Callable[[], str]") -> None:
 
 
 class _UndecidedCatalog:
-    """Placeholder for the catalog until the first text is displayed, when the language is chosen."""
+    """Placeholder for the catalog until the first text is displayed and the language is chosen."""
 
     def __init__(self, choose: "Callable[[], str]") -> None:
         self._choose = choose
@@ -94,14 +94,17 @@ def use_catalog(catalog: "GNUTranslations | None") -> None:
 
 
 def current_language() -> str:
-    """Return the language to which texts are translated."""
+    """Return the language to which texts are translated, choosing it first if necessary."""
     if isinstance(_catalog, _UndecidedCatalog):
         _catalog.decide()
     return _language
 
 
 def choose_language(configured: object, environ: Mapping[str, str]) -> str:
-    """Return the configured language, or for "auto" the language of the locale in *environ*, or English."""
+    """Return *configured* if it is a supported language, otherwise the language of the locale in *environ*.
+
+    The result is English if the locale's language is not supported.
+    """
     if configured in LANGUAGES:
         return str(configured)
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := environ.get(name))), "")
@@ -110,32 +113,32 @@ def choose_language(configured: object, environ: Mapping[str, str]) -> str:
 
 
 def _(message: str) -> str:
-    """Return the translation of a text."""
+    """Return the translation of a text, or the text itself if there is none."""
     return _catalog.gettext(message) if _catalog is not None and message else message
 
 
 def N_(message: str) -> str:  # noqa: N802 - gettext's name
-    """Return the text unchanged; this marks it for translation where it is displayed."""
+    """Return the text unchanged; calling this function marks the text for translation when it is displayed."""
     return message
 
 
 def ngettext(singular: str, plural: str, number: int) -> str:
-    """Return the translation of the singular or plural text, depending on a number."""
+    """Return the translation of the singular or plural text, as required by *number*."""
     if _catalog is not None:
         return _catalog.ngettext(singular, plural, number)
     return singular if number == 1 else plural
 
 
 def pgettext(context: str, message: str) -> str:
-    """Return the translation of a text whose meaning depends on the context."""
+    """Return the translation of a text whose meaning depends on *context*."""
     return _catalog.pgettext(context, message) if _catalog is not None else message
 
 
 class SentencePatterns:
-    """Translations of sentence templates, looked up by sentences with the values filled in.
+    """Translations of sentence templates, found by sentences in which the values are already filled in.
 
     *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations, and *counts*
-    nouns such as "tool" to templates such as "{number:,} 个工具", for values such as "2 tools".
+    maps nouns such as "tool" to templates such as "{number:,} 个工具", for values such as "2 tools".
     """
 
     def __init__(self, translations: Mapping[str, str], counts: Mapping[str, str] | None = None) -> None:
@@ -171,7 +174,7 @@ class SentencePatterns:
 
 
 def _split_template(template: str) -> tuple[list[str], list[str]]:
-    """Return the literal text before, between and after a template's fields, and the field names."""
+    """Return the literal texts before, between and after a template's fields, and the names of the fields."""
     from string import Formatter
 
     literals, fields = [""], list[str]()
@@ -184,7 +187,10 @@ def _split_template(template: str) -> tuple[list[str], list[str]]:
 
 
 def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
-    """Return the values of a template's fields in a sentence, or None if it does not match the template."""
+    """Return the values of a template's fields in a sentence, or None if the sentence does not match.
+
+    *literals* are the literal texts before, between and after the fields.
+    """
     first, *middle, last = literals
     if not sentence.startswith(first) or not sentence.endswith(last) or len(sentence) < len(first) + len(last):
         return None
@@ -200,7 +206,7 @@ def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
 
 
 def translate_facts(text: str) -> str:
-    """Translate a sentence, or else each part of a list such as "2026-07-28, 10 tools" or "tools, prompts"."""
+    """Translate a sentence, or else each item of a list such as "2026-07-28, 10 tools" or "tools, prompts"."""
     for separator in ("", "; ", ", "):
         parts = text.split(separator) if separator else [text]
         shown = separator.join(map(_translate_fact, parts))
@@ -218,7 +224,7 @@ def _translate_fact(fact: str) -> str:
 
 
 def translate_sentence(sentence: str) -> str:
-    """Translate one or more sentences from a lower layer, or return them unchanged if there is no translation."""
+    """Translate one or more English sentences, such as an error message; untranslatable text is returned unchanged."""
     global _sentences  # noqa: PLW0603 - built with the first sentence
     if isinstance(_catalog, _UndecidedCatalog):
         _catalog.decide()

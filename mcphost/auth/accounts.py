@@ -1,6 +1,6 @@
-"""Metadata of accounts (server, scopes, expiry; no secrets), and the index file that lists them.
+"""Accounts without their secrets (server, scopes, expiry), and the index file that lists them.
 
-Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine is
+The age of a token is measured with the boot-time clock, which cannot be set and keeps counting while the machine is
 suspended.
 """
 
@@ -28,7 +28,7 @@ _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return monotonic time in seconds, which on Linux and macOS includes time spent in suspend."""
+    """Return monotonic time in seconds; on Linux and macOS, time spent in suspend counts, too."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -37,9 +37,10 @@ def suspend_aware_time() -> float:
 
 
 class TokenAges:
-    """Ages of access tokens, unaffected by later changes to the wall clock.
+    """Tracker of the ages of access tokens, which later changes to the wall clock do not affect.
 
-    When this process first sees a token, its age is taken from the wall clock; from then on, from a monotonic clock.
+    When this process first sees a token, the age is computed from the wall clock; from then on, a monotonic clock is
+    used.
     """
 
     def __init__(
@@ -58,10 +59,11 @@ class TokenAges:
         return self._clock() - self.issue_time(token, issued)
 
     def issue_time(self, token: str, issued: float) -> float:
-        """Convert *issued*, a Unix timestamp of when *token* was issued, to the monotonic clock, in seconds.
+        """Return when *token* was issued, in seconds of the monotonic clock.
 
-        Returns minus infinity if *issued* is over five minutes in the future when first seen. The result for a token
-        stays the same while the token is among the 256 most recently used.
+        *issued* is the same time as a Unix timestamp. Returns minus infinity if *issued* is over five minutes in the
+        future when this process first sees the token. The result for a token stays the same while the token is among
+        the 256 most recently used.
         """
         key = hashlib.sha256(f"{issued} {token}".encode()).digest()
         now = self._clock()
@@ -86,10 +88,10 @@ DEFAULT_ACCOUNT_NAME = "default"
 
 
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
-    """The OAuth endpoints and metadata URLs found at sign-in, kept for display only.
+    """The OAuth endpoints and metadata URLs found at sign-in, stored for display only.
 
-    All values come from the servers themselves. `resource_metadata` and `issuer_metadata` are the URLs of the
-    two metadata documents, "" if there are none.
+    All values come from the MCP server and its authorization server. `resource_metadata` and `issuer_metadata` are the
+    URLs of their metadata documents, or "" if there is no such document.
     """
 
     resource_metadata: str = ""
@@ -109,7 +111,8 @@ class DiscoverySummary(Struct, frozen=True, kw_only=True):
 class Account(Struct, frozen=True, kw_only=True):
     """A sign-in (one account on one server) without its secrets.
 
-    `account` is the name that the user gave it, "" for none; `expires` is in seconds since 1970, 0 if unknown.
+    `account` is the name that the user gave the account, or "" if unnamed; `expires` is when the access token expires,
+    in seconds since 1970, or 0 if unknown.
     """
 
     server: str
@@ -137,7 +140,7 @@ class Account(Struct, frozen=True, kw_only=True):
     def seconds_left(self, now: float | None = None) -> float:
         """Return the seconds until the access token expires: negative if it has expired, infinity if unknown.
 
-        *now* is the time of the wall clock in seconds since 1970. It is ignored if `monotonic_expiry` is known.
+        *now* is the wall-clock time in seconds since 1970. It is ignored if `monotonic_expiry` is known.
         """
         if not self.expires:
             return math.inf
@@ -147,7 +150,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The account name to show; "default" for the unnamed account."""
+        """The account name to display; "default" for the unnamed account."""
         return self.account or DEFAULT_ACCOUNT_NAME
 
     def has_name(self, name: str) -> bool:
@@ -218,9 +221,9 @@ class AccountIndex:
         return AccountIndexContent()
 
     async def _read_for_update(self) -> AccountIndexContent:
-        """Return the content to be changed; rename a damaged file and return an empty index. Raises OSError.
+        """Return the content of the index file, which the caller is about to change. Raises OSError.
 
-        The caller must hold the file lock.
+        A damaged file is renamed, and an empty index is returned. The caller must hold the file lock.
         """
         path = self._directory / INDEX_FILE
         try:
@@ -232,7 +235,7 @@ class AccountIndex:
             return AccountIndexContent()
 
     async def update(self, key: tuple[str, str], entry: Account | None) -> None:
-        """Replace the index entry of the sign-in *key* (URL and account name); None removes it.
+        """Store *entry* in the index for the sign-in *key* (URL and account name); None removes the entry.
 
         Raises OSError, McpHostError.
         """
@@ -253,7 +256,7 @@ class AccountIndex:
             )
 
     async def _write(self, content: AccountIndexContent) -> None:
-        """Write the index file. Raises OSError, including when the content is larger than `read` accepts."""
+        """Write the index file. Raises OSError, also if the content is larger than `read` accepts."""
         raw = encode(content)
         if len(raw) > _MAX_BYTES:
             raise OSError(errno.EFBIG, f"it would be over {_MAX_BYTES // 1024 // 1024} MiB")

@@ -69,8 +69,8 @@ _MAX_COMPLETE_URI_LENGTH = 1_000
 class DeviceAuthorization(Struct, frozen=True):
     """A device authorization response (RFC 8628, section 3.2); `expires_in` and `interval` are in seconds.
 
-    `verification_uri_complete` includes the user code and is meant for a QR code; "" if there is none. A user who types
-    the code opens `verification_uri` instead (section 5.4).
+    `verification_uri_complete` includes the user code and is meant for a QR code; "" means that the server sent none. A
+    user who types the code opens `verification_uri` instead (section 5.4).
     """
 
     device_code: str
@@ -119,10 +119,7 @@ async def request_device_authorization(
 
 
 def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
-    """Return *uri* if it is safe and matches the other two arguments, otherwise "".
-
-    It must have the origin of *verification_uri* and include the user code.
-    """
+    """Return *uri* if it is safe, has the origin of *verification_uri* and includes *user_code*; otherwise ""."""
     if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
         return ""
     try:
@@ -143,7 +140,8 @@ async def poll_token(
     """Poll the token endpoint until the user has authorized the sign-in; return the tokens. Cancellable.
 
     *on_poll* receives the number of requests so far, the seconds until the next one, and whether this interval is
-    longer than the server first requested. Raises TokenError if the server refuses or the code expires.
+    longer than the interval that the server first requested. Raises TokenError if the server refuses the sign-in or the
+    code expires.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
@@ -168,7 +166,7 @@ async def poll_token(
 async def run_device_flow(
     interactive: InteractiveSignIn, request: AuthorizationRequest
 ) -> tuple[TokenSet, OAuthClient]:
-    """Sign in with a device code; return the tokens and the client. Raises the errors of `run_code_flow`."""
+    """Sign in with a device code; return the tokens and the OAuth client. Raises the errors of `run_code_flow`."""
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
     await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
@@ -278,9 +276,9 @@ _RESERVED_PARAMETERS = frozenset(
 
 
 async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
-    """Sign in through the browser and return the tokens and the OAuth client.
+    """Sign in through the browser; return the tokens and the OAuth client.
 
-    Raises SignInMethodSwitched if the user switches to a device code; otherwise the errors of AuthorizationFlow.run.
+    Raises SignInMethodSwitched if the user switches to a device code; otherwise the errors of `AuthorizationFlow.run`.
     """
     document, issuer = request.metadata, request.issuer
     interactive.report_step(SignInStep.CLIENT)
@@ -318,10 +316,11 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Raise UntrustedMetadata if the endpoint's query has a reserved parameter, such as `redirect_uri`.
+    """Raise UntrustedMetadata if the URL of the endpoint already contains a reserved query parameter.
 
-    A parameter must not occur more than once (RFC 6749, section 3.1). If it does, the server may use either value, and
-    a second `redirect_uri` could send the code to another address.
+    Reserved are the parameters that mcphost adds, such as `redirect_uri`. A parameter must not occur more than once
+    (RFC 6749, section 3.1). If it does, the server may use either value, and a second `redirect_uri` could send the
+    authorization code to another address.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -369,10 +368,10 @@ async def _wait_for_response(
     attempt: AuthorizationAttempt,
     url: str,
 ) -> AuthorizationResponse:
-    """Wait for the first response with the expected `state`, from the browser or pasted by the user.
+    """Wait for the first response with the expected `state`, either from the browser or pasted by the user.
 
-    Raises SignInMethodSwitched if the user switches to a device code, which is offered if the server supports it.
-    Raises SignInFailed if the user declines or time runs out.
+    Raises SignInMethodSwitched if the user switches to a device code (offered only if the server supports device
+    codes). Raises SignInFailed if the user declines or time runs out.
     """
     accepted: list[AuthorizationResponse] = []
     is_refused = is_switched = False
@@ -427,11 +426,11 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignInNotRequired(SignInFailed):
-    """Raised when the server to sign in to does not require an account."""
+    """Raised when the user wants to sign in to a server that does not require an account."""
 
 
 class AuthorizationFlow:
-    """One interactive sign-in to *target*; *on_progress* is called at each step."""
+    """One interactive sign-in to the server *target*; *on_progress* is called at each step."""
 
     def __init__(
         self,
@@ -462,12 +461,12 @@ class AuthorizationFlow:
         scopes: tuple[str, ...] = (),
         previous_issuer: str = "",
     ) -> StoredSignIn:
-        """Sign in, store the result and return it. Can be cancelled.
+        """Sign in, store the tokens and the OAuth client, and return them as a sign-in. Can be cancelled.
 
         With *is_step_up*, the scopes of *previous* are requested again, in addition to those of *challenge* and
-        *scopes*. Unless *is_required*, SignInNotRequired is raised for a server without OAuth metadata. With
-        *use_device_code*, the user enters a code in a browser on any machine. The user is warned if the issuer is not
-        *previous_issuer*, the last one in use.
+        *scopes*. Without *is_required*, SignInNotRequired is raised if the server has no OAuth metadata. With
+        *use_device_code*, the user enters a code in a browser on any machine. The user is warned if the issuer differs
+        from *previous_issuer*, the issuer of the last sign-in.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.
@@ -514,9 +513,10 @@ class AuthorizationFlow:
     async def _obtain_tokens(
         self, request: AuthorizationRequest, *, use_device_code: bool
     ) -> tuple[TokenSet, OAuthClient]:
-        """Authorize in the browser or with a device code, and return the tokens and the OAuth client.
+        """Let the user authorize in the browser or with a device code; return the tokens and the OAuth client.
 
-        The user can switch between the two methods. A client that the server has deleted is registered again, once.
+        The user can switch between the two methods. If the server has deleted the client, mcphost registers again,
+        once.
         """
         with_code, has_registered_again = use_device_code, False
         while True:
@@ -543,8 +543,8 @@ class AuthorizationFlow:
     ) -> StoredSignIn:
         """Store everything that a later token refresh needs, and return it.
 
-        The caller must not await anything between receiving the tokens and calling this method; otherwise,
-        cancellation could lose them.
+        The caller must not await anything between receiving the tokens and calling this method; otherwise, cancellation
+        could lose them.
         """
         self._interactive.report_step(SignInStep.DONE)
         document, signer = request.metadata, self._interactive.signer
@@ -568,9 +568,10 @@ class AuthorizationFlow:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the issuer to use: the configured one, or else the previous one, or else the first in *resource*.
+        """Return the issuer to use, one of those that *resource* names.
 
-        Raises UntrustedMetadata if *resource* does not name the configured issuer.
+        Preferred are, in this order: the configured issuer, the previous issuer, an issuer with a stored OAuth client,
+        the first issuer. Raises UntrustedMetadata if *resource* does not name the configured issuer.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":

@@ -20,9 +20,9 @@ CONNECTION_TIMEOUT = 5.0
 
 
 class AuthorizationResponse(Struct, frozen=True):
-    """Query parameters of an authorization response.
+    """The query parameters of an authorization response.
 
-    Empty if the query is invalid or repeats a parameter.
+    There are none if the query is invalid or repeats a parameter.
     """
 
     params: dict[str, str]
@@ -36,7 +36,7 @@ class AuthorizationResponse(Struct, frozen=True):
 
 
 def parse_authorization_response(url: str) -> AuthorizationResponse:
-    """Parse the parameters of a redirect URL, or of its query alone.
+    """Parse the parameters of a redirect URL, or of its query string alone.
 
     The values are not registered for redaction here: any web page can send a response, and registered values are
     redacted in all output. `auth.authorization_flow` registers the values that it accepts.
@@ -70,7 +70,7 @@ class CallbackServer:
         self._connection_count = 0
 
     def expect(self, is_expected: Callable[[AuthorizationResponse], bool]) -> None:
-        """Set the condition for accepting a response; until this is called, every response is refused."""
+        """Set the condition for accepting a response; every response that arrives before this call is refused."""
         self._is_expected = is_expected
 
     async def wait(self) -> AuthorizationResponse:
@@ -81,7 +81,7 @@ class CallbackServer:
         return self._response
 
     async def serve(self, stream: SocketStream) -> None:
-        """Handle one connection; close it without a response if 64 others are open."""
+        """Handle one connection; close it without a response if 64 other connections are open."""
         if self._connection_count >= MAX_CONNECTIONS:
             await stream.aclose()
             return
@@ -133,7 +133,7 @@ class CallbackServer:
 
 @asynccontextmanager
 async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGenerator[CallbackServer]:
-    """Run a callback server on 127.0.0.1 until the `async with` block ends; port 0 chooses a free port.
+    """Run a callback server on 127.0.0.1 until the `async with` block ends; port 0 selects a free port.
 
     Raises OSError if the port is not available.
     """

@@ -53,8 +53,8 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
     """Fetch a token with *grant* and return it as a sign-in, without storing it.
 
-    The issuer must be configured. Since no user confirms where the credentials are sent, a server could otherwise name
-    its own authorization server and receive credentials that are meant for another.
+    The issuer must be configured. No user confirms where the credentials are sent, so a server could otherwise name its
+    own authorization server and receive credentials that are meant for another issuer.
 
     Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """
@@ -106,7 +106,10 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes*. Raises InvalidScopes if the configuration restricts scopes and does not list all of them."""
+    """Return *scopes* unchanged.
+
+    Raises InvalidScopes if the configuration lists the allowed scopes and any of *scopes* is not among them.
+    """
     missing = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
     if missing:
         raise InvalidScopes(

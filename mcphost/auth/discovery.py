@@ -1,8 +1,8 @@
 """OAuth discovery: challenges, protected resource metadata, and authorization server metadata.
 
 Implements RFC 9110, section 11.6.1 (challenges); RFC 9728 (protected resources); RFC 8414 and OpenID Connect Discovery
-(authorization servers); protocol revision 2025-03-26 for servers that publish no metadata. Specification:
-basic/authorization, authorization server discovery.
+(authorization servers); and the default endpoints of protocol revision 2025-03-26 for servers that publish no metadata.
+Specification: basic/authorization, authorization server discovery.
 """
 
 import re
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class UntrustedMetadata(SignInRequired):
-    """Raised for OAuth metadata that contradicts itself or the server; none of it is used."""
+    """Raised for OAuth metadata that is inconsistent or does not fit the server; none of it is used."""
 
 
 class ProtectedResourceMetadata(Struct, frozen=True):
@@ -60,8 +60,8 @@ class AuthorizationServerMetadata(Struct, frozen=True):
 class DiscoveredIssuer(Struct, frozen=True):
     """The metadata of an authorization server and the URL that it was loaded from.
 
-    If the server publishes none, the URL is "" and the metadata holds the defaults of protocol revision 2025-03-26.
-    `kind` is one of the values of `DiscoverySummary.metadata_kind`.
+    If the server publishes no metadata, the URL is "" and the metadata holds the defaults of protocol revision
+    2025-03-26. `kind` is one of the values of `DiscoverySummary.metadata_kind`.
     """
 
     metadata: AuthorizationServerMetadata
@@ -95,7 +95,7 @@ class ProtectedResource(Struct, frozen=True):
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
     """Return the well-known metadata URLs of the MCP server at *url*, in the order to try them (RFC 9728).
 
-    They are used if no challenge names a metadata URL.
+    They are used only if the server's challenge does not name a metadata URL.
     """
     parts = split_url(canonical_url(url))
     base = f"{parts.scheme}://{parts.netloc}"
@@ -121,9 +121,9 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) -> ProtectedResource:
     """Return what the MCP server at *url* declares about itself and its authorization servers.
 
-    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "". A server without metadata
-    is treated as in protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl,
-    EndpointUnreachable, and UntrustedMetadata, including when the metadata describes another resource.
+    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if it had none. A server
+    without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl;
+    EndpointUnreachable; UntrustedMetadata, also if the metadata describes another resource.
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")
@@ -217,7 +217,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
 
 
 def summarize_discovery(resource: ProtectedResource, issuer: DiscoveredIssuer) -> DiscoverySummary:
-    """Return the endpoints and metadata URLs for display, truncated and without secrets."""
+    """Summarize the endpoints and metadata URLs for display; texts are truncated and contain no secrets."""
     document = issuer.metadata
     return DiscoverySummary(
         resource_metadata=resource.metadata_url[:_MAX_SHOWN_LENGTH],
@@ -266,7 +266,7 @@ def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> Non
 def parse_metadata(response: OAuthResponse, kind: type[T], what: str) -> T:
     """Parse the metadata in a response as *kind*.
 
-    Raises UntrustedMetadata; *what* names the metadata in its message.
+    Raises UntrustedMetadata; *what* names the metadata in the error message.
     """
     if not response.is_json_object():
         raise UntrustedMetadata(

@@ -32,21 +32,21 @@ class JwtSigner:
 
     @classmethod
     def generate(cls) -> "JwtSigner":
-        """Return a signer for DPoP proofs with a new P-256 key."""
+        """Create a signer for DPoP proofs with a new P-256 key."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.generate_key("P-256"), DPOP_ALGORITHM)
 
     @classmethod
     def from_jwk(cls, jwk: str) -> "JwtSigner":
-        """Return a signer for DPoP proofs with a key that `export_jwk` returned."""
+        """Create a signer for DPoP proofs from a key that `export_jwk` returned."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.import_key(loads(jwk)), DPOP_ALGORITHM)
 
     @classmethod
     def from_pem(cls, pem: str, algorithm: str) -> "JwtSigner":
-        """Return a signer with a private key in PEM form.
+        """Create a signer from a private key in PEM form.
 
         Raises ConfigError if the key is invalid or has the wrong type for *algorithm*.
         """
@@ -76,7 +76,7 @@ class JwtSigner:
         return dumps(members)
 
     def make_dpop_proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
-        """Return a DPoP proof for one HTTP request; *token* is the access token in that request, if any."""
+        """Return a DPoP proof for one HTTP request; *token* is the access token sent with it, or "" for none."""
         parts = split_url(url)
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),

@@ -1,6 +1,6 @@
 """Storage of secrets in a file of mode 0600, plain or encrypted, for machines without a keyring.
 
-It is used only if the user chose it. To make a change, the file is read again and replaced, under a lock that all
+The file is used only if the user chose it. To make a change, the file is read again and replaced, under a lock that all
 processes share. Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
 """
 
@@ -57,7 +57,7 @@ class _EncryptedContent(Struct, frozen=True):
 
 
 class PassphraseKey(Struct, frozen=True):
-    """An encryption key derived from a passphrase, and the check value to verify a passphrase with.
+    """An encryption key derived from a passphrase, and a check value for verifying passphrases.
 
     The repr contains neither.
     """
@@ -125,7 +125,7 @@ class FileBackend:
         self._pending_warnings: list[str] = []  # collected in threads, reported by the event loop
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None if there is none. Raises McpHostError, SecretsLocked."""
+        """Return the named secret, or None if it is not stored. Raises McpHostError, SecretsLocked."""
         return (await self._read())[1].get(name)
 
     async def set(self, name: str, secret: str) -> None:
@@ -137,13 +137,13 @@ class FileBackend:
         await self._update(lambda known: {other: secret for other, secret in known.items() if other != name})
 
     async def describe(self) -> str:
-        """Describe the file's path and protection, after reading it. Raises McpHostError, SecretsLocked."""
+        """Read the file, and return a description of its path and protection. Raises McpHostError, SecretsLocked."""
         await self._read()
         return f"{self.path} (mode 0600, not encrypted)"
 
     # -- overridden by EncryptedFileBackend
     def _decode(self, raw: bytes) -> dict[str, str]:
-        """Return the secrets, keyed by name, from the content of the file.
+        """Parse the content of the file into secrets, keyed by name.
 
         Raises MalformedMessage or ValueError if the file is damaged, SecretsLocked if it is locked.
         """
@@ -192,7 +192,7 @@ class FileBackend:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
     def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        """Return the file and its secrets; rename a damaged file and return None and no secrets.
+        """Return the file and its secrets; rename a damaged file and return None and an empty dict.
 
         The caller must hold the file lock.
         """
@@ -235,7 +235,7 @@ class FileBackend:
 
 
 class EncryptedFileBackend(FileBackend):
-    """A FileBackend whose file is encrypted; `unlock` makes it usable."""
+    """A FileBackend whose file is encrypted; secrets can be read and stored after `unlock`."""
 
     is_encrypted = True
 
@@ -266,7 +266,7 @@ class EncryptedFileBackend(FileBackend):
         return self._key is not None
 
     async def describe(self) -> str:
-        """Describe the path, and whether the file is unlocked. Raises McpHostError if it cannot be used."""
+        """Return the path, and whether the file is unlocked. Raises McpHostError if the file cannot be used."""
         await self._run_in_thread(self._read_file)
         return f"{self.path} (encrypted, {'open' if self.is_unlocked else 'locked'})"
 
@@ -299,7 +299,7 @@ class EncryptedFileBackend(FileBackend):
 def _parse_encrypted(raw: bytes) -> _EncryptedContent:
     """Parse the content of an encrypted file without decrypting it.
 
-    Raises MalformedMessage or ValueError if it is damaged, McpHostError if it has another version.
+    Raises MalformedMessage or ValueError if the content is damaged, McpHostError if its format has another version.
     """
     content = decode(raw, _EncryptedContent, "file")
     _check_version(content.version)

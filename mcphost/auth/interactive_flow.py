@@ -88,17 +88,18 @@ class SignInInteraction(Protocol):
         """Show the sign-in URL and wait for the user.
 
         Return None if the user declines, "" if the browser will deliver the response, or the redirect URL that the user
-        pasted. If there is a *code*, the user enters it at the URL on any device. *note* says what was wrong with the
-        previous answer. The call is cancelled if the browser delivers the response first.
+        pasted. If *code* is not "", the user enters it at the URL, on any device. *note* says what was wrong with the
+        user's previous answer. The call is cancelled if the browser delivers the response first.
         """
         ...
 
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for the id and secret of an OAuth client registered for *redirect_uri*; return None if refused.
+        """Ask for the id and secret of an OAuth client registered for *redirect_uri*.
 
-        The secret is "" if the client has none. *note* says why the user is asked. Can be cancelled.
+        Return None if the user declines. The secret is "" if the client has none. *note* says why the user is asked.
+        Can be cancelled.
         """
         ...
 
@@ -110,10 +111,11 @@ class SignInFailed(SignInRequired):
 def sign_in_warnings(
     url: str, issuer: str, resource: str, server_url: str, *, has_code: bool, previous_issuer: str = ""
 ) -> tuple[str, ...]:
-    """Return warnings if *url* is not the issuer's, or *resource* covers more than the MCP server.
+    """Return warnings about the sign-in page *url*, the *resource* and a change of the issuer.
 
-    Also warn if *previous_issuer*, where the user signed in before ("" for nowhere), is another issuer: a server that
-    was taken over can name one that imitates the previous issuer.
+    The user is warned if *url* does not belong to the issuer, if *resource* covers more than the MCP server, or if
+    *previous_issuer*, the issuer of the last sign-in ("" if there was none), differs from *issuer*: an attacker who
+    took over the server can name an issuer that imitates the previous one.
 
     A malicious issuer can name an endpoint of another issuer to obtain the codes issued there (a mix-up attack, RFC
     9700, section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code*
@@ -151,7 +153,7 @@ _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """Resolver that chooses the OAuth client for one sign-in.
+    """Chooser of the OAuth client for one sign-in.
 
     Clients are tried in the specification's order (basic/authorization, client registration approaches): a configured
     client, a stored client, the client metadata document, dynamic registration, a client that the user enters.
@@ -169,7 +171,7 @@ class ClientResolver:
     async def resolve(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, scopes: tuple[str, ...]
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Choose the client; return it together with a running listener for its redirect URI.
+        """Choose the OAuth client; return a running listener for its redirect URI, and the client.
 
         The listener closes with *stack*. Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
         """
@@ -208,9 +210,10 @@ class ClientResolver:
     async def _ask_for_client(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, error: RegistrationError
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Ask the user for a client that they registered; it is stored after a successful sign-in.
+        """Ask the user to enter an OAuth client that they registered.
 
-        Raises *error* if the user declines or does not enter a valid client in time.
+        The client is stored after a successful sign-in. Raises *error* if the user declines or does not enter a valid
+        client in time.
         """
         target = self._target
         callback = await self._start_callback_server(stack, target.port, CALLBACK_PATH)
@@ -242,7 +245,7 @@ class ClientResolver:
 
 
 class SignInStep(StrEnum):
-    """A step of an interactive sign-in; its value is the text that the user sees."""
+    """A step of an interactive sign-in; the value is the text shown to the user."""
 
     RESOURCE = "reading the server's metadata"
     ISSUER = "reading the authorization server's metadata"
@@ -301,7 +304,7 @@ class InteractiveSignIn:
         self._on_progress = on_progress
 
     def report_step(self, step: SignInStep, **more: Any) -> None:
-        """Begin a step and report it; *more* contains other fields of SignInProgress."""
+        """Set the current step and report it; *more* contains further fields of SignInProgress."""
         self.step = step
         seconds = (
             REQUEST_TIMEOUT
@@ -315,7 +318,7 @@ class InteractiveSignIn:
     async def ask_user(
         self, request: AuthorizationRequest, url: str, terms: SignInTerms, *, note: str, code: str = ""
     ) -> str | None:
-        """Ask the user to sign in at *url*, with any warnings; see SignInInteraction.sign_in for the result."""
+        """Ask the user to sign in at *url*, and show any warnings. Returns the result of SignInInteraction.sign_in."""
         resource, server_url = request.resource.identifier, self.target.url
         warnings = sign_in_warnings(
             url, request.issuer, resource, server_url, has_code=bool(code), previous_issuer=request.previous_issuer
@@ -332,7 +335,10 @@ class InteractiveSignIn:
         )
 
     async def other_accounts(self) -> tuple[str, ...]:
-        """Return the accounts that the user can select instead; none if the configuration names the account."""
+        """Return the names of the other accounts that the user can select for this server.
+
+        There are none if the configuration names the account.
+        """
         target = self.target
         return (
             ()
@@ -341,7 +347,7 @@ class InteractiveSignIn:
         )
 
     def refusal_error(self) -> SignInFailed:
-        """Return the error to raise if the user declines the sign-in."""
+        """Create the error to raise if the user declines the sign-in."""
         name = self.target.server
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
@@ -355,7 +361,7 @@ class InteractiveSignIn:
             self.report_step(SignInStep.PERSON, seconds=seconds, text=f"waiting for you; {FOREIGN_RESPONSE}")
 
     def timeout_error(self) -> SignInFailed:
-        """Return the error to raise if the sign-in takes too long."""
+        """Create the error to raise if the sign-in takes too long."""
         name = self.target.server
         # If the authorization server deleted the client, it says so in the browser and does not redirect.
         forget_hint = f"\nIf the page did not recognize mcphost, run: mcphost logout {quote(name)} --forget-client"

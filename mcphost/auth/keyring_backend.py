@@ -61,17 +61,17 @@ class SecretBackend(Protocol):
         ...
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret; once this returns, the secret can be read."""
+        """Store or replace a secret; after this returns, `get` returns the new secret."""
         ...
 
     async def delete(self, name: str) -> None:
-        """Remove the secret; a missing secret is not an error."""
+        """Remove a secret; a missing secret is not an error."""
         ...
 
     async def describe(self) -> str:
-        """Return a description of the store, after testing that it can be used.
+        """Test whether the store can be used, and return a description of it.
 
-        Raises McpHostError with the reason if it cannot.
+        Raises McpHostError with the reason if the store cannot be used.
         """
         ...
 
@@ -83,11 +83,11 @@ class MemoryBackend:
         self._secrets: dict[str, str] = {}
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None if there is none."""
+        """Return the named secret, or None if it is not stored."""
         return self._secrets.get(name)
 
     async def set(self, name: str, secret: str) -> None:
-        """Store the secret until the program ends."""
+        """Store the secret until mcphost quits."""
         self._secrets[name] = secret
 
     async def delete(self, name: str) -> None:
@@ -95,7 +95,7 @@ class MemoryBackend:
         self._secrets.pop(name, None)
 
     async def describe(self) -> str:
-        """Return a description that says that secrets are lost when mcphost exits."""
+        """Return a description that warns that secrets are lost when mcphost quits."""
         return "memory only: secrets are forgotten when mcphost quits"
 
 
@@ -128,14 +128,14 @@ class _KeyringCall:
 
 
 class KeyringBackend:
-    """SecretBackend for the system keyring, which is looked up in a thread on first use (this takes 0.3 s).
+    """A SecretBackend for the system keyring, which is looked up in a thread on first use (this takes 0.3 s).
 
     All mcphost processes of a login session together run only one operation at a time, because concurrent operations
     make gnome-keyring 42 lose its collection for a moment, or abort and restart locked (measured: within a minute with
     six processes that read and write constantly; never with the lock). An operation that fails immediately is retried,
     unless the previous operation failed on every attempt. While an operation has been running for more than *timeout*
-    seconds, others fail immediately, so a keyring that is still locked causes no further delays. It can be used as soon
-    as the user unlocks it.
+    seconds, other operations fail immediately, so a keyring that is still locked causes no further delays. The keyring
+    can be used as soon as the user unlocks it.
     """
 
     def __init__(
@@ -152,14 +152,14 @@ class KeyringBackend:
         self._call_lock = anyio.Lock()
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None if there is none.
+        """Return the named secret, or None if it is not stored.
 
         Raises McpHostError if the keyring is locked or does not respond.
         """
         return await self._run_in_thread(lambda: self._get(name))
 
     async def set(self, name: str, secret: str) -> None:
-        """Store the secret. Raises McpHostError if there is no keyring or the keyring cannot store it."""
+        """Store the secret. Raises McpHostError if there is no keyring, or if storing the secret fails."""
         if len(secret) > MAX_SECRET_LENGTH:
             raise McpHostError(f"The secret is over {MAX_SECRET_LENGTH} characters, too long for a keyring.")
         await self._run_in_thread(lambda: self._set(name, secret))
@@ -169,7 +169,7 @@ class KeyringBackend:
         await self._run_in_thread(lambda: self._delete(name))
 
     async def describe(self) -> str:
-        """Return the name of the keyring, after reading from it. Raises McpHostError if it cannot be used."""
+        """Read from the keyring and return its name. Raises McpHostError if the keyring cannot be used."""
         return await self._run_in_thread(self._describe)
 
     # -- run in a thread
@@ -241,7 +241,7 @@ class KeyringBackend:
             self._delete_parts(backend, name, _parse_parts_header(stored))
 
     def _delete_parts(self, backend: Any, name: str, header: "_PartsHeader | None") -> None:
-        """Delete the values that *header* lists as the parts of a long secret."""
+        """Delete the keyring entries that *header* lists as the parts of a long secret."""
         for part in _part_names(name, *header[:2]) if header else ():
             if self._read(backend, part) is not None:
                 backend.delete_password(self._service, part)
@@ -292,7 +292,10 @@ _PartsHeader = tuple[str, int, str]
 
 
 def _parse_parts_header(stored: str | None) -> _PartsHeader | None:
-    """Parse the header of a secret that is stored as several values, or return None if it is a single value."""
+    """Parse the header of a secret that is split into several keyring entries.
+
+    Return None if *stored* is missing or not such a header.
+    """
     words = (stored or "").split(":")
     if (
         len(words) != 4
@@ -313,7 +316,7 @@ def _digest(secret: str) -> str:
 
 
 def find_secure_backend() -> Any:
-    """Return the keyring backend to use, or None if none is secure.
+    """Return the keyring backend to use, or None if no installed backend is secure.
 
     Respects the user's configuration of the `keyring` library.
     """
@@ -335,7 +338,7 @@ def find_secure_backend() -> Any:
 
 
 def describe_missing_backend() -> str:
-    """Return the reason why the backend that the keyring library would choose is not used."""
+    """Explain why the backend that the keyring library would choose is not used."""
     import keyring
 
     chosen = type(keyring.get_keyring())

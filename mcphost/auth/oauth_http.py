@@ -1,8 +1,8 @@
 """HTTP client for sign-in that checks addresses and limits response time, size and redirects.
 
 httpx is imported in a thread when the first request is made. For each request, the host name is resolved once, the
-addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A proxy resolves the
-name itself, so only the addresses found locally, if any, are checked.
+addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A proxy resolves the name
+itself, so only the addresses found locally, if any, are checked.
 """
 
 import os
@@ -35,8 +35,8 @@ ReadFunction = Callable[..., Awaitable[bytes]]
 class ResponseHeadLimit:
     """Limit on the size of a response's head, enforced through httpcore's `trace` extension.
 
-    A larger head raises MalformedMessage. Otherwise httpx would accept any number of interim responses (RFC 9110,
-    section 15.2).
+    Reading a larger head raises MalformedMessage. Without this limit, httpx would accept any number of interim
+    responses (RFC 9110, section 15.2).
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class ResponseHeadLimit:
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle a trace event of httpcore: wrap each new stream, to count its bytes up to the end of the head."""
+        """Handle a trace event from httpcore: for each new connection, start counting the bytes of response heads."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -111,7 +111,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def status_text(self) -> str:
-        """The HTTP status for error messages, with the content type if a successful response is not JSON."""
+        """The HTTP status for error messages; includes the content type if a successful response is not JSON."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
@@ -138,9 +138,9 @@ class OAuthResponse(Struct, frozen=True):
 
 
 class OAuthHttpClient:
-    """HTTP client for all sign-in requests of one server.
+    """HTTP client for all requests made while signing in to one server.
 
-    In every method, *what* names the URL in error messages.
+    In every method, *what* describes the URL in error messages.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class OAuthHttpClient:
         """Create a client that connects only to hosts that *url_policy* allows.
 
         *proxy_for* returns the proxy for a URL, or "" for none. *ca_file* is the path of a file with additional
-        certificate authorities, or "".
+        certificate authorities, or "" for none.
         """
         self._url_policy = url_policy
         self._ca_file = ca_file
@@ -158,7 +158,7 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """From now on, require that the certificate authority file has the SHA-256 digest *digest* (hex)."""
+        """From now on, require that the SHA-256 digest of the certificate authority file is *digest* (hex)."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
@@ -306,13 +306,13 @@ def load_httpx() -> None:
 
 
 def _url_at_address(parts: SplitResult, address: str) -> str:
-    """Replace the host name in a URL with a checked address; the Host header and TLS still use the name."""
+    """Replace the host name in a URL with a checked address; the Host header and TLS still use the host name."""
     host = f"[{address.partition('%')[0]}]" if ":" in address else address
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
 
 async def read_response(response: Any, url: str, what: str) -> OAuthResponse:
-    """Read a response of at most MAX_BODY_BYTES. Raises EndpointUnreachable, which names *what*."""
+    """Read a response of at most MAX_BODY_BYTES. Raises EndpointUnreachable, with *what* in its message."""
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     data = bytearray()
     spare_chunks = EXTRA_CHUNKS
@@ -352,7 +352,7 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Create an error that states the innermost cause; httpx's own says "All connection attempts failed"."""
+    """Create an error that states the innermost cause; httpx itself only says "All connection attempts failed"."""
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):

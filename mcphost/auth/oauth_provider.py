@@ -44,9 +44,9 @@ async def refresh_sign_in(
 ) -> StoredSignIn | None:
     """Refresh the tokens of *old* and return the new sign-in, or None if the user must sign in again.
 
-    If another process has already refreshed them, its result is returned. A sign-in that another process has stored in
-    the meantime is never deleted. Raises McpHostError if the authorization server cannot be reached, or another process
-    holds the lock for too long.
+    If another process has already refreshed the tokens, the sign-in that it stored is returned. A sign-in that another
+    process has stored in the meantime is never deleted. Raises McpHostError if the authorization server cannot be
+    reached, or if another process holds the lock for too long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)
@@ -102,7 +102,7 @@ _PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 async def probe_server(http: OAuthHttpClient, url: str) -> AuthChallenge:
-    """Send an MCP ping without credentials, and return the status and the challenge of the response.
+    """Send an MCP ping without credentials; return the status and the authorization challenge of the response.
 
     Raises UnsafeUrl or EndpointUnreachable.
     """
@@ -184,23 +184,23 @@ class OAuthProvider:
 
     @property
     def account(self) -> Account | None:
-        """The current sign-in without its secrets."""
+        """The current sign-in without its secrets, or None if not signed in."""
         return self._active_sign_in and self._active_sign_in.to_account(self._storage_place(self._active_sign_in))
 
     @property
     def credential_digest(self) -> str:
-        """SHA-256 digest of the current Authorization header, or "" without one; it changes with each token."""
+        """SHA-256 digest of the current Authorization header, or "" if there is none; every new token changes it."""
         sign_in = self._active_sign_in
         return hashlib.sha256(sign_in.tokens.authorization.encode()).hexdigest() if sign_in is not None else ""
 
     def set_account_listener(self, listener: Callable[[Account | None], None]) -> None:
-        """Call *listener* with the current account, now and after each change. It must not block or raise."""
+        """Call *listener* with the current account, now and after each change. *listener* must not block or raise."""
         self._on_account_changed = listener
         listener(self.account)
 
     @property
     def current_sign_in(self) -> StoredSignIn | None:
-        """The sign-in in use, or None. Setting it notifies the account listener."""
+        """The sign-in that is used for requests, or None. Setting it notifies the account listener."""
         return self._active_sign_in
 
     @current_sign_in.setter
@@ -264,8 +264,8 @@ class OAuthProvider:
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in, so that the refused request can be sent again.
 
-        *attempt* is the number of the sign-in for one user action, starting at 1. If the task that runs the sign-in is
-        cancelled, another task that is waiting for it starts a new one. Raises SignInRequired.
+        *attempt* counts the sign-ins caused by one user action, starting at 1. If the task that runs the sign-in is
+        cancelled, another task that is waiting for it starts a new sign-in. Raises SignInRequired.
         """
         challenge = select_challenge(refusal.www_authenticate)
         is_step_up = refusal.status == 403
@@ -302,13 +302,13 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Ask for the passphrase, if the sign-in is in a locked file; return whether there is a sign-in."""
+        """Unlock the encrypted file if the sign-in is in it, and load the sign-in; return whether there is one."""
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
 
     async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
-        """Wait for another task's sign-in; return False if it was cancelled. Raises SignInRequired."""
+        """Wait for a sign-in that another task runs; return False if it was cancelled. Raises SignInRequired."""
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
             raise SignInFailed(shared_sign_in.error.message, shared_sign_in.error.hint)
@@ -396,7 +396,7 @@ class OAuthProvider:
         """Sign in, even if already signed in, or join a sign-in that is already running.
 
         With *use_device_code*, the user enters a code in a browser on any machine (RFC 8628). *scopes* are requested in
-        addition to the previous ones. Raises SignInRequired; SignInNotRequired if the server needs no account.
+        addition to the previous ones. Raises SignInRequired, or SignInNotRequired if the server needs no account.
         """
         if self._shared_sign_in is not None:
             await self._join_sign_in(self._shared_sign_in)
@@ -419,7 +419,7 @@ class OAuthProvider:
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
         """Return the place where a sign-in is stored.
 
-        If it could not be stored, the user is first asked for another place, if that is possible.
+        If the sign-in could not be stored, the user is first asked for another place, if possible.
         """
         if self._client_grant is None:
             await self._token_store.store_pending()
@@ -431,7 +431,7 @@ class OAuthProvider:
     async def logout(self) -> tuple[StoredSignIn | None, bool]:
         """Delete the stored tokens and revoke them (RFC 7009).
 
-        Returns the deleted sign-in, or None if there was none, and whether the server confirmed the revocation. Raises
+        Returns the deleted sign-in (None if there was none), and whether the server confirmed the revocation. Raises
         McpHostError if the sign-in cannot be read; it then remains stored.
         """
         if self._client_grant is not None:
@@ -445,11 +445,14 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Select this account for its server, in this run and later ones; a configured account has precedence."""
+        """Make this account the selected one for its server, in this run and later ones.
+
+        An account named in the configuration takes precedence.
+        """
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
-        """Delete the client registrations with the server's issuers; the next sign-in registers again.
+        """Delete the OAuth clients stored for the server's issuers, so that the next sign-in registers a new one.
 
         Returns whether there were any. Raises SignInRequired if the issuers cannot be discovered.
         """
@@ -467,7 +470,10 @@ class OAuthProvider:
 
     # -- internal
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """Refresh a sign-in, one task at a time across all processes; return None if the user must sign in again."""
+        """Refresh a sign-in; return None if the user must sign in again.
+
+        Only one task at a time refreshes a sign-in, across all processes.
+        """
         async with self._refresh_lock:
             if self.current_sign_in is not old:
                 return self.current_sign_in
@@ -484,7 +490,7 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token with *client_grant*; return whether there is now a token other than the refused one.
+        """Fetch a token with *client_grant*; return whether the current token now differs from the refused one.
 
         If the refused token has only just been issued, no request is sent.
         """

@@ -1,4 +1,7 @@
-"""OAuth providers of all configured HTTP servers, which share the token store and the user interface."""
+"""Registry of the OAuth providers of all configured HTTP servers.
+
+The providers share the token store and the user interface.
+"""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -26,10 +29,10 @@ AccountCallback = Callable[[Account | None], None]
 
 
 class OAuthRegistry:
-    """The OAuth providers of all servers, each created on first use.
+    """The OAuth providers of all servers; each provider is created on first use.
 
-    *client_metadata_url* is where mcphost's client metadata document is published, or "". *max_timeout* limits the time
-    for a sign-in, in seconds, even if the configuration allows more; None means no limit.
+    *client_metadata_url* is where mcphost's client metadata document is published, or "" if it is not. *max_timeout*
+    limits the time for a sign-in, in seconds, even if the configuration allows more; None means no limit.
     """
 
     def __init__(
@@ -59,8 +62,9 @@ class OAuthRegistry:
     ) -> OAuthProvider | None:
         """Return the provider that all connections to a server share, or None if the server uses no OAuth.
 
-        References in *server* must be expanded. *warn* is called with warnings about secret storage,
-        *on_account_changed* with the current account, now and after each change.
+        Variable references such as `${keyring:NAME}` in *server* must already be expanded. *warn* is called with
+        warnings about secret storage; *on_account_changed* is called with the current account, now and after each
+        change.
         """
         if not uses_oauth(server):
             return None
@@ -107,8 +111,8 @@ class OAuthRegistry:
     async def choose_account(self, server: ServerConfig, account: str) -> None:
         """Select a stored account for new connections to the server, in this run and later ones.
 
-        Open connections keep their account. Raises UsageError if there is no such account, or if the configuration
-        names the account.
+        Open connections continue to use their account. Raises UsageError if there is no such account, or if the
+        configuration names the account.
         """
         target = self._choosable_target(server)
         names = {
@@ -130,7 +134,8 @@ class OAuthRegistry:
     ) -> None:
         """Let the user sign in to the account named *account*, and select it once the sign-in is complete.
 
-        References in *server* must be expanded. Raises SignInRequired or UsageError.
+        Variable references such as `${keyring:NAME}` in *server* must already be expanded. Raises SignInRequired or
+        UsageError.
         """
         if server.oauth.account != account:
             self._choosable_target(server)
@@ -155,9 +160,10 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """Clear the account selection for the server at *url*, unless the server still has accounts.
+        """Clear the account selection for the server at *url*, unless there are still other accounts for it.
 
-        With other accounts, a cleared selection would mean the unnamed account, which the user did not choose.
+        Clearing the selection means to use the unnamed account; if the server has other accounts, the user did not
+        choose that.
         """
         if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
@@ -184,7 +190,7 @@ class OAuthRegistry:
             self.discard_providers(server)
 
     def discard_providers(self, server: ServerConfig) -> None:
-        """Discard the server's providers, so that the next connection determines the account again."""
+        """Discard the server's providers, so that the next connection determines again which account to use."""
         for key in [key for key in self._providers if key[0] == server.name]:
             del self._http_clients[key]
             self._providers.pop(key).detach()
@@ -198,9 +204,9 @@ class OAuthRegistry:
         )
 
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
-        """Return the SignInTarget of a server whose account the user can select.
+        """Return the SignInTarget of a server for which the user can select an account.
 
-        Raises UsageError if the user cannot.
+        Raises UsageError if the server uses no account, or if the configuration names it.
         """
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")
@@ -227,12 +233,15 @@ class OAuthRegistry:
 
 
 def uses_oauth(server: ServerConfig) -> bool:
-    """Return whether the server may need a sign-in, as it uses HTTP without an Authorization header."""
+    """Return whether the server may require an OAuth sign-in.
+
+    This is so if it uses HTTP and no Authorization header is configured.
+    """
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 
 
 def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTarget:
-    """Return the SignInTarget of a server: its URL, issuer, client and account."""
+    """Create the SignInTarget of a server from its configuration: its URL, issuer, OAuth client and account."""
     oauth = server.oauth
     return SignInTarget(
         server=server.name,
@@ -249,7 +258,7 @@ def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTa
 
 
 def make_client_grant(server: ServerConfig, target: SignInTarget) -> ClientGrant | None:
-    """Return the configured grant that needs no user, or None."""
+    """Return the OAuth grant configured for the server, or None if the user must sign in."""
     oauth = server.oauth
     if oauth.grant == "person":
         return None

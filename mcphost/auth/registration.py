@@ -28,10 +28,10 @@ _MAX_TIMESTAMP = 1e12
 
 
 class OAuthClient(Struct, frozen=True):
-    """A client of one authorization server: its id, and how it authenticates.
+    """An OAuth client of one authorization server: its id, and how it authenticates.
 
-    `redirect_uri` is the registered redirect URI; "" allows any loopback port. `method` is the authentication method
-    at the token endpoint. `expires` is when the secret expires, in seconds since 1970; 0 means never.
+    `redirect_uri` is the registered redirect URI; "" allows any loopback port. `method` is the authentication method at
+    the token endpoint. `expires` is when the secret expires, in seconds since 1970; 0 means never.
     """
 
     issuer: str
@@ -61,7 +61,7 @@ class OAuthClient(Struct, frozen=True):
     def can_request(self, scopes: tuple[str, ...]) -> bool:
         """Return whether the client may request *scopes*.
 
-        Servers restrict clients to the scopes that they were registered for.
+        Servers restrict a client to the scopes that it was registered for.
         """
         return not self.scopes or set(scopes) <= set(self.scopes)
 
@@ -75,8 +75,8 @@ def choose_authentication_method(
 ) -> str:
     """Choose how the client authenticates at the token endpoint.
 
-    This is the registered method, or else the first method that both sides support. If the metadata does not list
-    methods, the default is client_secret_basic (RFC 8414, section 2).
+    The result is *registered_method* if it can be used, or else the first method that both sides support. If the
+    metadata does not list methods, the default is client_secret_basic (RFC 8414, section 2).
     """
     supported = document.token_endpoint_auth_methods_supported
     if (
@@ -97,7 +97,7 @@ def choose_authentication_method(
 def make_configured_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str
 ) -> OAuthClient:
-    """Return the client with the configured id and secret."""
+    """Create an OAuth client with the configured id and secret."""
     if secret:
         register_secret(secret)
     return OAuthClient(issuer, client_id, secret, choose_authentication_method(document, has_secret=bool(secret)))
@@ -106,7 +106,7 @@ def make_configured_client(
 def make_entered_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str, redirect_uri: str
 ) -> OAuthClient | None:
-    """Return the client with the id and secret that the user entered, or None if they are not valid."""
+    """Create an OAuth client with the id and secret that the user entered; return None if they are not valid."""
     client_id, secret = client_id.strip(), secret.strip()
     is_valid = all(
         len(text) <= _MAX_CLIENT_ID_LENGTH and all("!" <= char <= "~" for char in text) for text in (client_id, secret)
@@ -126,9 +126,9 @@ def make_entered_client(
 
 
 def make_metadata_document_client(issuer: str, url: str) -> OAuthClient:
-    """Return the client whose id is the URL of mcphost's client metadata document.
+    """Create the OAuth client whose id is the URL of mcphost's client metadata document.
 
-    Raises SignInRequired unless the URL is https with a path.
+    Raises SignInRequired unless *url* is an https URL with a path.
     """
     check_url(url, "client metadata document")
     if not url.startswith("https://") or not url[8:].partition("/")[2]:
@@ -189,15 +189,15 @@ async def register_client(
 
 
 def quote_server_text(text: str) -> str:
-    """Return the beginning of a server's message, sanitized for quoting in an error.
+    """Return the beginning of a message from a server, sanitized for quoting in an error.
 
-    Secrets are redacted before the text is truncated, so that no part of one remains.
+    Secrets are redacted before the text is truncated, so that no part of a secret remains.
     """
     return sanitize(redact_registered(text[:_MAX_ERROR_LENGTH])[:300], keep_newlines=False)
 
 
 def describe_oauth_error(response: OAuthResponse, members: Mapping[str, Any]) -> str:
-    """Return a sanitized, bounded description of an OAuth error response (RFC 6749, section 5.2)."""
+    """Return a sanitized description of an OAuth error response, of limited length (RFC 6749, section 5.2)."""
     values = [members.get("error"), members.get("error_description")]
     texts = [quote_server_text(text) for text in values if isinstance(text, str) and text]
     return f"{': '.join(texts)} (HTTP {response.status})." if texts else f"HTTP {response.status}."

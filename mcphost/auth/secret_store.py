@@ -1,6 +1,6 @@
 """Storage of secrets: the keyring, a file that the user chose instead, or memory.
 
-The user chooses with `secrets.store` in config.toml, or by answering a question.
+The user chooses with `secrets.store` in config.toml, or when asked because the keyring cannot be used.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ WRONG_PASSPHRASE = "That is not the passphrase of this file."  # noqa: S105 - a 
 
 
 class SecretStorageInteraction(Protocol):
-    """Interface for asking the user about the storage of secrets. Both methods can be cancelled."""
+    """Interface for asking the user about the storage of secrets. All methods can be cancelled."""
 
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
@@ -36,7 +36,7 @@ class SecretStorageInteraction(Protocol):
         ...
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for a file's passphrase; return None to leave the file locked.
+        """Ask for a file's passphrase; return None if the user leaves the file locked.
 
         *note* says what was wrong with the previous answer.
         """
@@ -46,10 +46,10 @@ class SecretStorageInteraction(Protocol):
 class SecretStorage:
     """The places where secrets can be stored, and the place in use.
 
-    *directory* holds the files; None disables storage in files. Without *interaction*, the user is never asked.
-    *configured_place* is the place that the user configured. If it is "", the keyring is used, and the user is asked
-    for another place when it fails; without *can_ask_place*, the user is only asked for passphrases. *save_choice*
-    writes the chosen place to the configuration and returns a message about it.
+    *directory* is where files with secrets are stored; None disables storage in files. Without *interaction*, the user
+    is never asked. *configured_place* is the place that the user configured. If it is "", the keyring is used, and the
+    user is asked for another place when the keyring fails; without *can_ask_place*, the user is only asked for
+    passphrases. *save_choice* writes the chosen place to the configuration and returns a message about it.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SecretStorage:
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:
-        """Return the backend of a place, or None for memory, and for places that this version does not know."""
+        """Return the backend of a place, or None for memory and for places unknown to this version of mcphost."""
         match place:
             case "keyring":
                 return self._keyring
@@ -110,8 +110,8 @@ class SecretStorage:
     async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
         """Ask the user, once per run, where to store sign-ins; afterwards, `place` is the chosen place.
 
-        Never raises McpHostError. If cancelled before the user has answered, this method can be called again. An answer
-        takes effect even after cancellation.
+        Never raises McpHostError. If this call is cancelled before the user has answered, it can be made again. An
+        answer takes effect even if the call is cancelled afterwards.
         """
         async with self._question_lock:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
@@ -180,10 +180,10 @@ RESERVED_PREFIX = "sign-in-"
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """Return the secret for `${keyring:NAME}` from the plain file or else from the keyring.
+    """Return the secret for `${keyring:NAME}`: from the plain file, or else from the keyring.
 
-    Sign-ins are never returned, because each belongs to one server and anyone can write a configuration file. Raises
-    McpHostError.
+    Sign-ins are never returned: each belongs to one server, and a configuration file could otherwise send it to
+    another. Raises McpHostError.
     """
     if name.startswith(RESERVED_PREFIX):
         return None

@@ -1,4 +1,4 @@
-"""Storage of sign-ins by server and account, and of OAuth clients by issuer, with an index.
+"""Storage of sign-ins (by server and account) and of OAuth clients (by issuer), with an index.
 
 All data is also kept in memory, so that a failure of the secret storage affects only later runs. Processes share the
 storage: each change is made under a file lock, after the stored data has been read again.
@@ -25,7 +25,7 @@ from mcphost.serialization import Struct, decode, encode, field, replace
 
 
 class StoredSignIn(Struct, frozen=True, kw_only=True):
-    """The tokens of one account on one server, with the OAuth client they were issued to.
+    """The tokens of one account on one server, with the OAuth client that they were issued to.
 
     The repr contains no secrets.
     """
@@ -49,7 +49,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     @property
     def entry_name(self) -> str:
-        """Name of the sign-in's entry in secret storage."""
+        """Name under which this sign-in is stored in secret storage."""
         return make_entry_name("tokens", self.url, self.issuer, self.account)
 
     @property
@@ -83,7 +83,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """Return the name of an entry in secret storage: *kind* and a digest that does not reveal *parts*."""
+    """Return the name for an entry in secret storage: *kind* and a digest that does not reveal *parts*."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 
@@ -134,12 +134,12 @@ class TokenStore:
     async def load(
         self, url: str, account: str = "", *, reload: bool = False, is_strict: bool = False
     ) -> StoredSignIn | None:
-        """Return the sign-in for a server URL and account name, or None.
+        """Return the sign-in for a server URL and account name, or None if there is none.
 
         With *reload*, the storage is read again. If the storage cannot be read, the sign-in in memory is returned and
         the user is warned once. Instead, McpHostError is raised with *is_strict*, and with *reload* if another process
         has stored a newer sign-in, because refreshing with the older token in memory could then revoke the tokens of
-        both (RFC 9700, section 4.14.2).
+        both processes (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == (url, account):
@@ -168,7 +168,7 @@ class TokenStore:
         return None
 
     async def save(self, sign_in: StoredSignIn) -> None:
-        """Store a sign-in, replacing the previous one of its server and account.
+        """Store a sign-in, replacing the previous sign-in for the same server and account.
 
         Cannot be cancelled and never raises. The sign-in takes effect in memory immediately. If it cannot be stored, it
         is kept in memory until mcphost quits.
@@ -200,8 +200,8 @@ class TokenStore:
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
         """Delete a sign-in and return it, or None if there is none.
 
-        If *only* is given, the stored sign-in is deleted only if it has the same tokens. Otherwise, McpHostError is
-        raised if the sign-in cannot be read; it then remains stored.
+        If *only* is given, the stored sign-in is deleted only if it has the same tokens as *only*. Raises McpHostError
+        if *only* is not given and the sign-in cannot be read; the sign-in then remains stored.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -228,7 +228,7 @@ class TokenStore:
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return an index entry, with the expiry of the token in memory if this process has loaded it."""
+        """Return an index entry, with the expiry updated if this process has loaded the token into memory."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry
@@ -251,13 +251,19 @@ class TokenStore:
         )
 
     async def chosen_account(self, url: str) -> str:
-        """Return the selected account of the server at *url*, or "" for none or for the unnamed account."""
+        """Return the account that the user selected for the server at *url*.
+
+        Returns "" if that is the unnamed account, or if none is selected.
+        """
         if url in self._chosen_accounts or self._index is None:
             return self._chosen_accounts.get(url, "")
         return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select the account for a server URL, in this run and later ones; None clears it. Never raises."""
+        """Select the account for a server URL, in this run and later ones; None clears the selection.
+
+        Never raises.
+        """
         with anyio.CancelScope(shield=True):
             self._chosen_accounts[url] = account or ""
             try:
@@ -269,7 +275,7 @@ class TokenStore:
 
     # -- questions to the user, which are never asked during a sign-in
     async def prepare_storage(self) -> None:
-        """Unlock or test the storage before the user signs in, so that no question interrupts the sign-in.
+        """Unlock or test the secret storage before the user signs in, so that no question interrupts the sign-in.
 
         Never raises. If the keyring fails now, storing the token later is attempted only once.
         """
@@ -283,7 +289,10 @@ class TokenStore:
                 self._failure_reason = error.message
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the encrypted file holds the sign-in; return whether it is now unlocked."""
+        """Ask for the passphrase if the sign-in is stored in the encrypted file.
+
+        Return whether the file is now unlocked; False if the sign-in is not in it.
+        """
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()
@@ -292,7 +301,7 @@ class TokenStore:
     async def store_pending(self) -> None:
         """Ask where to store the sign-ins that could not be stored, and store them there.
 
-        If cancelled, they stay in memory.
+        If this is cancelled, the sign-ins stay in memory.
         """
         async with self._settle_lock:
             pending = [self._sign_ins[name] for name in self._unsaved if name in self._sign_ins]
@@ -325,7 +334,7 @@ class TokenStore:
 
     # -- registrations
     async def load_client(self, issuer: str) -> OAuthClient | None:
-        """Return the client registered with an issuer, or None if there is none that can still be used."""
+        """Return the client registered with an issuer, or None if there is none or it can no longer be used."""
         name = make_entry_name("client", issuer)
         client = self._clients.get(name)
         if client is None and self._directory is not None:
@@ -366,7 +375,7 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """Hold the lock of a sign-in, which all processes share. Raises McpHostError after a timeout."""
+        """Hold the lock that all processes share for a sign-in. Raises McpHostError after a timeout."""
         if self._directory is None:
             yield
             return

@@ -31,7 +31,7 @@ _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
 class TokenError(SignInRequired):
-    """Raised if the token endpoint returned an error; `code` is the OAuth error code, or ""."""
+    """Raised if the token endpoint returned an error; `code` is the OAuth error code, or "" if unknown."""
 
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
         super().__init__(message, hint)
@@ -41,7 +41,7 @@ class TokenError(SignInRequired):
     def from_response(
         cls, response: OAuthResponse, what: str, fallback: str, hint: str = "Sign in again."
     ) -> "TokenError":
-        """Create the error for a failed request from its response.
+        """Create the error for a failed request from the response.
 
         *what* says what failed; *fallback* is the reason to state if the response contains no error.
         """
@@ -52,7 +52,7 @@ class TokenError(SignInRequired):
 
 
 class TokenSet(Struct, frozen=True):
-    """The tokens of one sign-in. The repr does not contain them."""
+    """The tokens of one sign-in. The repr contains no secrets."""
 
     access: str
     kind: str = "Bearer"
@@ -67,7 +67,7 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def lifetime(self) -> float:
-        """Seconds from issue to expiry; infinite if the server did not say."""
+        """Seconds from issue to expiry; infinite if the server did not state an expiry time."""
         return self.expires - self.issued if self.expires else float("inf")
 
     @property
@@ -88,17 +88,17 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether the token is so new that a refusal cannot be due to its age.
+        """Whether the token is so new that its age cannot be the reason for a refusal.
 
-        Many servers count whole seconds, so a token with a lifetime of one second can expire immediately; it is never
-        new.
+        Many servers count whole seconds, so a token with a lifetime of one second can expire immediately; such a token
+        is never new.
         """
         return self.age < min(_NEW_SECONDS, (self.lifetime - 1) / 2)
 
     def needs_refresh(self) -> bool:
         """Return whether the token should be refreshed, because it has expired or will expire soon.
 
-        If its age is unknown, return whether it can be refreshed.
+        If the token's age is unknown, return whether it can be refreshed.
         """
         if self.age == float("inf"):
             return bool(self.refresh and self.expires)
@@ -157,7 +157,7 @@ def parse_granted_scopes(scope: object) -> tuple[str, ...]:
 
 
 def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
-    """Merge lists of scopes, keeping the order and dropping duplicates."""
+    """Merge tuples of scopes, keeping the order and dropping duplicates."""
     return tuple(dict.fromkeys(scope for scopes in lists for scope in scopes))
 
 
@@ -170,7 +170,10 @@ def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[s
 
 
 def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, str]:
-    """Add the client's credentials to *form*, or return them as headers (RFC 6749, section 2.3.1)."""
+    """Add the client's credentials to *form* or return them as headers (RFC 6749, section 2.3.1).
+
+    The result is empty if no header is needed.
+    """
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
@@ -193,8 +196,8 @@ async def request_tokens(
 ) -> TokenSet:
     """Send *form*, the parameters of a grant, to the token endpoint and return the tokens.
 
-    Raises TokenError, UnsafeUrl or EndpointUnreachable. With a *signer*, the tokens are bound to its key (DPoP). If the
-    server requires a nonce, the request is sent once more with a proof that contains it.
+    Raises TokenError, UnsafeUrl or EndpointUnreachable. With *signer*, the tokens are bound to the signer's key (DPoP).
+    If the server requires a nonce, the request is sent once more with a proof that contains it.
     """
     full = {**form, "resource": resource}
     headers, nonce = authenticate_client(client, full), ""

@@ -1,7 +1,7 @@
 """Rules for URLs in a sign-in: https (http on loopback), and private hosts only for a private server.
 
-The addresses that a host name resolves to decide, because a public name may point to 127.0.0.1 or to the metadata
-service of a cloud provider.
+Hosts are judged by the addresses that their names resolve to, because a public name may point to 127.0.0.1 or to the
+metadata service of a cloud provider.
 """
 
 import ipaddress
@@ -60,10 +60,10 @@ class UnsafeUrl(SignInRequired):
 
 
 def check_url(url: str, what: str) -> str:
-    """Return *url* unchanged if it is acceptable. Raises UnsafeUrl; *what* names the URL in the message.
+    """Return *url* unchanged if it is acceptable. Raises UnsafeUrl; *what* describes the URL in the message.
 
-    It must use https, or http to a loopback host. It must have a host, and must not have a user name, a password, a
-    fragment, or characters that browsers and URL libraries interpret differently.
+    The URL must use https, or http to a loopback host. It must have a host, and must not have a user name, a password,
+    a fragment, or characters that browsers and URL libraries interpret differently.
     """
     if not url:
         raise UnsafeUrl(f"The {what} is empty.", CORRECTION_HINT)
@@ -97,7 +97,7 @@ def check_url(url: str, what: str) -> str:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Return whether *host* is localhost or a loopback address; names are not looked up."""
+    """Return whether *host* is localhost or a loopback address, without resolving names."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -109,7 +109,7 @@ def is_loopback_name(host: str) -> bool:
 
 
 def address_scope(address: Address) -> AddressScope:
-    """Return the scope of an address; if it embeds IPv4 addresses, the least public of their scopes."""
+    """Return the scope of an address, or the least public scope of the IPv4 addresses embedded in it."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _SITE_LOCAL:
             return "private"
@@ -173,7 +173,7 @@ def canonical_url(url: str) -> str:
 
 
 def resource_covers(resource: str, url: str) -> bool:
-    """Return whether *resource* is the URL of the MCP server at *url*, its origin, or a parent path."""
+    """Return whether *resource* is the URL of the MCP server at *url*, its origin, or one of its parent paths."""
     if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
     parent, child = split_url(resource), split_url(url)
@@ -190,7 +190,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 
 
 class UrlPolicy:
-    """Rules for the hosts that one MCP server may refer to: private hosts only if it is private itself."""
+    """Rules for the hosts that one MCP server may refer to: private hosts only if the server itself is private."""
 
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
         """Create the rules for the server at *server_url*.

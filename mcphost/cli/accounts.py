@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `login`, `logout` or `accounts`."""
+    """Add the arguments of the `login`, `logout` or `accounts` command to *parser*."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     if command == "accounts":
         parser.add_argument(
@@ -59,7 +59,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `login`, `logout` or `accounts`; return the exit code."""
+    """Run the `login`, `logout` or `accounts` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -205,10 +205,10 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """Return the account that `mcphost accounts use` selected for a server, or "" if none is selected.
+    """Return the name of the account selected with `mcphost accounts use` for a server, or "" if there is none.
 
-    Selections are stored by server URL. The URLs are taken from *accounts*, the server's stored accounts, or from
-    *server* if there are none.
+    Selections are stored by server URL. The URLs are taken from *accounts*, the stored accounts for the server; if that
+    list is empty, the URL is taken from *server*.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.references import resolve_target
@@ -241,7 +241,7 @@ async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | Non
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete mcphost's registration with the server's authorization server; return whether one existed.
+    """Delete the OAuth client registration of mcphost at the server's authorization server; return whether one existed.
 
     Raises ConsentDenied if the server is not approved.
     """
@@ -266,7 +266,8 @@ async def _create_oauth_provider(
 ) -> "tuple[OAuthProvider, ServerConfig]":
     """Return the OAuth provider and the expanded configuration of the server that the user named.
 
-    Raises UsageError, ConfigError, ConsentDenied, or SignInRequired if the entry has its own Authorization header.
+    Raises UsageError, ConfigError or ConsentDenied, or SignInRequired if the server's entry in mcp.json already sets an
+    Authorization header.
     """
     import anyio.to_thread
 
@@ -308,9 +309,9 @@ async def _create_oauth_provider(
 
 
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
-    """Select the account that later connections to a server use.
+    """Select the stored account that future connections to a server use.
 
-    A running mcphost switches to it when the server is restarted.
+    An mcphost process that is already running uses the new account after the server is restarted.
     """
     from mcphost.cli.bootstrap import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
@@ -391,7 +392,7 @@ def _describe_state(account: "Account") -> str:
 
 
 class StoredSignIns:
-    """Stored sign-ins that only one server can use, so that they can be deleted with it."""
+    """Stored sign-ins that only one server can use and that can therefore be deleted together with that server."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"
@@ -417,11 +418,11 @@ class StoredSignIns:
         return cls(own, registry, await approved_or_none(server))
 
     def describe(self) -> tuple[str, ...]:
-        """Return a line for each sign-in, such as "sign-in: work at https://login.example"."""
+        """Return one line per sign-in, such as "sign-in: work at https://login.example"."""
         return tuple(f"sign-in: {account.name} at {account.issuer}" for account in self._accounts)
 
     async def sign_out(self) -> tuple[str, ...]:
-        """Delete the sign-ins and revoke their tokens; return the lines of `describe` for the deleted ones."""
+        """Delete the sign-ins and revoke their tokens; return one line per deleted sign-in, as `describe` does."""
         from mcphost.transport.http_client import proxy_for
 
         if self._registry is None:

@@ -20,7 +20,7 @@ _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `audit`."""
+    """Add the arguments of the `audit` command to *parser*."""
     parser.add_argument("action", nargs="?", choices=("list", "show", "verify", "export"), default="list",
                         help="what to do (default: list)")  # fmt: skip
     parser.add_argument(
@@ -39,7 +39,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `audit list`, `audit show`, `audit verify` or `audit export`; return the exit code."""
+    """Run the `audit` action `list`, `show`, `verify` or `export` and return the exit code."""
     from mcphost import log
     from mcphost.cli.bootstrap import audit_files
     from mcphost.cli.parser import build_options
@@ -114,7 +114,7 @@ def _table_cells(row: "AuditRow") -> tuple[str, ...]:
 
 
 def format_time(at: int) -> str:
-    """Format microseconds since 1970 as local time, or as the plain number if that is out of range."""
+    """Format a time in microseconds since 1970 as local time, or as a plain number if it is out of range."""
     try:
         return dt.datetime.fromtimestamp(at / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -214,11 +214,11 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """Make a value safe for a CSV cell: no spreadsheet runs it as a formula, and nothing in it is invisible.
+    """Return a value that is safe in a CSV cell: it cannot run as a spreadsheet formula or hide characters.
 
-    Formulas get a leading apostrophe, even if they follow blanks or use full-width characters. Semicolons become
-    full-width, because some spreadsheets treat them as separators even inside quotes. An export as JSON Lines keeps all
-    characters.
+    Text that a spreadsheet would run as a formula gets a leading apostrophe, even if the formula follows blanks or uses
+    full-width characters. Semicolons become full-width, because some spreadsheets treat them as separators even inside
+    quotes. The JSON Lines export changes no characters.
     """
     from mcphost.sanitize import sanitize
 

@@ -1,4 +1,4 @@
-"""Composition root: builds the Host, and everything it needs, from the options of the command line."""
+"""Composition root: builds the Host and everything it needs from the command-line options."""
 
 import logging
 import os
@@ -70,11 +70,11 @@ async def open_host(
     adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
-    """Build a Host and enter its context, without starting its servers.
+    """Build a Host and enter its context, without starting any server.
 
     On exit, everything is stopped and the database is closed. *adjust_config* can narrow the configuration, for example
-    to one server or to no model. *open_url* opens a URL in a browser; if it is None, users must open URLs themselves.
-    Raises ConfigError.
+    to a single server, or remove the model. *open_url* opens a URL in a browser; if it is None, users must open URLs
+    themselves. Raises ConfigError.
     """
     events = EventBus()
     database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[1])
@@ -122,9 +122,9 @@ async def open_host(
 
 
 def _project_places(options: Options) -> ProjectPlaces:
-    """Return the places of instructions, prompt commands and hooks, and the way to approve a project's files.
+    """Return the folders searched for instructions, prompt commands and hooks, and how project files are approved.
 
-    Without the TUI, only files that have already been approved are used.
+    Without the TUI, only project files that the user has already approved are used, unless `--trust-project` is given.
     """
     approval = "flag" if options.trust_project else "stored" if options.one_shot else "ask"
     return ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
@@ -168,12 +168,12 @@ class LazyHookRunner:
 
 
 def create_secrets(store: SecretStore) -> SessionSecrets:
-    """Return the secrets of servers and model providers, which are kept in the storage that the user chose."""
+    """Return the secrets of servers and model providers, in the secret storage that the user chose."""
     return SessionSecrets(partial(open_secret_backend, store))
 
 
 def open_secret_backend(store: str) -> "SecretBackend":
-    """Return the backend for secrets: the plain-text file if *store* is `file`, otherwise the keyring."""
+    """Return the storage backend for secrets: the plain-text file if *store* is `file`, otherwise the keyring."""
     from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
     from mcphost.auth.keyring_backend import KeyringBackend
 
@@ -181,7 +181,7 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """Open the audit store; a new one begins with records of the permissions that were granted earlier."""
+    """Open the audit store; if it is new, first add records of all permissions granted before it existed."""
 
     async def load_initial() -> tuple[AuditRecord, ...]:
         from mcphost.store.audit_store import load_legacy_records  # needed only once per installation
@@ -223,14 +223,17 @@ class ModelFactory:
     """Factory of models; those that need litellm share one worker process, which is started on first use."""
 
     def __init__(self, timeout: float | None = None) -> None:
-        """Create a factory whose models answer within `timeout` seconds; None keeps the default limits."""
+        """Create a factory of models.
+
+        *timeout* is the total time limit of a model request in seconds; None keeps the default time limits.
+        """
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
         self.secrets = create_secrets("")
         """Storage of providers' keys: the keyring, unless the configuration names another place."""
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """Return the configured model; an unknown name is reported only when the model is prepared or used."""
+        """Return the configured model; an unknown name causes an error only when the model is prepared or used."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 
@@ -262,9 +265,9 @@ def create_oauth_registry(
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
-    The data directory holds an index of the tokens. If the front end cannot ask the user, interactive sign-in is
-    disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser; *on_progress* receives
-    each step of a sign-in.
+    The data directory contains an index of the tokens. If the front end cannot ask the user, interactive sign-in is
+    disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser; *on_progress* is called
+    with each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.interactive_flow import ignore_progress
@@ -301,7 +304,7 @@ def create_oauth_registry(
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
     """Return prompts for the passphrase of the secret storage, or None if the user cannot be asked.
 
-    The front end asks if it can; otherwise, the user is asked at the terminal, if there is one.
+    The front end asks the user if it can; otherwise, the terminal is used, if there is one.
     """
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
 
@@ -312,14 +315,14 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the store of server approvals and grants; its errors are printed on stderr."""
+    """Open the store of server approvals and granted permissions; its errors are printed on stderr."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 
 
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
-    """Open the store of approvals and grants, and the audit log, for commands that change something."""
+    """Open the store of approvals and permissions, together with the audit log, for commands that change either."""
     database = Database(paths.database_file(), _print_store_error, companion=audit_files()[1])
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:

@@ -21,7 +21,7 @@ HIDDEN_TOOLS_HINT = (
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `call`, `read`, `prompt`, `skill` or `complete`."""
+    """Add the arguments of *command*, which is `call`, `read`, `prompt`, `skill` or `complete`, to *parser*."""
     parser.add_argument("server", metavar="SERVER", help="the server's configured name")
     match command:
         case "call":
@@ -54,7 +54,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect to the server, send the command's request, and print the result."""
+    """Connect to the server, send the request for *command*, and print the result."""
     from mcphost.cli.command_runner import open_host_for_server, run_command
     from mcphost.cli.parser import build_options
 
@@ -81,7 +81,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """Print which of the server's requests were refused because this command cannot ask the user."""
+    """Print which requests from the server were refused because this command cannot ask the user."""
     from mcphost.cli.output import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 
@@ -190,7 +190,7 @@ async def _skill(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Split a Markdown file into its YAML front matter, including the `---` lines, and the rest."""
+    """Split a Markdown file into its YAML front matter, including the `---` lines, and the text that follows."""
     head, mark, body = text.partition("\n---\n")
     return (head + mark, body) if mark and text.startswith("---\n") else ("", text)
 
@@ -306,7 +306,7 @@ def _read_json_object(source: str) -> dict[str, Any]:
 def _property_types(schema: Raw) -> dict[str, set[str]]:
     """Return the JSON types that a schema allows for each property, keyed by property name.
 
-    Properties for which the schema gives no type are left out.
+    Properties without a declared type are left out.
     """
     try:
         whole = loads(schema)
@@ -344,10 +344,10 @@ def _schema_types(rule: Any) -> set[str]:
 
 
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
-    """Parse the value of a KEY=VALUE argument as JSON, or keep the text if the schema requires a string.
+    """Parse the value of a KEY=VALUE argument as JSON, or return *text* unchanged if the schema requires a string.
 
-    *types* are the JSON types that the schema allows; None allows any. Text that is not JSON of an allowed type is kept
-    if strings are allowed; otherwise, UsageError is raised.
+    *types* are the JSON types that the schema allows; None allows any type. Text that is not JSON of an allowed type is
+    returned unchanged if strings are allowed; otherwise, UsageError is raised.
     """
     if types == {"string"}:
         return text

@@ -44,7 +44,7 @@ You approve each tool call. Your files and settings are not touched, and everyth
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `chat`; `demo` has none."""
+    """Add the arguments of the `chat` command to *parser*; `demo` has none."""
     if command == "chat":
         parsing.add_model_flag(parser)
         parsing.add_resume_flag(parser)
@@ -86,9 +86,9 @@ def _print_note(text: str) -> None:
 
 
 async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
-    """Show an empty conversation immediately, then import and open the host in the background.
+    """Show an empty conversation immediately, then import and open the Host in the background.
 
-    The id of the conversation that is open at the end is appended to *conversation_ids*.
+    When the UI ends, the id of the open conversation is appended to *conversation_ids* if it can be resumed.
     """
     from mcphost.tui.app import McpHostApp
     from mcphost.tui.key_table import build_key_table, read_key_settings
@@ -133,10 +133,10 @@ async def _run_host(
     failures: list[Exception],
     conversation_ids: list[str],
 ) -> None:
-    """Open the host after the first frame and close it once the user has quit.
+    """Open the Host after the first frame is drawn, and close it after the user quits.
 
-    The id of the open conversation is then appended to *conversation_ids*. An error is appended to *failures* and ends
-    the app.
+    When the user quits, the id of the open conversation is appended to *conversation_ids* if it can be resumed. Any
+    error is appended to *failures* and ends the app.
     """
     try:
         await app.first_frame_drawn.wait()
@@ -179,7 +179,7 @@ def _import_host(options: "Options") -> None:
 
 
 def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOptions":
-    """Return the theme settings for the first frame."""
+    """Return the theme settings that are needed to draw the first frame."""
     from mcphost import paths
     from mcphost.tui.themes import RememberedTheme, ThemeOptions
 
@@ -192,18 +192,18 @@ def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOpti
 
 
 def wants_reader(options: "Options", settings: Mapping[str, Any]) -> bool:
-    """Return whether the flag or *settings*, the parsed config.toml, enable the screen reader mode."""
+    """Return whether the `--screen-reader` flag or *settings*, the parsed config.toml, enable screen reader mode."""
     return options.screen_reader or _get_screen_setting(settings, "reader") is True
 
 
 def _get_screen_setting(settings: Mapping[str, Any], name: str) -> object:
-    """Return an entry of the table [screen] of the parsed config.toml; None if it is missing."""
+    """Return the value of *name* in the `[screen]` table of the parsed config.toml, or None if it is missing."""
     screen = settings.get("screen")
     return cast("dict[str, Any]", screen).get(name) if isinstance(screen, dict) else None
 
 
 def _read_screen_settings(options: "Options") -> dict[str, Any]:
-    """Return the parsed config.toml for the first frame; {} if it cannot be read, or in the demo."""
+    """Return the parsed config.toml for drawing the first frame; {} if it cannot be read, or in the demo."""
     from mcphost import paths
 
     try:
@@ -216,7 +216,7 @@ def _read_screen_settings(options: "Options") -> dict[str, Any]:
 
 
 def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return the configuration, with any faults in its theme and key bindings added to its problems."""
+    """Return *config* with any errors in the theme and key bindings added to its list of problems."""
     from pathlib import Path
 
     from mcphost.config.toml_files import find_entry_line
@@ -236,7 +236,7 @@ def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConf
 
 
 def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return the configuration, with an added problem if the configured theme does not exist."""
+    """Return *config*; if the configured theme does not exist, this is added to the list of problems."""
     from mcphost import paths
     from mcphost.serialization import replace
     from mcphost.tui import themes
@@ -269,16 +269,16 @@ def _install_signal_handlers(app: "McpHostApp") -> None:
 
 
 def _collect_garbage() -> None:
-    """Collect garbage, then exempt all remaining objects from later collections."""
+    """Collect garbage, then exclude all remaining objects from later collections."""
     gc.collect()
     gc.freeze()
 
 
 @contextmanager
 def temporary_directories() -> Generator[None]:
-    """Make mcphost write to temporary folders only, and delete them on exit.
+    """Make mcphost write only to a temporary folder, which is deleted on exit.
 
-    After a crash, the folder with the log is kept.
+    After a crash, the part of the folder that contains the log is not deleted.
     """
     import shutil
     import tempfile

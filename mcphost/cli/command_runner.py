@@ -1,4 +1,4 @@
-"""Functions that several commands share: signal handling, a Host for one server, connecting to servers."""
+"""Functions shared by several commands: signal handling, a Host for one server, and connecting to servers."""
 
 import logging
 import signal
@@ -52,9 +52,10 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 
 @asynccontextmanager
 async def open_host_for_server(options: Options, name: str, frontend: Frontend | None = None) -> AsyncGenerator[Host]:
-    """Build a Host for a command that uses only the server *name*; no server is started yet.
+    """Build a Host for a command that uses only the server *name*; the server is not started yet.
 
-    Raises ConfigError if the server's entry or its file is invalid, UsageError if there is no server with that name.
+    Raises ConfigError if the server's entry or the file that contains it is invalid, and UsageError if there is no
+    server with that name.
     """
     async with open_host(options, frontend or RefusingFrontend(), adjust_config=remove_model) as host:
         require_server(host.config, name)
@@ -64,7 +65,7 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 async def resume_conversation(host: Host, id_prefix: str) -> None:
     """Open the stored conversation whose id starts with *id_prefix*.
 
-    An empty prefix means the conversation with the newest message. Raises UsageError, StoreError.
+    An empty prefix selects the conversation with the newest message. Raises UsageError, StoreError.
     """
     rows = (
         await host.conversation.list_stored(prefix=id_prefix)
@@ -82,7 +83,7 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
 
 
 def remove_model(config: HostConfig) -> HostConfig:
-    """Return the configuration without a model, for commands that only talk to servers."""
+    """Return the configuration without a model, for commands that communicate only with servers."""
     return replace(config, model=ModelConfig())
 
 
@@ -102,7 +103,7 @@ def require_server(config: HostConfig, name: str) -> None:
 
 
 def print_config_problems(config: HostConfig, options: Options) -> None:
-    """Print the problems of the configuration on stderr, unless `--quiet` is given."""
+    """Print all configuration problems on stderr, unless `--quiet` is given."""
     if not options.quiet:
         for problem in config.problems:
             print_note(problem)
@@ -112,7 +113,7 @@ ROUND_TRIP_TIMEOUT = 10
 
 
 class ServerConnectResult:
-    """Result of connecting to a server: its state, the error, if any, and the duration in seconds."""
+    """Result of connecting to a server: the server's state, the error, if any, and the duration in seconds."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds
@@ -133,10 +134,10 @@ async def connect_servers(
     names: list[str] | None = None,
     on_result: Callable[[ServerConnectResult], Awaitable[None]] | None = None,
 ) -> list[ServerConnectResult]:
-    """Connect concurrently to the named servers, or to all enabled ones if there are no *names*.
+    """Connect concurrently to the servers in *names*, or to all enabled servers if *names* is empty or None.
 
-    Return the results in the order of *names*, or else of the configuration. *on_result* receives each result as soon
-    as it is known.
+    Return the results in the order of *names*, or in the order of the configuration if there are no names. *on_result*
+    is called with each result as soon as it is known.
     """
     names = names or [view.name for view in host.servers.views() if not view.config.disabled]
     results: dict[str, ServerConnectResult] = {}
@@ -158,7 +159,7 @@ async def connect_servers(
 
 
 async def measure_latency(host: Host, result: ServerConnectResult) -> None:
-    """Measure one round trip and store it in `result.latency`; do nothing if connecting failed."""
+    """Measure the duration of one round trip and store it in `result.latency`; do nothing if connecting failed."""
     if result.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_TIMEOUT):
             result.latency = await host.features.measure_round_trip(result.view.name)

@@ -1,9 +1,9 @@
-"""Command `completion`: completion scripts for bash, zsh and fish, and the words they offer.
+"""Command `completion`: shell completion scripts for bash, zsh and fish, and the words that they suggest.
 
-The scripts run `mcphost completion words` whenever Tab is pressed, so they never become stale. That command reads
+The scripts run `mcphost completion words` whenever Tab is pressed, so they never become outdated. That command reads
 names from the configuration, the remembered models and the stored conversations. It starts no server, imports neither
-the UI nor a model library, and never prompts. Names may come from a repository, so only those without characters
-special to a shell are offered.
+the UI nor a model library, and never prompts. Because names may come from a repository, names that contain shell
+metacharacters are not suggested.
 """
 
 import argparse
@@ -78,7 +78,7 @@ SCRIPTS: dict[str, str] = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `completion`."""
+    """Add the arguments of the `completion` command to *parser*."""
     parser.add_argument(
         "shell",
         choices=(*SCRIPTS, "words"),
@@ -87,7 +87,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print a shell's completion script; for `words`, the completions of the command line on stdin."""
+    """Print the completion script for a shell, or, for `words`, the completions of the command line read from stdin."""
     from mcphost.cli.output import print_text
 
     if args.shell != "words":
@@ -103,7 +103,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
     """Return the possible completions of the last of *words*, which may be an empty string.
 
-    Return `[":files"]` where a file name is expected.
+    The result is `[":files"]` where a file name is expected.
     """
     *before, current = words
     name, separator, value = current.partition("=")
@@ -131,7 +131,7 @@ def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
 
 
 class _Line(NamedTuple):
-    """A partly typed command line; `pending` is the option that needs a value next, if any."""
+    """A partly typed command line; `pending` is the option whose value is expected next, or None."""
 
     command: str
     action: str
@@ -169,7 +169,7 @@ def _parse(words: list[str]) -> _Line:
 
 
 def _find_action(command: str, rest: list[str]) -> str:
-    """Return the first word of *rest* if it is an action of `servers` with its own arguments, else ""."""
+    """Return the first word in *rest* if it is a `servers` action that has its own arguments, else ""."""
     first = next((word for word in rest if not word.startswith("-")), "")
     return first if command == "servers" and first in EDIT_ACTIONS else ""
 
@@ -232,7 +232,7 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
 
 
 def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iterator[str]:
-    """Yield the names that *read* finds; stop silently at an error, because completion cannot show it."""
+    """Yield the names found by *read*; stop silently at an error, because completion cannot show it."""
     from mcphost.errors import McpHostError
 
     try:

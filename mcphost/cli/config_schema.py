@@ -7,7 +7,7 @@ FILES = ("mcp.json", "config.toml")
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `schema`."""
+    """Add the arguments of the `schema` command to *parser*."""
     parser.add_argument("file", choices=FILES, help="the configuration file")
 
 

@@ -1,4 +1,4 @@
-"""Command `costs`: shows what model requests cost, by day and model, and by part of each request."""
+"""Command `costs`: shows the costs of model requests, by day and model, and by part of each request."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ _MAX_PARTS = 20
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `costs`."""
+    """Add the arguments of the `costs` command to *parser*."""
     parser.add_argument(
         "--days", type=int, default=30, metavar="N", help="the last N days, including today (default: 30)"
     )

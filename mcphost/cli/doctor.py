@@ -35,7 +35,7 @@ CHECK_NAMES = (
 
 
 class Check(Struct, frozen=True):
-    """Result of one check; if the check failed, `exit_code` is the exit code for the command."""
+    """Result of one check; if the check failed, `exit_code` is the exit code of the command."""
 
     name: str
     status: Status
@@ -47,14 +47,14 @@ class Check(Struct, frozen=True):
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `doctor`."""
+    """Add the arguments of the `doctor` command to *parser*."""
     parser.add_argument("names", nargs="*", metavar="SERVER", help="diagnose only these servers, step by step")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--conformance", action="store_true", help="only show what this version supports of MCP")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run all checks; return the exit code of the first failed check, or 0."""
+    """Run all checks; return the exit code of the first check that failed, or 0."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -88,7 +88,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:
-    """Run all checks other than those of servers, such as directories, configuration and sign-ins."""
+    """Run all checks except those of servers: directories, configuration, sign-ins and so on."""
     config = await _load_config(options)
     return [
         *_check_directories(options),
@@ -124,7 +124,7 @@ def _pad(status: str) -> str:
 
 
 def _name_of(check: Check) -> str:
-    """Return the name of a check in the user's language; in "server NAME", only "server" is translated."""
+    """Return the name of a check in the user's language; in "server NAME", only the word "server" is translated."""
     word, space, rest = check.name.partition(" ")
     return f"{_(word)}{space}{rest}"
 
@@ -181,9 +181,9 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
-    """Return one check per configuration problem; a problem that disables a server or file is a failure.
+    """Return one check per configuration problem.
 
-    Other problems are warnings.
+    A problem that disables a server or file is a failure; all other problems are warnings.
     """
     from mcphost.config.schema import ConfigWarning
 
@@ -228,7 +228,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
-    """Check where sign-ins are stored, how many each place holds, and whether the files among them are usable."""
+    """Check where sign-ins are stored, how many each place contains, and whether the storage files are usable."""
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -270,9 +270,9 @@ def _check_terminal() -> Check:
 
 
 async def _check_servers(host: Any, names: list[str], update: Callable[[str], object]) -> list[Check]:
-    """Connect to the servers in *names*, or else to all enabled ones, and return the checks of each.
+    """Connect to the servers in *names*, or to all enabled servers if it is empty, and return the checks for each.
 
-    Servers in *names*, and servers that fail, are then diagnosed step by step.
+    Servers in *names*, and servers to which connecting failed, are then diagnosed step by step.
     """
     from mcphost.cli.command_runner import connect_servers
     from mcphost.serialization import replace
@@ -309,7 +309,7 @@ LINE_WIDTH = 110
 
 
 class RevisionSupport(Struct, frozen=True):
-    """Supported features of a protocol revision: methods in both directions and client capabilities."""
+    """What mcphost supports in one protocol revision: methods in both directions and client capabilities."""
 
     revision: str
     era: str
@@ -322,7 +322,7 @@ class RevisionSupport(Struct, frozen=True):
 
 
 class Limit(Struct, frozen=True):
-    """A limit on resources that servers can use; `unit` is the unit of `value`."""
+    """A limit on the resources that servers can use; `unit` is the unit of `value`."""
 
     name: str
     value: float
@@ -330,7 +330,7 @@ class Limit(Struct, frozen=True):
 
 
 class ConformanceReport(Struct, frozen=True):
-    """Report on the MCP features that this build of mcphost supports, newest revision first."""
+    """Report on the MCP features that this build of mcphost supports, with the newest protocol revision first."""
 
     version: str
     revisions: tuple[RevisionSupport, ...]
@@ -369,7 +369,7 @@ def collect_report() -> ConformanceReport:
 
 
 def _transports(revision: Any) -> tuple[str, ...]:
-    """Return the transports for a protocol revision; only revisions before 2026-07-28 have HTTP+SSE."""
+    """Return the transports available in a protocol revision; HTTP+SSE exists only before 2026-07-28."""
     return ("stdio", "streamable-http", "sse") if revision.era == "handshake" else ("stdio", "streamable-http")
 
 
@@ -461,7 +461,7 @@ def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:
-    """Return the names of capabilities and, if they have any, of their members, as in `roots.listChanged`."""
+    """Return the name of each capability, or the names of its enabled members, such as `roots.listChanged`."""
     names: list[str] = []
     for name, value in capabilities.items():
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -544,5 +544,5 @@ EXTENSION_REQUESTS: dict[str, dict[str, RevisionRange]] = {
 
 
 def methods_in(revision: Revision, table: dict[str, RevisionRange]) -> tuple[str, ...]:
-    """Return the methods of *table* that exist in *revision*, in the table's order."""
+    """Return the methods in *table* that exist in *revision*, in the order of the table."""
     return tuple(method for method, (first, last) in table.items() if first <= revision <= last)

@@ -30,7 +30,7 @@ _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers add`, `edit`, `remove`, `enable`, `disable` or `restart`."""
+    """Add the arguments of *action*, such as `add` in `servers add`, to *parser*."""
     if action in ("add", "edit"):
         parser.usage = N_("%(prog)s NAME [flags] [-- COMMAND ARGUMENT… | URL]")
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the server")
@@ -78,7 +78,7 @@ def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers add`, `edit`, `remove`, `enable`, `disable` or `restart`; return the exit code."""
+    """Run the `servers` action `add`, `edit`, `remove`, `enable`, `disable` or `restart`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -150,7 +150,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    """Show what the servers in pasted JSON would start or connect to, ask the user, and add them."""
+    """Show what each server in pasted JSON would start or connect to, ask for confirmation, and add the servers."""
     from mcphost.cli.output import translate_line
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server
@@ -189,7 +189,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 
 
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    """Apply the flags to a server's entry or, if there are none, open the entry in the user's editor."""
+    """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
     async with open_server_editor(options) as (editor, config):
@@ -303,9 +303,9 @@ def _make_entry(target: list[str]) -> dict[str, Any]:
 
 
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return a copy of an entry with the variables, headers, folder and transport that the flags set.
+    """Return a copy of an entry with the variables, headers, folder and transport given by command-line flags.
 
-    Raises UsageError if a flag does not suit the kind of server.
+    Raises UsageError if a flag does not suit the kind of server, such as `--header` for a server that has a command.
     """
     entry = dict(entry)
     is_url = "url" in entry
@@ -327,9 +327,9 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
 
 
 async def _split_pair(text: str, separator: str) -> tuple[str, str]:
-    """Split text such as `NAME=VALUE` at *separator*; ask at the terminal for a missing value, without echo.
+    """Split text such as `NAME=VALUE` at *separator*; ask for a missing value at the terminal, without echo.
 
-    Raises UsageError if there is no name, or no value and no terminal.
+    Raises UsageError if the name is missing, or if the value is missing and there is no terminal.
     """
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
 
@@ -348,7 +348,7 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
 
 
 def print_saved(saved: "SavedServer", what: str) -> None:
-    """Print a saved change, stored secrets and any approval; *what* is a key of SAVED."""
+    """Print a saved change, the secrets that were stored, and the approval, if any; *what* is a key of SAVED."""
     from mcphost.cli.output import print_note, print_text
 
     edit = saved.edit

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `grants`."""
+    """Add the arguments of the `grants` command to *parser*."""
     parser.add_argument(
         "action", nargs="?", choices=("list", "search", "revoke"), default="list", help="what to do (default: list)"
     )
@@ -26,7 +26,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `grants list`, `grants search` or `grants revoke`; return the exit code."""
+    """Run the `grants` action `list`, `search` or `revoke` and return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

@@ -1,4 +1,4 @@
-"""Layout of `--help` in the user's language, whose characters may be two terminal cells wide."""
+"""Layout of `--help` in the user's language, in which a character may take up two terminal columns."""
 
 import argparse
 import re
@@ -22,7 +22,10 @@ _PIECES = re.compile(r"\s+|[!-~]+|.[，。、；：？！）》”…]*")
 
 
 def describe_command(prog: str, summary: str, title: str, names: Mapping[str, str]) -> str:
-    """Return a command's summary, followed by the summaries in *names*, if any, under the heading *title*."""
+    """Return a command's summary, followed by the subcommands in *names*, if any, under the heading *title*.
+
+    *names* maps the name of each subcommand to a summary.
+    """
     lines = [_("{command}: {summary}.").format(command=prog, summary=_(summary)) if " " in prog else _(summary)]
     if names:
         width = max(map(len, names)) + 2
@@ -31,14 +34,14 @@ def describe_command(prog: str, summary: str, title: str, names: Mapping[str, st
 
 
 class TranslatedHelp(argparse.HelpFormatter):
-    """Help formatter that translates texts and measures lines in terminal cells."""
+    """Help formatter that translates texts and measures lines in terminal columns."""
 
     def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
         """Add the usage line in the user's language."""
         super().add_usage(_(usage) if usage else usage, actions, groups, prefix or _("usage: "))
 
     def start_section(self, heading: str | None) -> None:
-        """Begin a group of arguments with its translated heading."""
+        """Begin a group of arguments with a translated heading."""
         super().start_section(_(heading) if heading else heading)
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
@@ -60,7 +63,7 @@ def _is_english(text: str) -> bool:
 
 
 def wrap_cells(text: str, width: int) -> list[str]:
-    """Break text into lines of at most *width* cells; a longer word gets its own line."""
+    """Break text into lines of at most *width* terminal columns; a longer word gets a line to itself."""
     lines = [""]
     used = 0
     for piece in _PIECES.findall(" ".join(text.split())):
@@ -75,5 +78,5 @@ def wrap_cells(text: str, width: int) -> list[str]:
 
 
 def count_wide_cells(text: Iterable[str]) -> int:
-    """Return the number of cells that a text without combining characters takes in a terminal."""
+    """Return the number of terminal columns that a text without combining characters takes up."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

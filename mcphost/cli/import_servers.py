@@ -1,4 +1,4 @@
-"""Commands `servers import` (from files of other MCP hosts) and `servers export` (without secrets)."""
+"""Commands `servers import` (from the files of other MCP hosts) and `servers export` (without secrets)."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers import` or `servers export`."""
+    """Add the arguments of the `servers import` or `servers export` command to *parser*."""
     if action == "import":
         parser.add_argument(
             "source", nargs="?", metavar="HOST|FILE", help="a host, such as cursor, or a file (default: all hosts)"
@@ -30,7 +30,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers import` or `servers export`; return the exit code."""
+    """Run the `servers import` or `servers export` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -148,7 +148,10 @@ def _describe_state(candidate: "ImportCandidate") -> str:
 
 
 def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
-    """Ask which servers to import; the user types names, "all" or nothing. Raises UsageError."""
+    """Ask which of the *candidates* to import and return those; the user types names, "all" or nothing.
+
+    Raises UsageError if a name is unknown or standard input is not a terminal.
+    """
     if not sys.stdin.isatty():
         raise UsageError(
             "Nothing was imported. There is no way to ask: standard input is not a terminal.",

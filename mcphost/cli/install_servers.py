@@ -1,4 +1,4 @@
-"""Command `servers install`: shows the plan, asks for confirmation, writes the entry, tries the server."""
+"""Command `servers install`: shows the plan, asks for confirmation, writes the entry and tries out the server."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ _MAX_DESCRIPTION = 300
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers install`."""
+    """Add the arguments of the `servers install` command to *parser*."""
     from mcphost.cli.search_servers import add_registry_flag
     from mcphost.registry.plan import KINDS
 
@@ -48,7 +48,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers install`; return the exit code."""
+    """Run the `servers install` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -73,7 +73,7 @@ class _Installation:
         self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
 
     async def run(self) -> int:
-        """Show the plan, ask for confirmation, write the entry and try the server; return the exit code."""
+        """Show the plan, ask for confirmation, write the entry and try out the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.output import print_json
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
@@ -121,9 +121,9 @@ class _Installation:
         name: str,
         warnings: tuple[str, ...],
     ) -> "tuple[dict[str, Any], SavedServer | None]":
-        """Show the install plan, ask the user, and write the server's entry.
+        """Show the install plan, ask for confirmation, and write the server's entry.
 
-        Return the plan as JSON data, and the saved server, or None if nothing was written.
+        Return the plan as JSON data and the saved server; the latter is None if nothing was written.
         """
         from mcphost.cli.output import print_json
         from mcphost.config.server_files import plan_set, scope_file
@@ -153,7 +153,7 @@ class _Installation:
         return report, await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
 
     async def _find(self) -> "tuple[RegistryEntry, str]":
-        """Find the server in the registry; return its registry entry and the registry's URL or file.
+        """Find the server in the registry; return its registry entry and the URL or file of the registry.
 
         Raises RegistryError or UsageError.
         """
@@ -194,10 +194,10 @@ async def offer_undo(
     *,
     is_update: bool,
 ) -> tuple[int, bool]:
-    """Print the *error* of a server that was just installed or updated, and offer to undo the change.
+    """Print the *error* that a newly installed or updated server caused, and offer to undo the change.
 
-    Does nothing if *error* is None. Offers nothing if *terminal* is None or the server requires a sign-in. Returns the
-    exit code and whether the change was undone.
+    If *error* is None, do nothing. If *terminal* is None or the server requires a sign-in, only print the error. Return
+    the exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note
@@ -244,7 +244,7 @@ def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
 
 
 def _describe_input(one: "PlanInput") -> str:
-    """Describe an input: its name, whether it is required or secret, and its choices."""
+    """Describe an input of an install plan: its name, whether it is required or secret, and the allowed values."""
     about = [_("needed")] * one.is_required + [_("secret")] * one.is_secret
     about += [_(" or ").join(one.choices)[:200]] if one.choices else []
     return f"{one.name} ({', '.join(about)})" if about else one.name
@@ -253,9 +253,10 @@ def _describe_input(one: "PlanInput") -> str:
 def show_server(
     review: "Confirmation", server: "RegistryEntry", option: "InstallOption", name: str, others: list[str]
 ) -> tuple[str, ...]:
-    """Show who publishes a server, before the user types any values; return warnings about the server.
+    """Show the user who publishes a server; return warnings about the server.
 
-    *name* is the name that the server will have in mcp.json; *others* are the names of the configured servers.
+    This is called before the user enters any values. *name* is the name that the server will have in mcp.json; *others*
+    are the names of the configured servers.
     """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.lookalikes import find_warnings
@@ -296,7 +297,7 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
 
 
 async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]], terminal: "TerminalInput") -> None:
-    """Ask for each required input that is not in *values* and add it; without a terminal, do nothing.
+    """Ask for each required input without a value, and add the answer to *values*; without a terminal, do nothing.
 
     Raises UsageError if the user types nothing or an invalid value.
     """
@@ -361,7 +362,7 @@ def plan_json(
 
 
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
-    """Connect to a server and list its features; return the error, or None if the server works."""
+    """Connect to a newly installed server and list its features; return the error, or None if the server works."""
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
     from mcphost.cli.output import print_text, show_status, translate_counts
     from mcphost.host.views import summarize_catalog
@@ -382,7 +383,7 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
 async def open_source(
     editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Return the source of an install plan; a bundle is first downloaded and unpacked, if the user agrees.
+    """Return the source of an install plan; a bundle (.mcpb) is downloaded and unpacked first, if the user agrees.
 
     Raises RegistryError, ConsentDenied or UsageError.
     """

@@ -1,4 +1,4 @@
-"""Language of the output that commands print for users: the configured one, or else the locale's."""
+"""Language of command output: the language set in config.toml, or else the language of the locale."""
 
 import os
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ SETTINGS_FILE = "config.toml"
 
 
 def choose_command_language(arguments: Sequence[str]) -> str:
-    """Return the language for the output of a command; *arguments* can name a configuration folder.
+    """Return the language for the output of a command; *arguments* may contain `--config-dir`.
 
-    The configuration loader is not used, because it may itself report problems, which are translated.
+    The configuration loader is not used, because it may report problems itself, and those must be translated.
     """
     from mcphost import paths
 
@@ -29,7 +29,7 @@ def choose_command_language(arguments: Sequence[str]) -> str:
 
 
 def _find_config_dir(arguments: Sequence[str]) -> str:
-    """Return the value of `--config-dir`, which may be given before or after the command; "" without one."""
+    """Return the value of `--config-dir`, which may be given before or after the command, or "" if it is missing."""
     for index, argument in enumerate(arguments):
         if argument == "--":
             break

@@ -24,7 +24,7 @@ _EMPTY = {
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a listing command, which are the same for all of them."""
+    """Add the arguments of a listing command to *parser*; all listing commands have the same arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -95,7 +95,7 @@ def _connecting_text(server: str | None) -> str:
 
 
 def _nothing_text(command: str, server: str | None, *, has_servers: bool) -> str:
-    """Return the message to print if *server*, or all servers if None, offer nothing that *command* lists."""
+    """Return the message to print if *command* finds nothing to list for *server* (None means all servers)."""
     if not has_servers:
         return _("No servers are configured. See: mcphost servers")
     of_one, of_all = _EMPTY[command]

@@ -1,4 +1,4 @@
-"""Commands `servers lock` and `servers verify`, which write and check a project's lock file."""
+"""Commands `servers lock` and `servers verify`, which write and check the lock file of a project."""
 
 import argparse
 from pathlib import Path
@@ -36,7 +36,7 @@ DRIFT_LABELS = {
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers lock` or `servers verify`."""
+    """Add the arguments of the `servers lock` or `servers verify` command to *parser*."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="the servers (default: all of the project)")
     if action == "verify":
         parser.add_argument(
@@ -46,7 +46,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers lock` or `servers verify`; return the exit code."""
+    """Run the `servers lock` or `servers verify` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -62,10 +62,13 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 class LockableProject:
-    """The servers of one `.mcp.json`, or of the file given by `--mcp-config`, and the lock file next to it."""
+    """The servers in a project's `.mcp.json` (or in the `--mcp-config` file), and the lock file next to that file."""
 
     def __init__(self, options: "Options") -> None:
-        """Read the file, even if it is not approved; no server is started. Raises ConfigError or UsageError."""
+        """Read the project's server file, even if it is not approved; no server is started.
+
+        Raises ConfigError or UsageError.
+        """
         from mcphost.config.json_files import decode_text, parse_json, read_bytes
         from mcphost.config.loader import PROJECT_FILE
         from mcphost.config.lock_file import LOCK_FILE
@@ -93,8 +96,8 @@ class LockableProject:
     def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
         """Return the sorted names of the servers to lock or verify.
 
-        Without *names*, these are all servers of the project and of the lock file *locked*. Raises ConfigError or
-        UsageError for an unknown name.
+        If *names* is empty, these are all servers in the project's file and in the lock file *locked*. Raises
+        ConfigError or UsageError for an unknown name.
         """
         from mcphost.config.schema import find_config_error
 
@@ -152,7 +155,7 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
 async def _read_servers(
     options: "Options", project: LockableProject, names: list[str], document: "LockDocument"
 ) -> "dict[str, LockedServer]":
-    """Connect to the servers and return their lock file records, keyed by server name.
+    """Connect to the servers and return their records for the lock file, keyed by server name.
 
     *document* is the current lock file. Raises McpHostError if any of the servers cannot be locked.
     """
@@ -240,7 +243,7 @@ async def _verify(
 
 
 class Verification:
-    """Comparison of servers with a lock file: first their entries, then the connected servers themselves."""
+    """Comparison of servers with a lock file: first of their mcp.json entries, then of the connected servers."""
 
     def __init__(self, project: LockableProject, document: "LockDocument", names: list[str]) -> None:
         from mcphost.host.servers.lock_drift import compare_entries
@@ -253,9 +256,9 @@ class Verification:
         self._tools: dict[str, int] = {}
 
     async def connect(self, options: "Options") -> None:
-        """Connect to the servers whose entries match the lock file, and compare their identity and tools.
+        """Connect to the servers whose mcp.json entries match the lock file, and compare their identity and tools.
 
-        A server whose command or URL differs is not started, because nobody has reviewed the difference.
+        A server whose entry differs is not started, because nobody has reviewed the difference.
         """
         from mcphost.host.servers.lock_drift import compare_connected
 
@@ -282,7 +285,7 @@ class Verification:
         return {"lock": str(self._project.lock_path), "servers": servers, "problems": list(self._project.problems)}
 
     def show(self, *, offline: bool) -> None:
-        """Print the result for each server."""
+        """Print the result for each server; with *offline*, say that servers were deliberately not started."""
         from mcphost.cli.output import format_error, print_note, print_text
         from mcphost.pluralize import translate_count
         from mcphost.sanitize import sanitize
@@ -314,7 +317,7 @@ class Verification:
 
 
 class ServerReading:
-    """Reader of lock file records from a project's servers, which it connects to if the user approved them."""
+    """Reader that connects to the approved servers of a project and returns their records for the lock file."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project
@@ -322,10 +325,10 @@ class ServerReading:
         self.quarantined: dict[str, tuple[str, ...]] = {}
 
     async def connect(self, names: list[str]) -> "dict[str, LockedServer]":
-        """Connect to these servers concurrently; return their lock file records, keyed by server name.
+        """Connect to the servers in *names* concurrently; return their lock file records, keyed by server name.
 
-        Disabled servers are not started. If a server cannot be read, its error is added to `errors`. The names
-        of changed tools that the user has not accepted are added to `quarantined`.
+        Disabled servers are not started. If a server cannot be read, the error is added to `errors`. The names of
+        changed tools that the user has not accepted are added to `quarantined`.
         """
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import connect_servers, remove_model
@@ -355,7 +358,7 @@ class ServerReading:
         return {name: server for name, server in locked.items() if name not in self.errors}
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
-        """Return an error if the configured server is not the one in the project's file, else None."""
+        """Return the error if *configured* is missing or differs from the server in the project's file, else None."""
         from mcphost.config.schema import find_config_error
 
         expected = self._project.servers[name]
@@ -387,9 +390,9 @@ class ServerReading:
 
 
 def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
-    """Return the settings that determine which program is started or which URL is reached.
+    """Return the settings that determine which program is started or which URL is used.
 
-    If they differ between two readings of the file, it has been changed in the meantime.
+    If they differ between two readings of the server file, that file was changed in the meantime.
     """
     return server.argv, server.env, server.env_file, server.url, server.transport, server.headers
 

@@ -63,7 +63,7 @@ def _choose_language(arguments: list[str]) -> str:
 
 
 def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
-    """Return the function that runs a command, and its parsed arguments. Raises UsageError."""
+    """Return the function that runs a command, and the parsed arguments for it. Raises UsageError."""
     if command == "servers" and rest and rest[0] in EDIT_ACTIONS:
         return _parse_server_edit(rest[0], rest[1:])
     module: Any = import_module(module_of(command))
@@ -73,13 +73,13 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 
 def module_of(command: str, action: str = "") -> str:
-    """Return the full name of the module that implements a command, or an action listed in EDIT_ACTIONS."""
+    """Return the full name of the module that implements a command, or a `servers` action from EDIT_ACTIONS."""
     name = _MODULES_BY_ACTION.get(action, "edit_servers") if action else COMMANDS[command][0]
     return f"mcphost.cli.{name}"
 
 
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
-    """Parse an action of `servers` that has its own arguments, such as `servers add NAME -- COMMAND`."""
+    """Parse a `servers` action that has its own arguments, such as `servers add NAME -- COMMAND`."""
     from mcphost.cli import edit_servers
 
     if action in _MODULES_BY_ACTION:
@@ -103,7 +103,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Connect closed standard streams to the null device; replace characters that cannot be encoded."""
+    """Connect closed standard streams to the null device; let output replace characters it cannot encode."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream
@@ -117,7 +117,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device, because its reader has gone and flushing at exit must not fail."""
+    """Redirect stdout to the null device, so that the flush at exit does not fail if the pipe is closed."""
     null_device = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null_device, 1)
     os.close(null_device)

@@ -1,4 +1,4 @@
-"""Command `models`: lists the models that can be used now, and their capabilities."""
+"""Command `models`: lists the models that can be used now, with their capabilities."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `models`."""
+    """Add the arguments of the `models` command to *parser*."""
     parser.add_argument(
         "provider", nargs="?", metavar="PROVIDER", help="list all models of one provider, such as openai"
     )
@@ -24,7 +24,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """List the models; with `--retry-tools`, forget instead which models' providers refused tools."""
+    """List the models; with `--retry-tools`, instead offer tools again to models whose provider refused them."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

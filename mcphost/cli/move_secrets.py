@@ -1,4 +1,4 @@
-"""Command `servers secure`: moves plaintext secrets of mcp.json into the keyring."""
+"""Command `servers secure`: moves plaintext secrets from mcp.json into the keyring."""
 
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    """Move each plaintext secret in a server's mcp.json entry into the keyring.
+    """Move every plaintext secret in a server's mcp.json entry into the keyring.
 
     Only the user's own mcp.json is changed. The user is asked for confirmation unless *yes* is set. Raises ConfigError,
     UsageError or ConsentDenied.
@@ -66,7 +66,7 @@ async def _move_secret(
 ) -> "tuple[ServerConfig, str, bool]":
     """Move one secret to the keyring.
 
-    Return the changed server, the reference to the secret, and whether the server is still approved.
+    Return the changed server, the reference that replaces the secret, and whether the server is still approved.
     """
     import anyio
 
@@ -80,7 +80,7 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Approve the changed entry if the old one was approved; return whether it is approved now."""
+    """Approve the changed server entry if the old entry was approved; return whether the changed entry is approved."""
     from mcphost.cli.output import print_note
     from mcphost.host.servers.approval import carry_over
 
@@ -98,9 +98,9 @@ async def _carry_approval(
 async def _store_and_replace(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store a secret and put a reference in its place in the file; return the new server and the reference.
+    """Store a secret and replace it with a reference in mcp.json; return the changed server and the reference.
 
-    If the file cannot be changed, the stored secret is deleted again. Raises ConfigError.
+    If mcp.json cannot be changed, the stored secret is deleted again. Raises ConfigError.
     """
     from pathlib import Path
 

@@ -31,7 +31,7 @@ def print_text(text: str) -> None:
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown: rendered on a terminal, as source text elsewhere and if NO_COLOR is set."""
+    """Print Markdown, rendered on a terminal; print its source text elsewhere or if NO_COLOR is set."""
     end_status()
     if not uses_color(sys.stdout):
         print_text(text)
@@ -42,7 +42,7 @@ def print_markdown(text: str) -> None:
 
 
 def print_dim(text: str) -> None:
-    """Print dimmed text, or plain text where colors are not used."""
+    """Print dimmed text, or plain text if stdout does not support color."""
     end_status()
     if not uses_color(sys.stdout):
         print_text(text)
@@ -62,9 +62,9 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print rows as aligned columns; the headers appear on a terminal only.
+    """Print rows as aligned columns; the headers are printed only on a terminal.
 
-    On a terminal, the last column is cut at the edge or, with *wrap*, continues on the next line.
+    On a terminal, the last column is cut off at the edge of the screen, or continues on the next line if *wrap* is set.
     """
     end_status()
     shown = list(rows)
@@ -118,7 +118,7 @@ def _plain_cell(cell: str) -> str:
 
 
 def count_cells(text: str) -> int:
-    """Return the width of text in terminal cells; in English output, its number of characters."""
+    """Return the width of *text* in terminal columns; in English output, this is the number of characters."""
     if text.isascii() or current_language() == ENGLISH:
         return len(text)
     from mcphost.cli.help_text import count_wide_cells
@@ -150,7 +150,7 @@ LINE_LABELS = (
 
 
 def translate_line(line: str) -> str:
-    """Translate the label, but not the value, of a line that describes a server's entry or a change to it."""
+    """Translate the label of a line that describes a server's entry or a change to it; the value is not translated."""
     mark = line[:2] if line[:2] in ("- ", "+ ", "  ") else ""
     text = line[len(mark) :]
     label = next((one for one in LINE_LABELS if text.startswith(one) and text[len(one) : len(one) + 1] in " :"), "")
@@ -163,13 +163,13 @@ def translate_counts(text: str) -> str:
 
 
 def print_note(text: str) -> None:
-    """Print a one-line message on standard error, translated if the catalog contains it."""
+    """Print a one-line message on standard error, translated if there is a translation."""
     with _paused_status():
         sys.stderr.write(f"mcphost: {sanitize(translate_sentence(text), keep_newlines=False)}\n")
 
 
 def create_markdown_stream() -> "MarkdownStream | None":
-    """Return a printer for Markdown that arrives in pieces, or None if output is plain text."""
+    """Return a printer for Markdown that arrives in pieces, or None if stdout does not support color."""
     if not uses_color(sys.stdout):
         return None
     from mcphost.cli.terminal_output import MarkdownStream
@@ -179,7 +179,7 @@ def create_markdown_stream() -> "MarkdownStream | None":
 
 @contextmanager
 def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], object]]:
-    """Show a status line on a terminal until the first result is printed.
+    """Show *text* in a status line on the terminal; the line disappears when the first result is printed.
 
     Yields a function that changes the text of the status line.
     """
@@ -192,7 +192,7 @@ def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], 
 
 
 def set_status(text: str) -> bool:
-    """Show *text* in the status line; return False if standard error cannot show one.
+    """Show *text* in the status line; return False if standard error does not support a status line.
 
     The caller must remove the line with `end_status`.
     """
@@ -210,9 +210,9 @@ def set_status(text: str) -> bool:
 
 
 def update_status(text: str, *, keep_time: bool = False) -> bool:
-    """Change the text of the status line; return False if there is none.
+    """Change the text of the status line; return False if no status line is shown.
 
-    Its elapsed time restarts unless *keep_time* is set.
+    The displayed elapsed time restarts unless *keep_time* is set.
     """
     if _status is None:
         return False
@@ -221,7 +221,7 @@ def update_status(text: str, *, keep_time: bool = False) -> bool:
 
 
 def format_progress(progress: float, total: float | None, message: str) -> str:
-    """Return the progress of a tool call as text, with a bar if the total is known."""
+    """Return the progress of a tool call as text, with a progress bar if *total* is known."""
     if total is None or not 0 < total < math.inf or not math.isfinite(progress):
         return f"{progress:g} {message[:_MAX_MESSAGE_LENGTH]}".rstrip()
     share = max(0.0, min(1.0, progress / total))
@@ -270,7 +270,7 @@ def print_error(error: McpHostError) -> None:
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line that is not blank, without surrounding whitespace, or "" if there is none."""
+    """Return the first nonblank line without surrounding whitespace, or "" if all lines are blank."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
 
 
@@ -284,7 +284,7 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """Return the error to raise if `--resume` matches no stored conversation."""
+    """Return the error for a conversation id prefix that matches no stored conversation, as in `--resume`."""
     return UsageError(
         f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet.",
         "List them with: mcphost sessions",
@@ -292,9 +292,9 @@ def conversation_not_found(id_prefix: str) -> UsageError:
 
 
 def write_output_file(file_name: str, content: bytes, *, new_mode: int = 0o666) -> None:
-    """Write *content* to the file atomically; an existing file keeps its mode. Raises UsageError.
+    """Write *content* to the file atomically. Raises UsageError.
 
-    A new file gets *new_mode* without the bits of the umask.
+    An existing file keeps its mode; a new file gets *new_mode*, restricted by the umask.
     """
     from pathlib import Path
 
@@ -313,7 +313,7 @@ def write_output_file(file_name: str, content: bytes, *, new_mode: int = 0o666) 
 
 
 def _umask() -> int:
-    """Return the process's umask; reading it requires setting it for a moment."""
+    """Return the umask of the process; it can be read only by setting it briefly."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

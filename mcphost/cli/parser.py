@@ -1,4 +1,4 @@
-"""Command-line parser: the commands, the global flags around them, and the resulting options."""
+"""Command-line parser: the commands, the flags common to all commands, and the resulting options."""
 
 import argparse
 from argparse import Namespace
@@ -61,7 +61,7 @@ EDIT_ACTIONS: dict[str, str] = {
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser that raises UsageError instead of exiting, and translates its texts for `--help`."""
+    """Argument parser that raises UsageError instead of exiting, and translates its `--help` text."""
 
     summary = ""
     """English summary of the command, from which the description is built when help is shown."""
@@ -89,7 +89,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def seconds(text: str) -> float:
-    """Parse a number of seconds, at most 86400."""
+    """Parse a number of seconds; the maximum is 86400."""
     value = float(text)
     if not 0 < value <= 86_400:
         raise argparse.ArgumentTypeError("not between 0 and 86400 seconds")
@@ -105,7 +105,7 @@ def count(text: str) -> int:
 
 
 def dollars(text: str) -> float:
-    """Parse an amount of US dollars, above 0 and at most a million, such as "0.50" or "$2"."""
+    """Parse an amount of more than 0 and at most 1,000,000 US dollars, such as "0.50" or "$2"."""
     value = float(text.strip().removeprefix("$"))
     if not 0 < value <= 1_000_000:
         raise argparse.ArgumentTypeError("not an amount above 0 US dollars")
@@ -113,7 +113,7 @@ def dollars(text: str) -> float:
 
 
 def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse.SUPPRESS) -> None:
-    """Add the flags that every command takes."""
+    """Add the flags that every command accepts to *parser*."""
     group = parser.add_argument_group(N_("flags for every command"))
     group.add_argument(
         "--mcp-config",
@@ -153,12 +153,12 @@ def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse
 
 
 def add_model_flag(parser: argparse.ArgumentParser) -> None:
-    """Add `--model`."""
+    """Add the `--model` flag to *parser*."""
     parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="the model to use")
 
 
 def add_trust_flag(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust-project`."""
+    """Add the `--trust-project` flag to *parser*."""
     parser.add_argument(
         "--trust-project",
         action="store_true",
@@ -167,7 +167,7 @@ def add_trust_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_resume_flag(parser: argparse.ArgumentParser) -> None:
-    """Add `--resume`."""
+    """Add the `--resume` flag to *parser*."""
     parser.add_argument(
         "--resume",
         nargs="?",
@@ -179,7 +179,7 @@ def add_resume_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
-    """Return the global flags before the command, the command, and the arguments after it.
+    """Split a command line into the global flags before the command, the command, and the arguments after it.
 
     Raises UsageError.
     """
@@ -213,7 +213,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
 
 
 def command_parser(command: str, action: str = "") -> CommandParser:
-    """Return a parser with the global flags for a command, or for an action listed in EDIT_ACTIONS."""
+    """Return a parser with the global flags for a command, or for a `servers` action from EDIT_ACTIONS."""
     from mcphost import __version__
 
     name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])
@@ -225,7 +225,7 @@ def command_parser(command: str, action: str = "") -> CommandParser:
 
 
 def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
-    """Merge the flags before and after the command; later values win, and `--mcp-config` files add up."""
+    """Merge the flags before and after the command; later values override, but all `--mcp-config` files are used."""
     merged = argparse.Namespace(**{**vars(before), **vars(after)})
     files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]
     if files:
@@ -237,7 +237,7 @@ def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argpar
 class Options:
     """Flags that all commands share, and flags that affect how a Host is built.
 
-    An empty string or None means that the flag was not given; the value then comes from the environment or, if it is
+    An empty string or None means that the flag was not given; the value is then taken from the environment or, if it is
     not set there, from the configuration.
     """
 

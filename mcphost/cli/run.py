@@ -1,4 +1,4 @@
-"""Commands `run`, which runs one turn without the UI, and `pipe`, which lets a program control mcphost."""
+"""Commands `run`, which runs one turn without the UI, and `pipe`, which lets another program control mcphost."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ MAX_PROMPT_BYTES = 4_000_000
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `run` or `pipe`."""
+    """Add the arguments of the `run` or `pipe` command to *parser*."""
     if command == "pipe":
         parsing.add_model_flag(parser)
         parsing.add_trust_flag(parser)
@@ -83,7 +83,7 @@ def _add_compact_flag(parser: argparse.ArgumentParser, choices: tuple[str, ...])
 
 
 def _set_compaction(config: "HostConfig", mode: str | None) -> "HostConfig":
-    """Return the configuration with the compaction mode that `--compact` sets.
+    """Return the configuration with the compaction mode set by `--compact`.
 
     Without the flag, the mode "ask" becomes "never", because there is no user to ask.
     """
@@ -116,7 +116,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _run_pipe(args: argparse.Namespace) -> int:
-    """Let another program control mcphost through JSON lines until it sends `quit` or closes the input."""
+    """Let another program control mcphost with JSON lines until it sends `quit` or closes standard input."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -190,7 +190,7 @@ def _run_turn(args: argparse.Namespace) -> int:
 
 
 async def _read_stdin(args: argparse.Namespace) -> bytes:
-    """Return the content of standard input to attach; b"" if there is none, or if it is the prompt."""
+    """Return the content of standard input to attach; b"" if there is none, or if standard input is the prompt."""
     import anyio.to_thread
 
     from mcphost.headless.run_input import STDIN, read_stdin
@@ -230,23 +230,23 @@ def _read_prompt(text: str) -> str:
 
 
 class TerminalStatus:
-    """Status line of `run` on standard error: what the run is waiting for, and the progress of tool calls.
+    """Status line of the `run` command on standard error: the current activity and the progress of tool calls.
 
     An implementation of `mcphost.headless.run.StatusDisplay`. Nothing is shown if standard error is not a terminal.
     """
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:
-        """Show *text* and the time since it appeared; return whether it is shown.
+        """Show *text* and the time since it first appeared; return whether the status line can be shown.
 
-        With *keep_time*, the time since the previous text appeared is shown instead.
+        If *keep_time* is set, the displayed time continues from the previous text.
         """
         return update_status(text, keep_time=True) if keep_time else set_status(text)
 
     def show_progress(self, text: str, progress: "ToolProgress") -> None:
-        """Show *text* followed by the progress of a tool call, with a bar if its total is known."""
+        """Show *text* followed by the progress of a tool call, with a progress bar if the total is known."""
         shown = format_progress(progress.progress, progress.total, progress.message)
         self.show(f"{text}{shown}", keep_time=True)
 
     def end(self) -> None:
-        """Remove the status line; called before anything else is printed."""
+        """Remove the status line; this is called before anything else is printed."""
         end_status()

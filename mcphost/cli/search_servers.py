@@ -21,7 +21,7 @@ STATUS_WORDS = (N_("deleted"), N_("deprecated"))
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers search`."""
+    """Add the arguments of the `servers search` command to *parser*."""
     from mcphost.cli.parser import count
 
     parser.add_argument("text", nargs="?", default="", metavar="WORD|NAME", help="part of the name, or the whole name")
@@ -62,7 +62,7 @@ def add_registry_flag(parser: argparse.ArgumentParser) -> None:
 async def open_configured_registry(
     options: "Options", args: argparse.Namespace, *, refresh: bool
 ) -> "AsyncGenerator[tuple[ServerRegistry, str]]":
-    """Open the registry of `--registry`, or else of config.toml; yield it and its URL or file.
+    """Open the registry given by `--registry` or, without it, by config.toml; yield it and its URL or file.
 
     With *refresh*, a request is sent even if the cache has a recent response.
     """
@@ -79,7 +79,7 @@ async def open_configured_registry(
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers search`; return the exit code."""
+    """Run the `servers search` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -130,7 +130,7 @@ def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
-    """Print which entries were left out of a registry's response, and its age if it came from the cache."""
+    """Print a registry response's problems, such as omitted entries, and its age if it came from the cache."""
     from mcphost.cli.output import print_note
 
     for problem in answer.problems:
@@ -148,7 +148,7 @@ def report_answer(answer: "RegistryAnswer") -> None:
 
 
 def format_age(seconds: float) -> str:
-    """Format a duration in seconds in its largest whole unit, such as "3 days"."""
+    """Format a duration given in seconds in the largest whole unit, such as "3 days" or "less than a minute"."""
     from mcphost.pluralize import translate_count
 
     if seconds >= 86_400:
@@ -161,7 +161,7 @@ def format_age(seconds: float) -> str:
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
-    """Print the details of a server in a registry that users need before installing it."""
+    """Print the details of a server in a registry that users should know before they install the server."""
     from mcphost.cli.output import print_text
     from mcphost.registry.entries import describe_publisher
 
@@ -190,7 +190,7 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
 
 
 def print_line(text: str) -> None:
-    """Print text from a registry on one line, with control and invisible characters made visible."""
+    """Print text from a registry on a single line, with control and invisible characters made visible."""
     from mcphost.cli.output import print_text
     from mcphost.sanitize import sanitize
 
@@ -198,7 +198,7 @@ def print_line(text: str) -> None:
 
 
 def entry_json(entry: "RegistryEntry") -> dict[str, Any]:
-    """Return a registry entry as data for the JSON output."""
+    """Return a registry entry as data for JSON output."""
     from mcphost.registry.entries import describe_publisher
     from mcphost.serialization import to_builtins
 

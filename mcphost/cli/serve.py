@@ -1,4 +1,4 @@
-"""Command `serve`: shows chats in a browser on this machine; requires the extra `mcphost[serve]`."""
+"""Command `serve`: shows the chat in a browser on this machine; requires the extra `mcphost[serve]`."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from mcphost.errors import UsageError
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `serve`: those of the chat, and the port."""
+    """Add the arguments of the `serve` command to *parser*: those of the `chat` command, and the port."""
     parsing.add_model_flag(parser)
     parsing.add_resume_flag(parser)
     parser.add_argument(
@@ -18,7 +18,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Serve chats on 127.0.0.1 until Ctrl+C. Raises UsageError if the extra is not installed."""
+    """Serve chats on 127.0.0.1 until Ctrl+C is pressed. Raises UsageError if the extra is not installed."""
     try:
         from mcphost.cli.serve_app import serve_chats
     except ImportError as error:

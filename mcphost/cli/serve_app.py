@@ -1,8 +1,8 @@
-"""Web application of `mcphost serve`: shows chats in a browser with textual-serve, only to the user.
+"""Web application of `mcphost serve`: shows chats in a browser with textual-serve, to the local user only.
 
-A page can do everything that the terminal can, such as approving tool calls. textual-serve has no access control: any
-page open in a browser on this machine could use its WebSocket. Therefore every address contains a random key, and
-requests from other pages (Origin, Sec-Fetch-Site) or for other host names (DNS rebinding) are refused.
+A page can do everything that the terminal can, such as approving tool calls, but textual-serve has no access control:
+any web page open in a browser on this machine could use its WebSocket. Therefore every URL contains a random key, and
+requests from other pages (checked by Origin and Sec-Fetch-Site) or for other host names (DNS rebinding) are refused.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ServedChat(AppService):
-    """Process of a chat that is shown in one browser page."""
+    """A chat process whose terminal UI is shown in one browser page."""
 
     argv: Sequence[str] = ()
 
@@ -69,7 +69,7 @@ class ServedChat(AppService):
 
 
 class ChatServer(Server):
-    """Server on 127.0.0.1 for the pages and WebSockets of chats."""
+    """Web server on 127.0.0.1 for the pages and WebSockets of chats."""
 
     def __init__(self, argv: Sequence[str], port: int) -> None:
         super().__init__("mcphost", "127.0.0.1", port)  # pyright: ignore[reportUnknownMemberType]
@@ -80,7 +80,7 @@ class ChatServer(Server):
 
     @property
     def address(self) -> str:
-        """The URL that the user opens; it contains the key."""
+        """The URL that the user opens; it contains the random key."""
         return f"{self.public_url}{self._path}/"
 
     def make_app(self) -> web.Application:
@@ -96,7 +96,7 @@ class ChatServer(Server):
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests from other pages, and add headers that restrict what the page itself may load."""
+        """Refuse requests from other web pages, and add headers that restrict what the chat page itself may load."""
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
         is_ours = origin == self.public_url or (origin is None and not is_socket)
@@ -114,7 +114,7 @@ class ChatServer(Server):
         return response
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Start a chat and connect it to the page until either of them ends; refuse more than MAX_CHATS chats."""
+        """Start a chat and connect it to the page until either of the two ends; refuse more than MAX_CHATS chats."""
         if self._open_chats >= MAX_CHATS:
             raise web.HTTPServiceUnavailable(text=f"{MAX_CHATS} chats are open; close one.\n")
         self._open_chats += 1
@@ -148,9 +148,9 @@ class ChatServer(Server):
 
 
 def serve_chats(argv: Sequence[str], port: int) -> int:
-    """Serve chats until SIGINT or SIGTERM; return the exit code. Blocks.
+    """Serve chats until SIGINT or SIGTERM is received; return the exit code. Blocks.
 
-    Each chat is started with the command *argv*. *port* 0 means any free port. Raises UsageError if the port is in
+    Each chat is started with the command line *argv*. *port* 0 means any free port. Raises UsageError if the port is in
     use.
     """
     return asyncio.run(_serve(argv, port))

@@ -17,14 +17,14 @@ _MAX_TYPED_BYTES = 40_000
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers input`."""
+    """Add the arguments of the `servers input` command to *parser*."""
     parser.add_argument("name", metavar="NAME", help="name of the server")
     parser.add_argument("input", nargs="?", default="", metavar="ID", help="one of its inputs (default: ask for all)")
     parser.add_argument("--delete", action="store_true", help="forget the value instead")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Ask for input values and store them, or delete them with `--delete`."""
+    """Ask for the values of a server's inputs and store them, or delete stored values with `--delete`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -71,7 +71,7 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
 def _sharing_servers(
     servers: "tuple[ServerConfig, ...]", server: "ServerConfig", one: "ServerInput"
 ) -> "list[tuple[ServerConfig, ServerInput]]":
-    """Return the servers of the same file that share this input, each with its own definition of it.
+    """Return the servers in the same file that share the input *one*, each with its own definition of the input.
 
     Servers of a project never share inputs; the user enters a value for each server.
     """
@@ -90,7 +90,7 @@ def _sharing_servers(
 
 
 async def _ask(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput | None") -> str:
-    """Ask for a value at the terminal; without *reader*, read it from standard input.
+    """Ask for an input's value at the terminal or, if *reader* is None, read it from standard input.
 
     Raises UsageError if the value is empty.
     """

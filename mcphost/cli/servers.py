@@ -34,7 +34,7 @@ ACTIONS: dict[str, str] = {
 
 
 def add_arguments(command: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers`."""
+    """Add the arguments of the `servers` command to *parser*."""
     actions = {**ACTIONS, **EDIT_ACTIONS}
     parser.title, parser.names = N_("actions:"), actions
     parser.usage = N_("mcphost servers [flags] [ACTION] [NAME]")
@@ -54,7 +54,7 @@ def add_arguments(command: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers list`, `trust`, `check`, `changes` or `secure`; return the exit code."""
+    """Run the `servers` action `list`, `trust`, `check`, `changes` or `secure`; return the exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -205,9 +205,9 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return lines with the current values of references that the approval does not cover.
+    """Return lines that show the current values of those references that the approval does not cover.
 
-    There are none for a project's server, whose approval covers the values.
+    The result is empty for a project's server, because that approval covers the values.
     """
     from mcphost.config.approval_digest import describe_expansion
 
@@ -215,7 +215,10 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
 
 
 def _command_summary(server: "ServerConfig") -> str:
-    """Return the command or URL as one line, to repeat what a long list may have scrolled off the screen."""
+    """Return the server's command or URL as one line.
+
+    It repeats, right above the question, what a long list may have scrolled off the screen.
+    """
     from mcphost.sanitize import sanitize
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
@@ -228,7 +231,7 @@ def _command_summary(server: "ServerConfig") -> str:
 async def _trust_project(
     project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
-    """Approve a folder's `.mcp.json`; each server in it still needs its own approval."""
+    """Approve the `.mcp.json` in a project folder; each server in it must still be approved separately."""
     from mcphost.cli.output import print_json, print_text, translate_line
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.json_files import decode_text, parse_json
@@ -262,7 +265,7 @@ async def _trust_project(
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
-    """Connect to the servers, print each result as soon as it is known, and return an exit code."""
+    """Connect to the servers, print each result as soon as it is known, and return the exit code."""
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import (
         ServerConnectResult,
@@ -324,7 +327,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 
 
 def invalid_entries(config: "HostConfig") -> dict[str, str]:
-    """Return the problem of each server entry that could not be read, keyed by server name."""
+    """Return the problems of the server entries that could not be read, keyed by server name."""
     usable = {server.name for server in config.servers}
     matches = ((re.search(r'server "([^"]+)"', problem), problem) for problem in config.problems)
     return {match[1]: problem for match, problem in matches if match is not None and match[1] not in usable}
@@ -335,7 +338,7 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
-    """Return fixed column widths for `servers check`, which prints each row before the others are known."""
+    """Return fixed column widths for `servers check`, which prints each row before it knows the later ones."""
     from mcphost.cli.output import count_cells
 
     return min(40, max(map(len, names), default=0)), count_cells(_("invalid")), len("2026-07-28"), len("handshake")
@@ -362,9 +365,10 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
 
 
 async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
-    """Show a server's changed tools; with *keep*, accept them, after confirmation unless *yes* is set.
+    """Show a server's changed tools; with *keep*, accept them after asking for confirmation.
 
-    Returns 5 if tools are still quarantined, else 0. Raises ConsentDenied, UsageError.
+    With *yes*, the user is not asked. Returns 5 if any tools are still quarantined, else 0. Raises ConsentDenied,
+    UsageError.
     """
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import remove_model, require_server

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """Database-backed store of the protocol eras that each server supports, which avoids probing them again.
+    """Store, backed by the database, of the protocol eras that each server supports, to avoid probing servers again.
 
     The eras are handshake (protocol revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are
     loaded before the first connection to a server and saved when they change. A server is identified by its
@@ -48,16 +48,16 @@ class PersistentEraStore:
         self._unsaved: dict[str, ServerEras] = {}
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return the eras that the server supported when it was last connected, or None if unknown."""
+        """Return the protocol eras that the server supported at the last connection, or None if they are unknown."""
         return self._eras.get(digest)
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        """Store the eras that the server supports, in memory only; `save` writes them to the database."""
+        """Store the protocol eras that the server supports, in memory only; `save` writes them to the database."""
         if self._eras.get(digest) != eras:
             self._eras[digest] = self._unsaved[digest] = eras
 
     async def load(self, digest: str) -> None:
-        """Load the eras of a server from the database; if that fails, they count as unknown."""
+        """Load the protocol eras of a server from the database; if this fails, treat them as unknown."""
         if digest not in self._eras:
             try:
                 eras = await self._grants.load_eras(digest)
@@ -67,7 +67,10 @@ class PersistentEraStore:
                 self._eras[digest] = eras
 
     async def save(self) -> None:
-        """Write changed entries to the database; if that fails, the next start probes those servers again."""
+        """Write changed protocol eras to the database.
+
+        If this fails, mcphost probes those servers again after the next start.
+        """
         while self._unsaved:
             digest, eras = self._unsaved.popitem()
             try:
@@ -97,7 +100,7 @@ class LazySessionOpener:
         self._create_registry = create_registry
 
     async def close(self) -> None:
-        """Close the resources that connections share. Call this after the last connection is closed."""
+        """Close the resources that connections share. Must be called after the last connection is closed."""
         watchdog, self._watchdog = self._watchdog, None
         if watchdog is not None:
             await watchdog.close()
@@ -110,7 +113,11 @@ class LazySessionOpener:
         observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
-        """Open a session; references are expanded only here, so that secrets do not outlive the connection."""
+        """Open a session with a server.
+
+        References in the server's entry are expanded only here, so that secrets are not kept longer than the
+        connection.
+        """
         async with self._load_lock:  # otherwise, ten servers starting together would use ten threads
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load_modules, server)
@@ -146,22 +153,22 @@ class LazySessionOpener:
         await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_in(ready, observer, account)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """Delete and revoke the current account's tokens; see client.session.SessionOpener."""
+        """Delete and revoke the tokens of the server's current account; see `client.session.SessionOpener`."""
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
         return await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_out(ready, observer)
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return all stored accounts, with the servers that can use each; see client.session.SessionOpener."""
+        """Return all stored accounts, each with the servers that can use it; see `client.session.SessionOpener`."""
         return await (await self._account_opener()).list_accounts(tuple(map(resolve_target, servers)))
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """Select a stored account for later connections to a server; see client.session.SessionOpener."""
+        """Select a stored account for future connections to a server; see `client.session.SessionOpener`."""
         await (await self._account_opener()).use_account(resolve_target(server), account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """Delete and revoke a stored account's tokens; see client.session.SessionOpener."""
+        """Delete and revoke the tokens of a stored account; see `client.session.SessionOpener`."""
         opener = await self._account_opener()
         return await opener.sign_out_account(account, resolve_target(server) if server is not None else None)
 
@@ -174,10 +181,10 @@ class LazySessionOpener:
         return ClientSessionOpener(expand=str, accounts=self._registry_for(None))
 
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Return the OAuth registry, creating it on first use for an HTTP server.
+        """Return the OAuth registry, which is created on first use for an HTTP server.
 
-        None as *server* means all servers. Returns None if OAuth is disabled, or if the registry does not exist
-        yet and *server* is a stdio server.
+        If *server* is None, the registry is for all servers. Returns None if OAuth is disabled, or if the registry does
+        not exist yet and *server* is a stdio server.
         """
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):
             self._registry = self._create_registry()
@@ -185,9 +192,9 @@ class LazySessionOpener:
 
 
 def _startup_limits(server: ServerConfig, limits: Limits) -> Limits:
-    """Return the limits, with more time to connect if the command downloads the program it runs.
+    """Return *limits*, with a longer connection timeout if the server's command first downloads a program.
 
-    A time limit that the user has set is not changed.
+    A timeout that the user has set is not changed.
     """
     if not is_installer(server.argv) or limits.connect_timeout != Limits().connect_timeout:
         return limits
@@ -202,27 +209,27 @@ def _required_modules(server: ServerConfig) -> tuple[str, ...]:
 
 
 def is_loaded(server: ServerConfig) -> bool:
-    """Return whether the modules for connecting to *server* are imported."""
+    """Return whether the modules needed to connect to *server* have been imported."""
     return all(name in sys.modules for name in _required_modules(server))
 
 
 def load_modules(server: ServerConfig) -> None:
-    """Import the modules for connecting to *server*. This is slow, so call it in a thread."""
+    """Import the modules needed to connect to *server*. This is slow, so it should be called in a thread."""
     for name in _required_modules(server):
         import_module(name)
 
 
 def needs_expansion(server: ServerConfig) -> bool:
-    """Return whether the server's entry may contain references to expand or secrets to redact."""
+    """Return whether the server's entry may contain references that must be expanded or secrets to be redacted."""
     if server.env or server.env_file or server.headers or not server.is_stdio:
         return True
     return has_target_references(server)
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
-    """Return the server with its references expanded; import the modules for connecting to it first.
+    """Return the server with all references expanded, after importing the modules needed to connect to it.
 
-    Must run in an anyio worker thread. Raises ConfigError.
+    Must be called in an anyio worker thread. Raises ConfigError.
     """
     load_modules(server)
     from mcphost.config.env_file import read_env_file

@@ -26,7 +26,7 @@ ROLES = (N_("user"), N_("assistant"), N_("system"))
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `sessions`."""
+    """Add the arguments of the `sessions` command to *parser*."""
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default: list)")
     parser.add_argument("id", nargs="?", metavar="ID|TEXT", help="the beginning of an id; search: the text to find")
     parser.add_argument("rest", nargs="*", metavar="WORD", help="search: more words; rename: the new title")
@@ -37,7 +37,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run the chosen action on saved conversations."""
+    """Run the selected action on saved conversations and return the exit code."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.parser import build_options
 
@@ -139,7 +139,7 @@ def _count_hits(found: "FoundConversation", *, is_complete: bool) -> str:
 
 
 def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
-    """Return a search excerpt as one line of plain text, with its matches in »quotes«."""
+    """Return a search excerpt as one line of plain text, with all matches marked as »match«."""
     from mcphost.sanitize import sanitize
 
     return sanitize("".join(f"»{text}«" if is_match else text for text, is_match in excerpt), keep_newlines=False)
@@ -248,7 +248,10 @@ def _print_message(message: Any) -> None:
 
 
 def _outcome_text(part: "ToolReturnPart") -> str:
-    """Return the text for the outcome of a tool call; older versions stored only whether it failed."""
+    """Return the text that describes the outcome of a tool call.
+
+    Old versions of mcphost stored only whether the call failed; this is handled too.
+    """
     return {
         "ok": _("{tool} gave: {text}"),
         "declined": _("{tool} was declined: {text}"),

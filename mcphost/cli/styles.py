@@ -1,4 +1,4 @@
-"""Styles of command output: colored states, truncatable excerpts, and whether to use color."""
+"""Styles of command output: colored states, truncatable excerpts, and the decision whether to use color."""
 
 import os
 from typing import TextIO
@@ -32,7 +32,7 @@ STATE_WORDS = (
 
 
 class StateWord(str):
-    """A word for a state, such as "ok"; a terminal shows it in the color of that state."""
+    """A word for a state, such as "ok", that a terminal displays in the color of the state."""
 
     __slots__ = ()
 

@@ -46,14 +46,14 @@ def is_interactive() -> bool:
 class TerminalInput:
     """Reader of lines from standard input.
 
-    All code of a command shares one instance, because no other reader gets the lines that it has buffered.
+    All code of a command must share one instance, because lines that an instance has buffered are lost to others.
     """
 
     def __init__(self) -> None:
         self._lines: AsyncGenerator[Any] | None = None
 
     async def read_line(self) -> str | None:
-        """Return the next line, stripped, or None at the end of the input. May be cancelled."""
+        """Return the next line, stripped, or None at the end of the input. This call may be cancelled."""
         from mcphost.headless.line_io import read_lines
 
         if self._lines is None:
@@ -63,9 +63,9 @@ class TerminalInput:
         return None
 
     async def read_secret(self, prompt: str) -> str | None:
-        """Show *prompt* and return the next line, typed without echo; earlier input is discarded.
+        """Show *prompt* and return the next line, typed without echo, or None at the end of the input.
 
-        Return None at the end of the input.
+        Input typed before the prompt is discarded.
         """
         try:
             end_status()
@@ -90,7 +90,7 @@ class TerminalInput:
         return await self.read_line() or ""
 
     async def read_choice(self, prompt: str) -> str:
-        """Show *prompt* and return the first letter of the next line in lower case, "" for an empty line.
+        """Show *prompt* and return the first letter of the next line in lower case, or "" if the line is empty.
 
         Input typed before the prompt is discarded.
         """
@@ -104,7 +104,7 @@ class TerminalInput:
 
 @contextmanager
 def _disable_echo() -> Generator[None]:
-    """Turn off the terminal's echo inside the block; restore it afterwards, even after Ctrl+C."""
+    """Turn off the terminal's echo inside the `with` block and restore it afterwards, even after Ctrl+C."""
     import termios
 
     before = termios.tcgetattr(0)
@@ -120,8 +120,8 @@ def _disable_echo() -> Generator[None]:
 class Confirmation:
     """Text shown before a command changes something, followed by a yes-or-no question.
 
-    The user is asked even if standard output is not a terminal, since in `mcphost servers trust x | less` there is
-    still a user at the terminal. The text is then written to the terminal, not to the pipe.
+    The user is asked even if standard output is not a terminal, because in `mcphost servers trust x | less` there is
+    still a user at the terminal. The text is then written to the terminal instead of standard output.
     """
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
@@ -131,7 +131,7 @@ class Confirmation:
         self._output = _terminal_output(as_json=as_json) if self._is_interactive else sys.stdout
 
     def show(self, text: str) -> None:
-        """Show text that the user needs to answer the question, with control characters made visible."""
+        """Show text that the user needs in order to answer the question, with control characters made visible."""
         if not self._is_silent and self._output is not None:
             self._output.write(f"{sanitize(text)}\n")
 
@@ -146,7 +146,10 @@ class Confirmation:
             _check_consent(sys.stdin.readline(), declined_message)
 
     async def confirm_with(self, terminal: TerminalInput, question: str, declined_message: str) -> None:
-        """Ask like `confirm`, in a command that reads all of its input through *terminal*."""
+        """Ask for confirmation as `confirm` does, but read the answer through *terminal*.
+
+        For commands that read all of their input through one TerminalInput.
+        """
         if not self._assume_yes:
             self._print_question(question, declined_message)
             _check_consent(await terminal.read_line() or "", declined_message)
@@ -173,7 +176,7 @@ def _check_consent(answer: str, declined_message: str) -> None:
 
 
 def _terminal_output(*, as_json: bool) -> TextIO | None:
-    """Return a stream that the user at the terminal can read, or None if there is none."""
+    """Return a stream whose output the user at the terminal can see, or None if there is none."""
     streams = (sys.stderr,) if as_json else (sys.stdout, sys.stderr)
     shown = next((stream for stream in streams if stream.isatty()), None)
     if shown is not None:
@@ -203,7 +206,7 @@ class TerminalFrontend:
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer, or the question's refusal if it cannot be asked here."""
+        """Return the user's answer, or *question*'s refusal if this front end cannot ask that kind of question."""
         if question.KIND not in self.kinds:
             return question.refusal()
         end_status()
@@ -293,9 +296,9 @@ class TerminalFrontend:
                 return KeepInMemory()
 
     async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
-        """Ask for a passphrase, twice if it is new.
+        """Ask for a passphrase; ask for it twice if it is new.
 
-        With an empty passphrase, secrets are kept in memory only.
+        If the passphrase is empty, secrets are kept in memory only.
         """
         while phrase := await self._input.read_secret(_("Passphrase (empty: do not store it): ")):
             if not question.is_new or await self._input.read_secret(_("Repeat the passphrase: ")) == phrase:
@@ -313,7 +316,7 @@ class TerminalFrontend:
 
 
 def format_polling(progress: "SignInProgress") -> str:
-    """Describe the progress of a device flow: the number of polls so far, and the time left."""
+    """Describe the progress of an OAuth device flow: the number of polls so far, and the time left."""
     asked = _("Asked once") if progress.polls == 1 else _("Asked {count} times").format(count=progress.polls)
     asked = asked if progress.polls else _("Not asked yet")
     again = (_("again in {seconds:g} s (slowed down)") if progress.slowed else _("again in {seconds:g} s")).format(
@@ -325,9 +328,9 @@ def format_polling(progress: "SignInProgress") -> str:
 
 
 class SignInProgressPrinter:
-    """Printer of the steps of a sign-in, on stderr.
+    """Printer that reports the steps of a sign-in on stderr.
 
-    On a terminal, the state of polling is redrawn in place; elsewhere it is printed only when polling slows down.
+    On a terminal, the polling status is redrawn in place; elsewhere, it is printed only when polling slows down.
     """
 
     def __init__(self) -> None:
@@ -354,7 +357,7 @@ class SignInProgressPrinter:
 
 
 async def ask_input_value(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput") -> str:
-    """Ask for the value of one of a server's inputs; a password is typed without echo.
+    """Ask for the value of an input of a server; a password is typed without echo.
 
     Raises UsageError if nothing is typed and the input has no default.
     """
@@ -382,11 +385,11 @@ async def ask_missing_inputs(
     answers: "dict[tuple[str, ServerInput], str]",
     origin: str,
 ) -> None:
-    """Ask for a new server's missing inputs; without *reader*, print the commands that set them.
+    """Ask for the missing inputs of a new server or, if *reader* is None, print the commands that set them.
 
-    Each typed value is added to *answers* and reused for the same input of another server with the same *origin*, such
-    as a configuration file of another host. If a value is not typed or cannot be stored, the error is printed and the
-    next input is asked for.
+    Each typed value is added to *answers* and reused for the same input of another server that comes from the same
+    *origin*, such as a configuration file of another host. If no value is typed or a value cannot be stored, the error
+    is printed and the next input is asked for.
     """
     from mcphost.cli.output import format_error, print_note
     from mcphost.host.servers.server_editor import describe_missing_input

@@ -55,7 +55,7 @@ class _LeftHeading(Heading):
 
 
 class _PlainCodeBlock(CodeBlock):
-    """Code block without highlighting, because a lexer must not process hostile text."""
+    """Code block without syntax highlighting, because a lexer must not process hostile text."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Padding(Text(str(self.text).rstrip(), overflow="fold"), (0, 0, 0, 2))
@@ -79,12 +79,12 @@ def create_console(stream: TextIO) -> Console:
 
 
 def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print rows as aligned columns; the last is cut at the terminal's edge, or wrapped if *wrap* is set."""
+    """Print rows as aligned columns; the last column is cut off at the terminal's edge, or wrapped if *wrap* is set."""
     _draw_rows(rows, headers, widths=(), wrap=wrap)
 
 
 def draw_row(cells: Sequence[str], widths: Sequence[int], *, is_header: bool = False) -> None:
-    """Print one row of a table with these column widths; the last column takes the rest of the line."""
+    """Print one table row with the given column widths; the last column takes the rest of the line."""
     if is_header:
         _draw_rows((), cells, widths=widths, wrap=True)
     else:
@@ -113,7 +113,7 @@ def _cell_text(cell: str, *, is_cut: bool = False) -> Text:
 
 
 def draw_markdown(text: str) -> None:
-    """Print Markdown with control characters replaced and the URLs of links shown."""
+    """Print Markdown with control characters replaced and link URLs shown."""
     create_console(sys.stdout).print(render_markdown(text))
 
 
@@ -124,7 +124,7 @@ def render_markdown(text: str) -> Markdown | Text:
 
 
 def draw_dim(text: str) -> None:
-    """Print dimmed text, for lines less important than what follows."""
+    """Print a dimmed line that is less important than the text that follows."""
     create_console(sys.stdout).print(Text(sanitize(text), style="dim"))
 
 
@@ -136,7 +136,7 @@ def format_seconds(seconds: int) -> str:
 
 
 class StatusLine:
-    """One line with a spinner on standard error; it disappears when it stops."""
+    """Line with a spinner on standard error; the line disappears when it is stopped."""
 
     def __init__(self, text: str) -> None:
         self._console = create_console(sys.stderr)
@@ -146,7 +146,7 @@ class StatusLine:
         self._live: Live | None = None
 
     def __rich__(self) -> Text:
-        """Return the text; after two seconds, the elapsed time is added."""
+        """Return the text of the line, with the elapsed time added after two seconds."""
         seconds = int(monotonic() - self._since)
         elapsed = f" · {format_seconds(seconds)}" if seconds >= _MIN_SHOWN_SECONDS else ""
         label = Text(sanitize(self._text, keep_newlines=False), style="dim")
@@ -154,16 +154,16 @@ class StatusLine:
         return label.append(elapsed)
 
     def start(self) -> None:
-        """Show the line."""
+        """Show the status line."""
         self._live = Live(
             self._spinner, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
         )
         self._live.start(refresh=True)
 
     def update(self, text: str, *, at_once: bool = False, keep_time: bool = False) -> None:
-        """Change the text; it is drawn with the spinner's next frame, or immediately with *at_once*.
+        """Change the text; it is drawn with the next frame of the spinner, or immediately if *at_once* is set.
 
-        The elapsed time restarts unless *keep_time* is set.
+        The displayed elapsed time restarts unless *keep_time* is set.
         """
         self._text = text
         if not keep_time:
@@ -172,14 +172,14 @@ class StatusLine:
             self._live.refresh()
 
     def stop(self) -> None:
-        """Remove the line; `start` shows it again."""
+        """Remove the status line; `start` shows it again."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
 
 
 class MarkdownStream:
-    """Printer of Markdown in pieces: complete blocks are printed, the last one is redrawn as it grows."""
+    """Printer for streamed Markdown: prints complete blocks, and redraws the last block as it grows."""
 
     def __init__(self) -> None:
         self._console = create_console(sys.stdout)
@@ -214,7 +214,7 @@ class MarkdownStream:
         self._has_printed = True
 
     def _render_tail(self) -> Text:
-        """Return the last lines of the unfinished block, as many as fit on the screen; called by Rich's thread."""
+        """Return the last lines of the unfinished block that fit on the screen; called by Rich's refresh thread."""
         tail = Text(sanitize(self._blocks.tail.lstrip("\n")), overflow="fold")
         lines = tail.wrap(self._console, self._console.width)
         return Text("\n").join(lines[-max(1, self._console.height - 2) :])
@@ -225,10 +225,10 @@ _HEAD_LENGTH = 1_000
 
 
 class MarkdownBlocks:
-    """Buffer of streamed Markdown that releases blocks once they are complete.
+    """Buffer for streamed Markdown that releases each block as soon as it is complete.
 
     A block ends at a blank line outside fenced code, and is complete when unindented text follows. Each character is
-    examined only once, so a long block takes linear time.
+    examined only once, so the time for a long block is linear.
     """
 
     def __init__(self, tail_length: int) -> None:
@@ -276,7 +276,7 @@ class MarkdownBlocks:
         self._open_length += len(part)
 
     def _release_before_line(self) -> None:
-        """Release the text before the current line if this line begins another block."""
+        """Release the text before the current line if the current line begins a new block."""
         if self._is_after_blank and self._head.strip():
             self._is_after_blank = False
             if not self._head[0].isspace():

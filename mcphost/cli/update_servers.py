@@ -1,4 +1,4 @@
-"""Command `servers update`: finds new versions of installed servers, shows changes, and installs them."""
+"""Command `servers update`: finds new versions of installed servers, shows the changes, and installs them."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers update`."""
+    """Add the arguments of the `servers update` command to *parser*."""
     from mcphost.registry.plan import KINDS
 
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the server (default: all from a registry)")
@@ -38,7 +38,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers update`; return the exit code."""
+    """Run the `servers update` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -99,7 +99,7 @@ def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
 
 
 class _Update:
-    """Update of one server: finds its newest version, plans the new entry, and asks before writing it."""
+    """Update of one server: finds the newest version, plans the new mcp.json entry, and asks before writing it."""
 
     def __init__(
         self,
@@ -147,7 +147,10 @@ class _Update:
         return answer.entries[0]
 
     async def _change(self, latest: "RegistryEntry") -> dict[str, Any]:
-        """Show the changes, ask, write the new entry and try the server; return a report as JSON data."""
+        """Show the changes, ask for confirmation, write the new entry and try out the server.
+
+        Return a report as JSON data.
+        """
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.install_servers import offer_undo, open_source, show_download, show_server, try_server
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
@@ -184,9 +187,9 @@ class _Update:
     async def _write(
         self, editor: "ServerEditor", source: "PlanSource", latest: "RegistryEntry"
     ) -> "tuple[dict[str, Any], SavedServer | None]":
-        """Show the changes, ask the user for confirmation, and write the new entry.
+        """Show the changes, ask for confirmation, and write the new entry.
 
-        Return a report as JSON data, and the saved server, or None if nothing was written.
+        Return a report as JSON data and the saved server; the latter is None if nothing was written.
         """
         from mcphost.cli.output import translate_line
         from mcphost.host.servers.registry_installer import check_programs
@@ -212,7 +215,7 @@ class _Update:
     async def _plan(
         self, source: "PlanSource", latest: "RegistryEntry", old_entry: dict[str, Any]
     ) -> "tuple[dict[str, Any], PlannedEntry]":
-        """Ask for required values that are new; return the new mcp.json entry and its plan."""
+        """Ask for values that only the new version requires; return the new mcp.json entry and its plan."""
         from mcphost.cli.install_servers import ask_missing, read_values
         from mcphost.host.servers.registry_installer import plan_update
 
@@ -234,7 +237,7 @@ class _Update:
     def _compare(
         self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines removed from and added to the server's description, and the new warnings."""
+        """Return the lines removed from and added to the server's description, as one tuple, and the new warnings."""
         from mcphost.config.server_files import find_server_file, plan_set
         from mcphost.host.servers.registry_installer import describe_update
 

@@ -1,4 +1,4 @@
 """MCP client: one session per server, with negotiation, time limits, pagination and validation.
 
-Other layers import only `session` and `connect`.
+The entry points for other packages are the modules `session` (interfaces) and `connect` (implementation).
 """

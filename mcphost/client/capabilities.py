@@ -1,6 +1,6 @@
 """Client capabilities for each protocol revision, and checks that a message needs no undeclared capability.
 
-Messages that need a capability that was not negotiated are refused (specification: basic/lifecycle, operation).
+A message that needs a capability that was not negotiated is refused (specification: basic/lifecycle, operation).
 """
 
 import re
@@ -42,15 +42,15 @@ def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
 
 
 def client_info(revision: Revision) -> Implementation:
-    """Return the client's name and version as defined by *revision*; `title` exists since 2025-06-18."""
+    """Return the client's name and version as defined by *revision*; `title` is included from 2025-06-18 on."""
     return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
 def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
     """Return the client capabilities as defined by *revision*.
 
-    *supported* has the members of all revisions: `roots.listChanged` and `tasks` are declared only before revision
-    2026-07-28, and `extensions` only from that revision on.
+    *supported* contains the members of all revisions. `roots.listChanged` is declared only before revision 2026-07-28,
+    `tasks` only in revision 2025-11-25, and `extensions` only from revision 2026-07-28 on.
     """
     shaped: dict[str, Any] = {
         name: value
@@ -75,7 +75,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the capability `tasks.requests`: the requests that a server (2025-11-25) can send as tasks."""
+    """Return the capability `tasks.requests`: which requests a server may send as tasks (revision 2025-11-25)."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}
 

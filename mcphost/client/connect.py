@@ -45,7 +45,7 @@ _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
 class NullEraStore:
-    """EraStore that stores nothing, so that each connection negotiates from the beginning."""
+    """An EraStore that stores nothing, so that every connection negotiates the protocol era from the beginning."""
 
     def get(self, server: str, digest: str) -> ServerEras | None:
         """Return None, because nothing is stored."""
@@ -61,11 +61,11 @@ def endpoint_digest(server: ServerConfig) -> str:
 
 
 class ClientSessionOpener:
-    """SessionOpener that connects to real servers.
+    """A SessionOpener that connects to real servers.
 
     *expand* replaces `${…}` references in a text, and may raise ConfigError. *message_limit* is in bytes; a server that
-    sends a larger message is disconnected. *watchdog* ends local servers if this process is killed, and is closed by
-    the caller. Without *accounts*, users cannot sign in.
+    sends a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller must
+    close it. Without *accounts*, users cannot sign in.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return the negotiation plan for a server, and whether only the era of that plan is allowed."""
+        """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed."""
         if server.transport == "sse":
             return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28
         only = server.revision
@@ -264,9 +264,9 @@ class ClientSessionOpener:
         )
 
     def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
-        """Return the OAuth provider for a remote server, or None if there is none.
+        """Return the OAuth provider for a remote server.
 
-        There is none for local servers, without an OAuth registry, and if the configuration sets the Authorization
+        Returns None for a local server, if there is no OAuth registry, and if the configuration sets the Authorization
         header.
         """
         if self._oauth_registry is None or server.is_stdio:
@@ -340,7 +340,7 @@ async def _open_channel(
 ) -> AsyncGenerator[Channel]:
     """Open a channel to a server; if that fails, raise an error that also describes *first_error*.
 
-    *first_error* is the error of an earlier attempt with another transport, or None.
+    *first_error* is the error of an earlier attempt with another transport; None if this is the first attempt.
     """
     async with AsyncExitStack() as stack:
         try:

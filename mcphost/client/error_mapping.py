@@ -44,7 +44,7 @@ _INVALID_PARAMS_HINTS = {
 def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
     """Return the exception for an error response to a request with the given *method*.
 
-    Its `server_message` is the text from the server, truncated to 2,000 characters.
+    The exception's `server_message` is the text from the server, truncated to 2,000 characters.
     """
     text = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
@@ -84,9 +84,9 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in one member of an error's data, a list or an object, separated by commas.
+    """Return the names in one member of an error's data, separated by commas.
 
-    Nested names are joined with dots.
+    The member is a list of names or an object. Nested names are joined with dots.
     """
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []

@@ -79,7 +79,8 @@ class Keepalive:
     ) -> None:
         """Create a keepalive; `run` starts it.
 
-        *renew* must open a new session if the HTTP session has expired, and abort the connection if that fails.
+        *renew* is called if the HTTP session has expired. It must open a new session or, if that fails, abort the
+        connection.
         """
         self._sender = sender
         self._observer = observer
@@ -90,7 +91,7 @@ class Keepalive:
         self.missed_count = 0
 
     async def run(self) -> None:
-        """Send pings until cancelled or until the connection is lost; do nothing if the interval is 0."""
+        """Send pings until cancelled or until the connection is lost; return immediately if the interval is 0."""
         loop = asyncio.get_running_loop()
         missed = 0
         while self._interval > 0:
@@ -125,7 +126,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Send a ping; return "" if there is any response, even an error, or else the reason of the failure."""
+        """Send a ping; return "" if the server responds, even with an error, or else the reason for the failure."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -156,9 +157,9 @@ _NO_CONTEXT = ServerRequestContext()
 class HandshakeSession:
     """The Session for revisions before 2026-07-28; `serve` must run while the session is in use.
 
-    If an HTTP server no longer knows the session, *renew* opens a new one, and requests that failed for this reason are
-    sent again. If the new session expires before they succeed, the connection ends (specification 2025-11-25,
-    basic/transports, "Session Management").
+    If an HTTP server no longer knows the session, *renew* opens a new one, and the requests that failed for this reason
+    are sent again. If the new session expires before these requests succeed, the connection ends (specification
+    2025-11-25, basic/transports, "Session Management").
     """
 
     def __init__(
@@ -242,9 +243,9 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask the user any postponed questions, then give the server time to fetch a changed list of roots.
+        """Ask the user the questions that were postponed until this request, then let the server fetch changed roots.
 
-        Raises RequestTimeout if the user's time counts towards the time limit and exceeds it.
+        Raises RequestTimeout if the time that the user takes counts towards the time limit and exceeds it.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline
@@ -327,7 +328,7 @@ class HandshakeSession:
 
     @property
     def watched(self) -> WatchedChanges:
-        """The changes that are reported, without resources that the server refused to watch."""
+        """The changes that `changes` reports; resources that the server refused to watch are left out."""
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
@@ -366,7 +367,7 @@ class HandshakeSession:
         return False
 
     async def set_log_level(self, level: str) -> None:
-        """Request log messages of this level and above; "" has no effect, because they cannot be turned off."""
+        """Request log messages of this level and above; "" has no effect, because the server cannot stop logging."""
         if level:
             await self.request(SetLevel(level))
 

@@ -110,7 +110,7 @@ class PreInitHandler:
         return [(message, context) for message, context in self.pending if isinstance(message, JsonRpcNotification)]
 
     def _respond(self, answer: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Send a response in a new task, or drop it if 1,000 responses are already waiting to be sent."""
+        """Start a task that sends a response; drop the response if 1,000 are already waiting to be sent."""
         if self._unsent_count < MAX_UNSENT_RESPONSES:
             self._unsent_count += 1
             self._tasks.start_soon(self._send, answer)
@@ -139,7 +139,7 @@ ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
 
 
 def allowed_error_code(code: int) -> int:
-    """Return *code* if the host is allowed to use it as an error code, else -1 (declined).
+    """Return *code* if the host is allowed to use it as an error code, otherwise -1 (declined).
 
     Of the codes that JSON-RPC reserves, only those for an unknown method, invalid params and an internal error are
     allowed.
@@ -207,7 +207,7 @@ class ServerRequestDispatcher:
         self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
     def cancel(self, request_id: RequestId) -> bool:
-        """Cancel a pending request because the server did so; return False if there is none with this id."""
+        """Cancel a pending request that the server has cancelled; return False if no pending request has this id."""
         scope = self._scopes.get(request_id)
         if scope is None:
             return False
@@ -263,7 +263,7 @@ class ServerRequestDispatcher:
                 del self._scopes[request.id]
 
     def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
-        """Remove roots from the response that the user stopped sharing while it was waiting to be sent."""
+        """Remove roots that the user stopped sharing while the response was waiting to be sent."""
         if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
         reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))

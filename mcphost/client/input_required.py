@@ -1,4 +1,4 @@
-"""Input requests (revision 2026-07-28), which the client answers before it repeats its own request."""
+"""Answers to a server's input requests (revision 2026-07-28), after which the client repeats its request."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -81,9 +81,10 @@ async def resolve_input(
 async def answer_input_requests(
     input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
-    """Answer all input requests concurrently, and return the answers under the same keys.
+    """Answer all input requests concurrently, and return the answers, keyed like the requests.
 
-    Raises ConsentDenied if the user declined a request, and MalformedMessage if one needs an undeclared capability.
+    Raises ConsentDenied if the user declined a request, and MalformedMessage if a request needs an undeclared
+    capability.
     """
     if len(input_requests) > MAX_REQUESTS:
         raise MalformedMessage(
@@ -157,7 +158,7 @@ class UrlElicitation:
         self._rounds_left = MAX_URL_ROUNDS
 
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
-        """Ask the user to visit the URLs in *error*, and return whether to repeat the request.
+        """Ask the user to visit the URLs in *error*, and return whether to repeat the client's request.
 
         Returns False if *error* has no URLs to visit, and after three repetitions. Raises ConsentDenied if the user
         cancels or does not visit the URLs.

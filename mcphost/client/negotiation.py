@@ -1,8 +1,8 @@
 """Negotiation of the protocol revision with a server.
 
-In revisions before 2026-07-28 (the handshake era), a connection begins with `initialize`; in later ones (the stateless
-era), with `server/discover`, which is called the probe here. On a pipe, both requests can be sent concurrently; over
-HTTP, they are sent one after the other.
+There are two protocol eras. In the handshake era (revisions before 2026-07-28), a connection begins with `initialize`;
+in the stateless era (later revisions), it begins with `server/discover`, which is called the probe here. On a pipe,
+both requests can be sent concurrently; over HTTP, they are sent one after the other.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ request follows after a failure. The other plans, for pipes, send both requests 
 
 
 class Negotiation:
-    """One negotiation on one channel, without a time limit; the caller can cancel it."""
+    """Negotiation of the protocol revision on one channel, without a time limit; the caller can cancel it."""
 
     def __init__(self, channel: Channel, sender: RequestSender, handler: RequestHandler) -> None:
         self._channel = channel
@@ -94,9 +94,10 @@ class Negotiation:
     async def run(self, plan: NegotiationPlan, *, is_era_fixed: bool, required: Revision | None = None) -> ServerFacts:
         """Negotiate a revision according to *plan*, and return the facts that the server declared.
 
-        With *is_era_fixed*, only revisions of the plan's era are tried; with *required*, only that revision. Raises
-        UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError if
-        neither opening request succeeds over HTTP.
+        With *is_era_fixed*, only revisions of the plan's era are tried; with *required*, only that revision is tried.
+
+        Raises UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError
+        if neither opening request succeeds over HTTP.
         """
         self._required_revision = required
         if plan in SECOND_OPENING_DELAYS:
@@ -119,17 +120,18 @@ class Negotiation:
         return facts
 
     def next_plan(self, plan: NegotiationPlan) -> NegotiationPlan:
-        """Return the plan to use after a local server is restarted because it was lost during *plan*."""
+        """Return the plan for restarting a local server whose connection was lost during *plan*."""
         if self._has_discovered:
             return "stateless first"
         # The probe, or the handshake of the last connection, may have crashed the server.
         return "anew" if plan == "handshake first" else "handshake"
 
     def eras_to_store(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
-        """Return the eras that the server supports, to be stored for the next connection.
+        """Return the protocol eras that the server supports, to be stored for the next connection.
 
-        *facts* is the result of the negotiation, and *known* are the eras stored before. If the server was too slow or
-        too busy to answer the probe, *known* is returned, so that the next connection probes it again.
+        *facts* is the result of the negotiation, and *known* are the eras that were stored before. If the server was
+        too slow or too busy to answer the probe, *known* is returned, so that the next connection sends the probe
+        again.
         """
         if facts.era == "stateless":
             return "dual" if known == "dual" else "stateless"
@@ -140,9 +142,9 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Send `server/discover`; return None if the server does not support it, and needs `initialize` instead.
+        """Send `server/discover`; return None if the server does not support it and needs `initialize` instead.
 
-        *timeout* is in seconds. Raises UnsupportedRevision if there is no common revision.
+        *timeout* is in seconds. Raises UnsupportedRevision if client and server have no revision in common.
         """
         self._channel.set_revision(revision)
         capabilities = capabilities_for(revision, self._handler.capabilities)
@@ -178,8 +180,8 @@ class Negotiation:
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
         """Send `initialize` with the revision *offer*, and return the facts that the server declared.
 
-        The caller sends `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if there is no
-        common revision.
+        The caller sends `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if client and
+        server have no revision in common.
         """
         offer = offer or self._required_revision or LATEST_HANDSHAKE
         self._channel.set_revision(offer)
@@ -272,7 +274,7 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Opening of a connection on a pipe with both `server/discover` and `initialize`, one after a delay.
+    """Opening of a connection on a pipe, with both `server/discover` and `initialize`, one after a delay.
 
     If `initialize` succeeds, its result is used even if `server/discover` succeeds as well, because a server that
     supports both eras follows the request that it read last.
@@ -354,7 +356,7 @@ class HedgedOpening:
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
         """Wait until *seconds* have passed since the server read the first opening request, or *answered* is set.
 
-        The wait is longer for a server that was slow to start.
+        If the server was slow to start, the wait is longer.
         """
         begun = anyio.current_time()
         await self._until_read(answered)
@@ -364,8 +366,8 @@ class HedgedOpening:
     async def _until_read(self, answered: anyio.Event) -> None:
         """Wait until the server has read all data that was written, or *answered* is set.
 
-        This polls in timer callbacks, at times that are the same for all servers. A task with a cancel scope would cost
-        ten times as much, and different times would wake the process hundreds of times while ten servers start.
+        This polls in timer callbacks, which run at the same times for all servers. A task with a cancel scope would
+        cost ten times as much, and with different times, starting ten servers would wake the process hundreds of times.
         """
         loop = asyncio.get_running_loop()
 
@@ -418,10 +420,11 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Return the negotiation plan for a server, and whether only the era of that plan is allowed.
+    """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed.
 
     *era* is the configured era, and *remembered* are the eras that the server supported at its last connection. On a
-    pipe, a server that supports both is probed first, because a later `initialize` would change its era.
+    pipe, a server that supports both eras receives `server/discover` first, because a later `initialize` would change
+    its era.
     """
     if era != "auto":
         return era, True

@@ -40,7 +40,7 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions of a server are similar to each other: ten thousand of them shrink to a thirtieth of their size.
+    The definitions that a server sends resemble each other: ten thousand of them shrink to a thirtieth of their size.
     Reading one item decompresses its block. The last decompressed block is cached, so that iteration decompresses each
     block only once.
     """
@@ -69,9 +69,9 @@ class PackedJsonList(Sequence[bytes]):
         self._blocks.append((block, False) if packed is None else (packed, True))
 
     def _compress(self, block: bytes) -> bytes | None:
-        """Return the compressed block, or None to store it uncompressed.
+        """Return the compressed block, or None if it should be stored uncompressed.
 
-        After the first block that compresses poorly, no more blocks are compressed.
+        Once a block compresses poorly, no later block is compressed.
         """
         if not self._is_compressing or not MIN_COMPRESSED_BLOCK <= len(block) <= MAX_COMPRESSED_BLOCK:
             return None
@@ -115,7 +115,7 @@ class PackedJsonList(Sequence[bytes]):
 
 
 class LazySequence(Sequence[T]):
-    """Sequence that decodes a value from its JSON text on each access.
+    """Sequence that decodes an item from JSON whenever it is accessed.
 
     Ten thousand decoded definitions would take twice as much memory as their JSON texts. *make* decodes one JSON text,
     and must not raise an error.
@@ -161,14 +161,14 @@ _GROUP_BYTES = 192 * 1024
 
 
 class ListEntry(Struct, Generic[T], frozen=True):
-    """An entry of a list, and the original JSON, from which its fingerprint is computed."""
+    """A decoded entry of a list, with the original JSON, from which its fingerprint is computed."""
 
     value: T
     raw: Raw
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """All entries of a list; `problems` has a sentence about each skipped entry and each missing part.
+    """All entries of a list; `problems` has a sentence about each entry or part that was left out.
 
     `ttl_ms` is how long, in milliseconds, the list is valid according to the server.
     """
@@ -238,7 +238,7 @@ async def list_tasks(session: Session) -> Listing[Task]:
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """List the skills that the server announces; it may have more. Raises the errors of `Session.request`."""
+    """List the skills that the server announces; other skills may exist. Raises the errors of `Session.request`."""
     if not has_skills(session.facts.capabilities):
         return Listing()
     return await _list_all(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
@@ -247,7 +247,7 @@ async def list_skills(session: Session) -> Listing[Skill]:
 async def _list_all(
     session: Session, page_request: Callable[[str | None], ClientRequest[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
-    """Read all pages of a list; start over, at most twice, if the list changes in the meantime."""
+    """Read all pages of a list; if the list changes in the meantime, start over (at most twice)."""
     for _ in range(_MAX_RESTARTS):
         listing = await _read_pages(session, page_request, member, kind, noun)
         if listing is not None:
@@ -267,7 +267,7 @@ async def _read_pages(
 ) -> Listing[T] | None:
     """Read all pages of a list once; return None if a cursor or a cached page has expired.
 
-    With *is_last_try*, return the pages read so far instead.
+    With *is_last_try*, an expired cursor ends the list, and the pages read so far are returned.
     """
     gathered = _EntryCollector(kind, noun)
     problems = gathered.problems
@@ -323,7 +323,7 @@ def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
 
 
 class _EntryCollector(Generic[T]):
-    """Collector for the valid entries of a list, up to the limits, and for the problems in it."""
+    """Collector of the valid entries of a list, up to the limits, and of the problems found in the list."""
 
     def __init__(self, kind: type[T], noun: str) -> None:
         self._kind = kind
@@ -334,13 +334,13 @@ class _EntryCollector(Generic[T]):
         self.problems: list[str] = []
 
     def listing(self, ttl: float) -> Listing[T]:
-        """Return the collected entries and problems as a list that is valid for *ttl* milliseconds."""
+        """Return the collected entries and problems as a Listing that is valid for *ttl* milliseconds."""
         kind = self._kind
         entries = LazySequence(self._texts, lambda text: ListEntry(decode(text, kind), Raw(bytes(text))))
         return Listing(entries, tuple(self.problems), ttl)
 
     def add(self, group: tuple[Raw, ...]) -> bool:
-        """Add the valid entries of a group, and record a problem for each other entry; return False at a limit."""
+        """Add the valid entries of a group, and a problem for each invalid one; return False if a limit is reached."""
         size = sum(map(len, group)) + ENTRY_BYTES * len(group)
         if len(self._texts) + len(self.problems) + len(group) <= MAX_ITEMS and size <= self._remaining_bytes:
             block = SEPARATOR.join(group)
@@ -353,7 +353,7 @@ class _EntryCollector(Generic[T]):
     def _is_decodable(self, block: bytes, count: int) -> bool:
         """Return whether all entries of a block can be decoded.
 
-        Decoding them together takes a third of the time that decoding them one by one takes.
+        Decoding them together takes a third of the time of decoding them one by one.
         """
         if not has_only_small_values(block, count):
             return False

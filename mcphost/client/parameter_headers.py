@@ -24,7 +24,7 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """The parameter headers of a tool: pairs of the path of an argument and the header name without prefix."""
+    """The parameter headers of a tool: pairs of an argument's path and a header name without prefix."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
@@ -46,7 +46,7 @@ class _Definition(WireStruct, frozen=True):
 
 
 def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
-    """Return the name and the parameter headers of the tool with this JSON definition.
+    """Return the name and the parameter headers of a tool, given its JSON *definition*.
 
     Raises MalformedMessage with the name of the tool if an annotation is invalid. A definition that cannot be decoded
     is treated as having no headers; the code that lists tools reports the problem.
@@ -66,7 +66,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
 
 
 class _AnnotationFinder:
-    """Collector for the `x-mcp-header` annotations in a schema; raises MalformedMessage for an invalid one."""
+    """Collector of the `x-mcp-header` annotations in a schema; an invalid one raises MalformedMessage."""
 
     def __init__(self) -> None:
         self.headers: dict[ArgumentPath, str] = {}

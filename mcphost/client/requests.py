@@ -42,10 +42,11 @@ MIN_INTERVAL = 0.1
 
 
 class ProgressThrottle:
-    """Limit of ten progress notifications per second for a request.
+    """Limit of ten progress notifications per second for one request.
 
     The progress value must increase (basic/utilities/progress). If it does not, the notification is passed on only if
-    its message or total is new, and then with the highest value so far, so that progress bars never move backwards.
+    its message or total is new, and then with the highest progress value so far, so that progress bars never move
+    backwards.
     """
 
     __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
@@ -109,7 +110,7 @@ class RetryPolicy:
     """Rules for repeating a request if the server is busy, or a list request after a transient error.
 
     *warn* receives a message about each delay that the server demands, and *on_notification* receives progress
-    notifications that count it down.
+    notifications that count down the delay.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ R = TypeVar("R")
 
 
 class SignInCallback(Protocol):
-    """Type of the method `OAuthProvider.sign_in` in `auth.oauth_provider`."""
+    """Type of the callback for signing in; the implementation is `OAuthProvider.sign_in` in `auth.oauth_provider`."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Let the user sign in, so that the refused request can be sent again. Raises SignInRequired.
@@ -171,28 +172,28 @@ class SignInCallback(Protocol):
 
 
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
-    """Await *before_send* if it is not None, and raise its errors; see `Session.request`.
+    """Await *before_send* unless it is None; errors that it raises are passed on. See `Session.request`.
 
-    *has_context_changed* means that the user has signed in, or a new session was opened, since the last attempt.
+    *has_context_changed* means that the user has signed in, or that a new session was opened, since the last attempt.
     """
     if before_send is not None:
         await before_send(has_context_changed)
 
 
 def _ignore_message(message: JsonRpcMessage, context: ServerRequestContext) -> None:
-    """Ignore a message that is not a response; the default until the connection is set up."""
+    """Do nothing; this is the default for *on_unsolicited* in RequestSender."""
 
 
 def _ignore_warning(text: str) -> None:
-    """Ignore a warning."""
+    """Do nothing; this is the default for *warn* in RequestSender."""
 
 
 def _ignore_end(number: int) -> None:
-    """Ignore the end of a request."""
+    """Do nothing; this is the default for `on_request_end` in RequestSender."""
 
 
 class RequestSender:
-    """Sender for the requests of one session over a channel.
+    """Sender of the requests of one session over a channel.
 
     *on_unsolicited* receives messages that arrive together with a response, but are neither the response nor
     notifications about its request. *warn* receives a message if a busy server delays a request.
@@ -244,7 +245,7 @@ class RequestSender:
     ) -> R:
         """Send a request and return its decoded result; see `Session.request`.
 
-        *meta* contains encoded JSON members for `_meta`, and *extra_params* additional members for the params.
+        *meta* contains encoded JSON members for `_meta`; *extra_params* contains additional members for the params.
         """
         raw = await self.send_raw(
             call,
@@ -263,7 +264,7 @@ class RequestSender:
             attempt.fail(make_error())
 
     def decode_result(self, raw: Raw, call: ClientRequest[R]) -> R:
-        """Decode the result of *call*. Raises MalformedMessage, which names the server and the method."""
+        """Decode the result of *call*. Raises MalformedMessage, with the server and the method in the message."""
         try:
             return decode(raw, call.RESULT, f"result of {call.METHOD}")
         except MalformedMessage as error:
@@ -283,9 +284,9 @@ class RequestSender:
     ) -> Raw:
         """Send a request and return its result as undecoded JSON; see `send`.
 
-        *progress_token* is an id from `next_id`, used as the progress token of every attempt and the request id of the
-        first. *before_send* is awaited directly before each attempt, because the user may have taken minutes to sign
-        in, or the server may have been busy.
+        *progress_token* is an id from `next_id`; it is the progress token of every attempt and the request id of the
+        first attempt. *before_send* is awaited directly before each attempt, because the user may have taken minutes to
+        sign in, or the server may have been busy.
         """
         request_id = progress_token
         retries: RetryPolicy | None = None
@@ -362,7 +363,7 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read an exchange up to the response, and return the result; progress extends the deadline."""
+        """Read the messages of an exchange up to the response, and return its result; progress extends the deadline."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
@@ -380,14 +381,14 @@ class RequestSender:
         )
 
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
-        """Return the context for requests that the server sends during *call*; its `call_number` is 0."""
+        """Return a context for requests that the server sends during *call*, with 0 as `call_number`."""
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
         """Return the context for a server request that arrived on a pipe.
 
         On a pipe, such requests do not indicate which client request they belong to. If only one client request is in
-        flight, the result is its context; otherwise, it is a context with all of them as candidates.
+        flight, its context is returned; otherwise, a context with all client requests in flight as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (
@@ -417,7 +418,7 @@ class RequestSender:
 class InFlightRequest(PausableDeadline):
     """A request in flight, with its deadline and its notifications.
 
-    It extends PausableDeadline, because every request has exactly one deadline.
+    The class extends PausableDeadline, because every request has exactly one deadline.
     """
 
     __slots__ = ("_meter", "_on_notification", "call", "error", "number")
@@ -474,7 +475,7 @@ class InFlightRequest(PausableDeadline):
         return False
 
     def close(self) -> int:
-        """Pass on delayed progress, and return the number of progress notifications that were dropped."""
+        """Pass on the last progress notification if it was delayed; return how many notifications were dropped."""
         if self._meter is None:
             return 0
         self._meter.close()

@@ -32,8 +32,8 @@ MAX_UNREAD = 10_000
 class ChangeNotifications(WakeupFuture):
     """Queue of change notifications for one consumer, without duplicates.
 
-    Iteration ends when the queue is closed and empty. *on_change* is called with every notification, even if it is not
-    wanted.
+    Iteration ends when the queue is closed and empty. *on_change* is called with every notification, including those
+    that are not queued.
     """
 
     def __init__(self, on_change: Callable[[Notification], None] | None = None) -> None:
@@ -45,7 +45,7 @@ class ChangeNotifications(WakeupFuture):
 
     @property
     def wanted(self) -> WatchedChanges:
-        """The changes that are queued."""
+        """The kinds of changes whose notifications are queued."""
         return self._wanted
 
     @wanted.setter
@@ -54,7 +54,7 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if it is wanted, or if *is_forced*; return whether that is the case.
+        """Queue a change notification if the change is wanted, or if *is_forced*; return whether either is true.
 
         Notifications of other kinds are ignored, and the result is False.
         """
@@ -118,12 +118,12 @@ class _CacheEntry(Struct, frozen=True):
 
 
 def _count_entries(result: Any) -> int:
-    """Return the number of entries on a page of a list, or of contents in a resource result."""
+    """Return the number of entries on a page of a list, or of contents in the result of resources/read."""
     return sum(len(cast("tuple[Any, ...]", value)) for value in field_values(result) if isinstance(value, tuple))
 
 
 def no_credential() -> str:
-    """Return "", which is the credential digest of a session without a sign-in."""
+    """Return "", the credential digest of a session without a sign-in."""
     return ""
 
 
@@ -131,7 +131,7 @@ class ResultCache:
     """Cache for at most 1,000 results and 32 MiB; the oldest results are evicted first.
 
     *credential* returns a digest of the current account's token. A private result is returned only if this digest is
-    still the same as when the result was stored.
+    the same as when the result was stored.
     """
 
     def __init__(self, credential: Callable[[], str] = no_credential) -> None:
@@ -145,7 +145,7 @@ class ResultCache:
 
     @property
     def credential(self) -> str:
-        """A digest of the current account's token; read it before a request, and pass it to `put`."""
+        """Digest of the current account's token; read it before sending a request, and pass it to `put` afterwards."""
         return self._credential()
 
     def get(self, call: ClientRequest[Any]) -> Any:
@@ -158,9 +158,9 @@ class ResultCache:
         return None
 
     def generation(self, method: str) -> int:
-        """Return how many times results of *method* were invalidated.
+        """Return how many times the cached results of *method* have been invalidated.
 
-        Call this before a request, and pass the result to `put`.
+        Call this before sending a request, and pass the number to `put` afterwards.
         """
         return self._generations[method]
 
@@ -169,8 +169,9 @@ class ResultCache:
     ) -> None:
         """Store a result of *size* bytes, if the server declared how long it is valid.
 
-        *generation* and *requester* are the values of `generation` and `credential` before the request. The result is
-        not stored if the method was invalidated since then, or if the result is private and the account has changed.
+        *generation* and *requester* are the values of `generation` and `credential` before the request was sent. The
+        result is not stored if the method was invalidated since then, or if the result is private and the account has
+        changed.
         """
         if (
             not isinstance(result, CacheableResult)

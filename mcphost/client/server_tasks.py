@@ -1,4 +1,4 @@
-"""Sampling and elicitation requests that run as tasks on the client, as a server asked (2025-11-25)."""
+"""Sampling and elicitation requests that the client runs as tasks at a server's request (2025-11-25)."""
 
 import logging
 import secrets
@@ -99,7 +99,7 @@ class _ServerTask:
             self.finished.set()
 
     def to_task(self) -> Task:
-        """Return the state of the task as it is sent to the server."""
+        """Return the state of the task in the form in which it is sent to the server."""
         return Task(
             task_id=self.task_id,
             status=self.status,
@@ -112,7 +112,7 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """Runner for the tasks that one server requested; they end with its session.
+    """Runner of the tasks that one server requested; the tasks end with the session.
 
     At most 50 tasks run at a time, with requests of at most 32 MiB in total. At most 50 finished tasks, with results of
     at most 16 MiB in total, are kept for up to an hour. *capabilities* are the declared client capabilities.
@@ -139,7 +139,7 @@ class ServerTaskRunner:
         }
 
     def is_task_method(self, method: str) -> bool:
-        """Return whether *method* is one of the `tasks/` methods; always False if tasks were not declared."""
+        """Return whether *method* is one of the `tasks/` methods, and the client declared support for tasks."""
         return bool(self._methods) and method in self._operations
 
     async def handle(self, request: JsonRpcRequest) -> JsonRpcMessage:
@@ -152,7 +152,7 @@ class ServerTaskRunner:
     def is_task_request(self, request: JsonRpcRequest) -> bool:
         """Return whether the request must run as a task.
 
-        This is the case if the server asks for it, and the client declared support for tasks of this method.
+        This is the case if the server asks for a task, and the client declared support for tasks of this method.
         """
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
@@ -204,7 +204,7 @@ class ServerTaskRunner:
             return  # the server can poll, unless it is gone
 
     def _evict_finished(self) -> None:
-        """Remove finished tasks that exceed the limits: first those with a fetched result, then the oldest."""
+        """Remove finished tasks that exceed the limits: first those whose result was fetched, then the oldest."""
         finished = sorted(
             (task for task in self._tasks.values() if task.finished.is_set()), key=lambda task: not task.is_fetched
         )

@@ -39,7 +39,7 @@ class ServerFacts(Struct, frozen=True):
 
 
 class WatchedChanges(Struct, frozen=True):
-    """The changes to report: of the lists of tools, prompts and resources, and of the resources in `uris`."""
+    """The changes to report: to the lists of tools, prompts and resources, and to the resources in `uris`."""
 
     tools: bool = False
     prompts: bool = False
@@ -113,7 +113,7 @@ class Session(Protocol):
         ...
 
     async def notify(self, notification: Notification) -> None:
-        """Send a notification if the revision and the declared capabilities allow it; otherwise do nothing."""
+        """Send a notification if the revision and the declared capabilities allow it; otherwise, do nothing."""
         ...
 
     @property
@@ -123,7 +123,7 @@ class Session(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection has ended; `request` then fails, and `wait_closed` returns soon."""
+        """Whether the connection has ended; `request` then raises ConnectionLost, and `wait_closed` returns soon."""
         ...
 
     async def wait_closed(self) -> ConnectionLost:
@@ -135,8 +135,8 @@ class ServerRequestContext(Struct, frozen=True):
     """The client request during which a server sent its own request, if known.
 
     `method` is the method of the client request, `target` is the name of its tool or the URI of its resource, and
-    `call_number` identifies it. If `call_number` is 0, the client request is unknown, and `candidate_calls` are the
-    numbers of the client requests that were running.
+    `call_number` identifies the client request. If `call_number` is 0, the client request is unknown, and
+    `candidate_calls` are the numbers of the client requests that were running.
     """
 
     method: str = ""
@@ -147,7 +147,7 @@ class ServerRequestContext(Struct, frozen=True):
 
 
 class RequestHandler(Protocol):
-    """The host's side of a session, which answers requests from the server."""
+    """Interface through which a session lets the host answer requests from the server."""
 
     @property
     def capabilities(self) -> dict[str, Any]:
@@ -165,15 +165,15 @@ class RequestHandler(Protocol):
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
         """Return a context manager that is active during each client request; it must not block.
 
-        Used only for revisions before 2026-07-28.
+        This is used only for revisions before 2026-07-28.
         """
         ...
 
     async def prepare(self, context: ServerRequestContext) -> bool:
         """Ask the user the questions that were postponed until the next client request.
 
-        Return True if the request should wait because the server may first request the changed list of roots. Must not
-        raise errors.
+        Return True if the client request should wait, so that the server can first request the changed list of roots.
+        Must not raise errors.
         """
         ...
 
@@ -182,19 +182,22 @@ class RequestHandler(Protocol):
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the cancellation of a request by the server that sent it; must not block."""
+        """Handle the cancellation of a request from the server by the server itself; must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """Handle the completion of the URL elicitation with this id; ignore unknown ids. Must not block."""
+        """Handle the completion of the URL elicitation with this id; must not block.
+
+        Unknown ids are ignored.
+        """
         ...
 
 
 class SessionObserver(Protocol):
-    """The host's observer of events that belong to no request; its methods must not block or raise errors."""
+    """Interface through which the host observes a session; the methods must not block or raise errors."""
 
     def stderr(self, line: str) -> None:
-        """Handle a line that the server printed to standard error; it is not sanitized."""
+        """Handle a line that the server printed to standard error; the line is not sanitized."""
         ...
 
     def log(self, message: LoggingMessageNotification) -> None:
@@ -206,7 +209,7 @@ class SessionObserver(Protocol):
         ...
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Handle a change of the account that requests use; it is None if nobody is signed in."""
+        """Handle a change of the account that requests use; *account* is None if nobody is signed in."""
         ...
 
     def on_call_ended(self, number: int) -> None:
@@ -218,7 +221,7 @@ class SessionObserver(Protocol):
 
 
 class EraStore(Protocol):
-    """Store for the protocol eras that each server supports; its methods must not block.
+    """Store for the protocol eras that each server supports; the methods must not block.
 
     The eras are "handshake" (revisions before 2026-07-28) and "stateless" (later revisions). They are stored so that
     the next connection can try the right era first. *digest* identifies the server's command, arguments, working
@@ -254,9 +257,9 @@ class SessionOpener(Protocol):
     ) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that connects to the server and yields the session.
 
-        Leaving it ends the connection and, for a local server, its process group. *responder* answers requests from the
-        server. *prepare* is awaited before the first request to each new process or connection; if it raises an error,
-        the attempt ends.
+        Leaving the context manager ends the connection and, for a local server, its process group. *responder* answers
+        requests from the server. *prepare* is awaited before the first request to each new process or connection; if it
+        raises an error, the attempt ends.
 
         Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
         ConfigError for a reference that cannot be expanded; each error names the server. If the connection is lost
@@ -285,7 +288,10 @@ class SessionOpener(Protocol):
         ...
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """Sign out of a stored account as `sign_out` does; *server* is None if it is no longer configured."""
+        """Sign out of a stored account; return whether the server revoked the tokens.
+
+        *server* is None if the server is no longer configured. Raises McpHostError, as `sign_out` does.
+        """
         ...
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:

@@ -25,7 +25,7 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """The HTTP session of a connection, which is renewed only once even if several requests find it expired.
+    """The HTTP session of a connection; if several requests find it expired, it is renewed only once.
 
     *renew* repeats the handshake. *on_renewed* receives the facts that the server declared in the new session, and may
     raise ServerError. *on_failed* is called if the connection can no longer be used.
@@ -60,11 +60,11 @@ class SessionRenewal:
 
     @property
     def generation(self) -> int:
-        """The number of the current session, starting with 1, or 0 while a renewal is running or needed."""
+        """Number of the current session, starting with 1; 0 while a renewal is running or needed."""
         return 0 if self._is_interrupted or self._lock.locked() else self._generation
 
     async def wait_for_renewal(self) -> int:
-        """Wait for a running renewal, or repeat one that was cancelled, and return the new `generation`.
+        """Wait for the running renewal, or repeat it if it was cancelled; return the new `generation`.
 
         Raises ConnectionLost if the renewal fails.
         """
@@ -75,7 +75,7 @@ class SessionRenewal:
         return self._generation
 
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:
-        """Renew the session if its number is still *generation*, then call *send*.
+        """Renew the session if its number is still *generation*, then call *send* and return its result.
 
         Raises the errors of *send*, and ConnectionLost if the renewal fails or the new session expires as well.
         """
@@ -86,7 +86,7 @@ class SessionRenewal:
             raise self._fail(error) from error
 
     def remember_state(self, call: ClientRequest[Any]) -> None:
-        """Record a successful request that must be repeated in a new session, such as a subscription."""
+        """Record a successful request, such as a subscription, that must be repeated in a new session."""
         if call.METHOD not in _STATEFUL_METHODS:
             return
         uri = getattr(call, "uri", "")

@@ -86,7 +86,7 @@ class StatelessSession:
 
         With *has_parameter_headers* (over HTTP), tool arguments can also be sent as headers. *trace* is the trace
         context that is added to every request (see `client.capabilities`). *credential* returns a digest of the access
-        token; private results are cached only for that token.
+        token; a cached private result is used only with the same token.
         """
         self._channel = channel
         self._sender = sender
@@ -140,7 +140,7 @@ class StatelessSession:
 
     @property
     def _request_meta(self) -> bytes:
-        """The JSON members of `_meta` for every request; encoded again when the capabilities change."""
+        """The JSON members of `_meta` for every request; they are encoded again when the capabilities change."""
         capabilities = self._handler.capabilities
         if self._cached_meta[0] != capabilities:
             revision = self._facts.revision
@@ -224,7 +224,7 @@ class StatelessSession:
         on_notification: NotificationFn | None,
         is_resumed: bool = False,
     ) -> Raw:
-        """Follow a tool call that the server runs as a task (SEP-2663), and return its undecoded result.
+        """Follow a tool call that the server runs as a task (SEP-2663), and return its result as undecoded JSON.
 
         *is_resumed* means that an earlier run of mcphost created the task.
         """
@@ -275,10 +275,9 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record the parameter headers of the listed tools, and return the page without invalid tools.
+        """Record the parameter headers of the listed tools; return the page without tools that have invalid ones.
 
-        A tool is invalid if its parameter headers are. The observer receives a warning for each of the first 20 such
-        tools. Yields after every 5 ms of work.
+        The observer receives a warning for each of the first 20 invalid tools. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 
@@ -396,10 +395,10 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether a list change was announced outside of a subscription, and no subscription covers it.
+        """Return whether a list change was announced outside of a subscription, and no subscription covers the list.
 
-        FastMCP 4 sends such notifications. If a subscription covers the list, notifications outside of it are ignored
-        (basic/patterns/subscriptions).
+        FastMCP 4 sends such notifications. If a subscription covers the list, notifications outside of the subscription
+        are ignored (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False

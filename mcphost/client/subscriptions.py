@@ -76,7 +76,7 @@ class Subscriptions:
         self._lock = anyio.Lock()
 
     async def run(self) -> None:
-        """Run the streams until `close` is called."""
+        """Run the subscription streams until `close` is called."""
         async with anyio.create_task_group() as self._tasks:
             for stream in self._unstarted:
                 self._tasks.start_soon(stream.run)
@@ -84,7 +84,7 @@ class Subscriptions:
             self._tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """End all streams; calls of `watch` that are still waiting raise ConnectionLost."""
+        """End all streams; calls to `watch` that are still waiting raise ConnectionLost."""
         self.closed.set()
         for stream in self._streams.values():
             stream.resolve(ConnectionLost(f"The connection to {self.server!r} is closed.", server=self.server))
@@ -122,8 +122,8 @@ class Subscriptions:
     async def watch(self, wanted: WatchedChanges) -> None:
         """Set the changes to subscribe to, and wait until the server has accepted new resources.
 
-        If the server does not accept them, this raises RequestRefused, RequestTimeout, UnsupportedCapability or another
-        ServerError, and the previous stream stays open.
+        If the server does not accept the new resources, this raises RequestRefused, RequestTimeout,
+        UnsupportedCapability or another ServerError, and the previous stream stays open.
         """
         async with self._lock:
             new = set(wanted.uris) - set(self.granted.uris)
@@ -161,7 +161,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Switch back to the stream before *stream*, which failed; return False if there is none."""
+        """Switch back to the stream that the failed *stream* was to replace; return False if there is none."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
@@ -169,7 +169,7 @@ class Subscriptions:
 
 
 class SubscriptionStream:
-    """One subscription stream, which is reopened when it breaks.
+    """A subscription stream that is reopened when it breaks.
 
     It replaces the stream *previous*, which is closed when the server accepts the new stream.
     """
@@ -195,7 +195,7 @@ class SubscriptionStream:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Record the result of opening the stream for the first time: accepted, or failed with *error*."""
+        """Record that the stream was accepted or, if *error* is given, that opening it failed; only once per stream."""
         if self.resolved.is_set():
             return
         self.error = error
@@ -208,7 +208,10 @@ class SubscriptionStream:
         self.previous = None
 
     async def run(self) -> None:
-        """Keep the stream open until it is closed, permanently refused, or five times in a row unacknowledged."""
+        """Keep the stream open until it is closed or permanently refused.
+
+        Gives up after five attempts in a row that the server does not acknowledge.
+        """
         wait, vain = FIRST_DELAY, 0
         with self._scope:
             while not self._owner.closed.is_set():
@@ -294,7 +297,7 @@ def _is_final(error: ServerError) -> bool:
 
 
 def intersect_filters(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
-    """Return the changes that are both wanted and accepted; None accepts all changes."""
+    """Return the changes that are both wanted and accepted; if *accepted* is None, all changes are accepted."""
     if accepted is None:
         return wanted
     uris = set(accepted.resource_subscriptions)

@@ -1,4 +1,4 @@
-"""Polling of tasks that run on a server, with time limits, for revision 2025-11-25 and the tasks extension."""
+"""Polling of tasks that run on a server, with time limits (revision 2025-11-25 and the tasks extension)."""
 
 import logging
 import math
@@ -77,7 +77,7 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """Poller for one task on a server, which stores the task's last known state.
+    """Poller for one task on a server; it stores the last known state of the task.
 
     *on_notification* receives a TaskStatusNotification when the status or the status message of the task changes.
     *is_connected* returns whether the connection is still open.
@@ -118,7 +118,7 @@ class TaskPoller:
         return self.task.task_id
 
     def update(self, task: Task) -> None:
-        """Apply a state from a notification of the server; do nothing if the task has already ended."""
+        """Store a new state that the server reported; do nothing if the task has already ended."""
         if not self.task.is_terminal and task.task_id == self.task_id:
             self._set_task(task)
             self.wake()
@@ -174,7 +174,8 @@ class TaskPoller:
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
         """Return the error to raise after the server refused a request about the task with *error*.
 
-        If the server reported invalid params, it no longer knows the task, which the returned error explains.
+        If *error* has the code for invalid params, the server no longer knows the task, and the returned error explains
+        this.
         """
         if error.code != INVALID_PARAMS:
             return error
@@ -186,12 +187,12 @@ class TaskPoller:
         )
 
     def cancelled_error(self) -> RequestRefused:
-        """Return the error for a task that was cancelled, although mcphost did not request that."""
+        """Return the error for a task that the server cancelled, although mcphost did not ask for that."""
         why = f": {self.status_message}" if self.status_message else "."
         return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
     def failed_error(self, error: RequestRefused) -> RequestRefused:
-        """Return the error of a failed task, with the status message added."""
+        """Return the error for a failed task: *error*, with the task's status message added."""
         error.server = self.server
         if not self.status_message or self.status_message in error.message:
             return error
@@ -203,9 +204,9 @@ class TaskPoller:
         return (self.task.status_message or "")[:2_000]
 
     async def cancel(self) -> None:
-        """Ask the server to cancel the task; wait for two seconds at most, and ignore errors.
+        """Ask the server to cancel the task; wait for at most two seconds, and ignore errors.
 
-        This does nothing if the task has ended, was created by an earlier run, or cannot be cancelled.
+        This does nothing if the task has ended, was created by an earlier run of mcphost, or cannot be cancelled.
         """
         if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
@@ -242,7 +243,7 @@ class TaskPoller:
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Return the seconds left until the task exceeds a time limit. Raises RequestTimeout if it has."""
+        """Return the seconds left until the task exceeds a time limit. Raises RequestTimeout if one is exceeded."""
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
         until = math.inf if lifetime is None else lifetime + EXPIRY_GRACE_SECONDS + self._poll_interval
@@ -296,9 +297,9 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Update the state of the task from notifications; return if the server does not or no longer send any.
+    """Update the state of the task from notifications, until the server sends no more of them.
 
-    The task is polled in either case.
+    This returns immediately if the server refuses to send notifications. The task is polled in either case.
     """
     try:
         async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
@@ -400,6 +401,6 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
 
 
 def parse_created_task(raw: Raw) -> Task:
-    """Decode the new task in a result of type `task`, without any result, error or input requests."""
+    """Decode the new task in a result of type `task`; a result, error or input requests in it are left out."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

@@ -52,7 +52,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner for tool calls that the server runs as tasks; idle if the server did not declare tasks."""
+    """Runner of tool calls that the server runs as tasks; it has no effect if the server did not declare tasks."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class CoreTaskRunner:
     ) -> None:
         """Create a runner; *capability* is the server's `tasks` capability.
 
-        *send_with_renewal* awaits its argument, a function that sends a request. If the HTTP session has expired, it
-        renews the session and awaits the function again.
+        *send_with_renewal* awaits the function that it is given, which sends a request. If the HTTP session has
+        expired, it renews the session and awaits the function again.
         """
         self._sender = sender
         self._send_with_renewal = send_with_renewal
@@ -117,7 +117,7 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the context of a request from the server: its related task's tool call, or else *default*.
+        """Return the context of a request from the server: the tool call of the related task, or else *default*.
 
         *params* are the params of the request, which contain the id of the related task.
         """
@@ -171,7 +171,7 @@ class CoreTaskRunner:
                 meter.close()
 
     async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
-        """Follow a task that an earlier run of mcphost created; return its undecoded result. See ResumeTask."""
+        """Follow a task that an earlier run of mcphost created; return its result as undecoded JSON. See ResumeTask."""
         limit = self._sender.timeouts.task if deadline is None else deadline
         poller = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_resumed=True)
         return await self._run_to_end(poller)
@@ -206,7 +206,10 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the tool call, and return the response; if cancelled, also cancel a task that is created later."""
+        """Send the tool call, and return the response.
+
+        If this is cancelled, a task that the server creates later is cancelled, too.
+        """
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

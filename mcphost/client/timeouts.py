@@ -1,4 +1,4 @@
-"""Time limits for requests, which progress extends up to a maximum, and which pause during questions."""
+"""Time limits for requests: progress extends them up to a maximum, and they pause during questions."""
 
 import asyncio
 from collections import Counter
@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """Interface of a cancel scope, or a similar object that stops waiting at `deadline`."""
+    """Interface of a cancel scope or a similar object, which stops waiting at its `deadline`."""
 
     @property
     def deadline(self) -> float:
@@ -45,8 +45,9 @@ class DeadlineTarget(Protocol):
 class PausableDeadline:
     """The deadline of one request, which is applied to *target*; all times are event loop times.
 
-    Each progress notification moves the deadline to *extension* seconds later, but not beyond *max_deadline*. The
-    deadline pauses while the user is answering a question, at most 1,000 times and for four hours in total.
+    Each progress notification moves the deadline to *extension* seconds after the notification, but not beyond
+    *max_deadline*. The deadline pauses while the user is answering a question, at most 1,000 times and for four hours
+    in total.
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class PausableDeadline:
             self.target.deadline = self._deadline
 
     def pause(self, now: float) -> None:
-        """Pause the deadline until `resume` has been called as often as `pause`."""
+        """Pause the deadline until `resume` has been called as many times as `pause`."""
         self._pause_depth += 1
         if self._pause_depth == 1:
             self._pause_count += 1
@@ -84,7 +85,7 @@ class PausableDeadline:
             )
 
     def resume(self, now: float) -> None:
-        """Undo one `pause`; after the last one, the deadline runs again."""
+        """Undo one call to `pause`; after the last one, the deadline runs again."""
         self._pause_depth -= 1
         if not self._pause_depth:
             paused = min(now - self._paused_at, self._pause_seconds_left) if self._pause_count <= MAX_PAUSES else 0.0
@@ -102,7 +103,7 @@ _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", 
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
     """Limit the `with` block to *seconds*, not including the time that the user takes to sign in.
 
-    As with anyio.move_on_after, `cancelled_caught` of the scope shows after the block whether the limit was reached.
+    After the block, `cancelled_caught` of the scope tells whether the limit was reached, as with anyio.move_on_after.
     """
     with anyio.move_on_after(seconds) as scope:
         token = _active_limits.set((*_active_limits.get(), PausableDeadline(scope, scope.deadline, scope.deadline, 0)))
@@ -161,14 +162,15 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Return whether an open question belongs to this request, or to an unknown one."""
+        """Return whether the user is being asked a question that belongs to this request, or to an unknown one."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager
     def pause_for_user(self, call_number: int) -> Generator[None]:
         """Pause the deadline of a request during the `with` block, in which the user is asked a question.
 
-        If *call_number* is 0, the request is unknown, and the deadlines of all running requests are paused.
+        If *call_number* is 0, it is unknown which request the question belongs to, and the deadlines of all running
+        requests are paused.
         """
         loop = asyncio.get_running_loop()
         numbers = (call_number,) if call_number else tuple(self._deadlines)

@@ -1,7 +1,7 @@
 """Settings that the approval of a server covers, as a digest and as readable lines.
 
-Also loads the certificate file of a server. A "project's server" comes from a project's `.mcp.json`, which others may
-have written.
+This module also loads a server's certificate file. A "project's server" is one from a project's `.mcp.json`, which
+other people may have written.
 """
 
 import hashlib
@@ -38,9 +38,9 @@ def ca_file_digest(path: str) -> str:
 def with_file_digests(server: ServerConfig) -> ServerConfig:
     """Return the server with the digests of the files that its approval covers.
 
-    These are its environment file and, for a project's server, its certificate file. Connecting with the returned
-    server fails if a file has changed in the meantime. Raises ConfigError if a file is missing, unreadable or too
-    large.
+    These are the environment file and, for a project's server, the certificate file. Connecting with the returned
+    server fails if one of these files has changed in the meantime. Raises ConfigError if a file is missing, unreadable
+    or too large.
     """
     server = with_env_file(server)
     if server.source != "project" or not server.ca_file or server.ca_digest:
@@ -51,8 +51,9 @@ def with_file_digests(server: ServerConfig) -> ServerConfig:
 def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
     """Make *context* trust the certificate authorities in the file at *path*.
 
-    The file is read only once. Unless *digest* is empty, it must have that SHA-256 (hex). Raises ConfigError
-    if the file is unreadable or has another digest, and ssl.SSLError or ValueError if it has no valid certificates.
+    The file is read only once. Unless *digest* is empty, the content must have that SHA-256 digest (hex). Raises
+    ConfigError if the file is unreadable or has another digest, and ssl.SSLError or ValueError if it contains no valid
+    certificates.
     """
     content = _read_ca_file(path)
     if digest and hashlib.sha256(content).hexdigest() != digest:
@@ -74,17 +75,17 @@ MAX_COMPARED_LINES = 500
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of all settings that determine which program is started or which URL is reached.
+    """Return the SHA-256 (hex) of all settings that determine which program is started or which URL is used.
 
-    It covers the command, its arguments and working directory, the URL, the trusted certificates, all environment
-    variables and headers with their values, the environment file with its content, and the sign-in settings. References
-    (`${env:NAME}`) are not expanded.
+    The digest covers the command, its arguments and working directory, the URL, the trusted certificates, all
+    environment variables and headers with their values, the environment file with its content, and the sign-in
+    settings. References (`${env:NAME}`) are not expanded.
 
-    For a project's server, it also covers the values of references in the command, arguments, directory and URL, the
-    content of the certificate file, and the restrictions (required reviews of results, disabled tools, rules that
-    forbid calls). Each secret is then covered by a fingerprint that is slow to compute. For any other server, only the
-    masked form of a secret is covered, so that a renewed token needs no new approval. The server's name is not
-    covered, because it grants nothing.
+    For a project's server, the digest also covers the values of references in the command, arguments, directory and
+    URL, the content of the certificate file, and the restrictions (required reviews of results, disabled tools, rules
+    that forbid calls). Each secret is then covered by a fingerprint that is slow to compute. For any other server, only
+    the masked form of a secret is covered, so that a renewed token needs no new approval. The server's name is not
+    covered, because a name grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -116,7 +117,7 @@ def server_digest(server: ServerConfig) -> str:
 
 
 def describe_server(server: ServerConfig) -> tuple[str, ...]:
-    """Return readable lines for all settings that `server_digest` covers, untruncated, with secrets masked."""
+    """Return readable lines that describe all settings covered by `server_digest`, untruncated, with secrets masked."""
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")
@@ -142,10 +143,10 @@ def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
 
 
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
-    """Return the current values of references in the command, arguments, directory and URL, by reference.
+    """Return the current value of each reference in the command, arguments, directory and URL, keyed by reference.
 
-    Secrets are masked. If the directory has references, the key "folder" is added, with the directory's path after
-    expansion and with symbolic links resolved.
+    Secrets are masked. If the directory contains references, the key "folder" is added; its value is the path of the
+    directory after expansion, with symbolic links resolved.
     """
     values = target_values(server)
     shown = {value.text: _display_reference(server, value, len(values)) for value in values}
@@ -154,7 +155,7 @@ def masked_expansion(server: ServerConfig) -> dict[str, str]:
 
 
 def hide_secret_values(server: ServerConfig, text: str) -> str:
-    """Return *text* with `[hidden]` instead of the secret values of expanded references."""
+    """Return *text* with the secret values of expanded references replaced by `[hidden]`."""
     for value in target_values(server):
         if value.value and mask_secrets(value.name, value.value) != value.value:
             text = text.replace(value.value, HIDDEN)
@@ -179,7 +180,7 @@ def _display_reference(server: ServerConfig, value: ReferenceValue, count: int) 
 
 
 def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line for each restriction on a project's server; other servers have none."""
+    """Return one line per restriction on a project's server; other servers have no restrictions to describe."""
     if server.source != "project":
         return ()
     lines = [f"same server as yours: {_quote(name)}" for name in server.matching_servers]
@@ -190,7 +191,7 @@ def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
-    """Return the restrictions that are set.
+    """Return the restrictions on a server that are set, keyed by name.
 
     Restrictions that are not set are omitted, so that the digest of an unrestricted server does not depend on them.
     """
@@ -203,7 +204,7 @@ def _restriction_facts(server: ServerConfig) -> dict[str, object]:
 
 
 def describe_ca_file(server: ServerConfig) -> str:
-    """Return the path of the certificate file and, for a project's server, its abbreviated digest."""
+    """Return the path of the certificate file and, for a project's server, an abbreviated digest of the content."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
     content = _ca_content_digest(server)
@@ -219,7 +220,7 @@ def _ca_content_digest(server: ServerConfig) -> str:
 
 
 def masked_environment(server: ServerConfig) -> dict[str, str]:
-    """Return the environment variables, keyed by name, with probable secrets masked.
+    """Return a server's environment variables, keyed by name, with probable secrets masked.
 
     The values of variables from the environment file are replaced by a placeholder.
     """
@@ -230,7 +231,7 @@ def masked_environment(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_env_path(server: ServerConfig) -> str:
-    """Return the path of the environment file and its abbreviated digest, or "" if there is none."""
+    """Return the path of the environment file with an abbreviated digest of its content, or "" if there is none."""
     if not server.env_file:
         return ""
     path, content, _ = describe_env_file(server)
@@ -238,14 +239,14 @@ def describe_env_path(server: ServerConfig) -> str:
 
 
 def masked_headers(server: ServerConfig) -> dict[str, str]:
-    """Return the HTTP request headers, keyed by name, with probable secrets masked."""
+    """Return a server's HTTP request headers, keyed by name, with probable secrets masked."""
     sharing = _hidden_count(server)
     ordered = sorted(server.headers.items(), key=lambda pair: (pair[0].lower(), pair[0]))
     return {name: _display_value(server, name, text, sharing) for name, text in ordered}
 
 
 def masked_sign_in(server: ServerConfig) -> dict[str, str]:
-    """Return the sign-in settings, keyed as in `mcphost.oauth`, with secrets masked but references shown."""
+    """Return a server's sign-in settings, with the keys of `mcphost.oauth`; secrets are masked, references are not."""
     sharing = _hidden_count(server)
     return {
         key: _display_value(server, key, text, sharing, is_secret=hides)
@@ -254,12 +255,12 @@ def masked_sign_in(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_references(server: ServerConfig) -> tuple[str, ...]:
-    """Return a printable line for each reference of a server, with the setting that contains it."""
+    """Return one printable line per reference in a server's entry, with the setting that contains the reference."""
     return tuple(f"{_quote(place)}: {_quote(what)}" for place, what in list_references(server))
 
 
 def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
-    """Return *text* with its secrets masked; with *is_secret*, everything except references is masked."""
+    """Return *text* with secrets masked; if *is_secret* is set, everything except references is masked."""
     if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
     return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
@@ -277,7 +278,7 @@ def _hidden_count(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
 ) -> list[str]:
-    """Return a value in the form that the approval digest covers: plain, masked or as a fingerprint."""
+    """Return a setting's value in the form that the approval digest covers: plain, masked or as a fingerprint."""
     seen = _mask_value(server, name, text, is_secret)
     if seen == text:
         return ["value", text]
@@ -294,10 +295,10 @@ def _display_value(server: ServerConfig, name: str, text: str, hidden_count: int
 
 
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
-    """Return a line diff: removed lines start with "- ", added lines with "+ ", others with two spaces.
+    """Return a line diff: removed lines start with "- ", added lines with "+ ", unchanged lines with two spaces.
 
-    If there are more than MAX_COMPARED_LINES lines in total, all old lines are listed as removed and all new ones as
-    added.
+    If there are more than MAX_COMPARED_LINES lines in total, all lines of *before* are listed as removed and all lines
+    of *after* as added.
     """
     if len(before) + len(after) > MAX_COMPARED_LINES:
         return (*(f"- {line}" for line in before), *(f"+ {line}" for line in after))
@@ -312,9 +313,9 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote(text: str) -> str:
-    """Return *text* sanitized to one line.
+    """Return *text* sanitized and on one line.
 
-    The result is in quotes if sanitizing changed the text, or if the text is empty or begins or ends with white space.
+    The result is quoted if sanitizing changed the text, or if the text is empty or begins or ends with white space.
     """
     shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

@@ -1,4 +1,4 @@
-"""Limits on arguments and references in server entries, so that no hostile file takes long to read."""
+"""Limits on arguments and references in server entries, so that reading a hostile file cannot take long."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -16,22 +16,22 @@ _MAX_PROJECT_ARGUMENTS = 1_000
 
 
 def _count_references(entry: Any) -> int:
-    """Return an upper bound for the number of references in an entry, without parsing them."""
+    """Return an upper bound on the number of references in an entry, without parsing them."""
     texts = entry_texts(cast("Mapping[str, Any]", entry)) if isinstance(entry, dict) else ()
     return sum(text.count("${") for text in texts)
 
 
 class ProjectBudget:
-    """Counter of the references and arguments in a file with servers; limits their total in a project's file."""
+    """Counter of the references and arguments in a file of servers; in a project's file, it limits their totals."""
 
     def __init__(self, source: Source) -> None:
         self._is_limited = source == "project"
         self._references = self._arguments = 0
 
     def count_references(self, entry: Any, location: str) -> int:
-        """Count the references of an entry before it is parsed, and return their number.
+        """Count the references in an entry before the entry is parsed, and return their number.
 
-        Raises ConfigError if the entry has too many, or if the entries of a project's file together have too many.
+        Raises ConfigError if the entry has too many references, or if all entries of a project's file together do.
         """
         count = _count_references(entry)
         if count > _MAX_REFERENCES:
@@ -41,7 +41,7 @@ class ProjectBudget:
         return count
 
     def count_arguments(self, server: ServerConfig, location: str) -> None:
-        """Count a server's arguments. Raises ConfigError, without counting them, if the file has too many."""
+        """Add a server's arguments to the total. Raises ConfigError, without adding, if this exceeds the limit."""
         self._check(self._arguments + len(server.args), _MAX_PROJECT_ARGUMENTS, "arguments", location)
         self._arguments += len(server.args)
 

@@ -1,4 +1,4 @@
-"""The environment file that a server's entry names as `envFile`: its path, variables and approval."""
+"""The environment file named by `envFile` in a server's entry: path, variables and approval."""
 
 import os
 import re
@@ -23,7 +23,7 @@ UNREADABLE = "cannot be read"
 
 
 def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
-    """Return the absolute path of a server's environment file, with links resolved.
+    """Return the absolute path of a server's environment file, with symbolic links resolved.
 
     A relative path is resolved against the folder of the configuration file. Raises ConfigError if a variable in the
     path is not set.
@@ -35,10 +35,10 @@ def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
 
 
 def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables in a server's environment file by name, or {} if the server has no such file.
+    """Return the variables in a server's environment file, keyed by name, or {} if the server has no such file.
 
     Raises ConfigError if the file is missing, not a regular file, too large or invalid, or if it has changed since it
-    was approved. Messages never quote the file's content.
+    was approved. Error messages never quote the content of the file.
     """
     if not server.env_file:
         return {}
@@ -54,7 +54,7 @@ def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str,
 def with_env_file(server: ServerConfig) -> ServerConfig:
     """Return the server with the current digest and variable names of its environment file.
 
-    Raises the errors of `read_env_file`.
+    Raises the same errors as `read_env_file`.
     """
     if not server.env_file or server.env_file_digest:
         return server
@@ -63,10 +63,10 @@ def with_env_file(server: ServerConfig) -> ServerConfig:
 
 
 def describe_env_file(server: ServerConfig) -> tuple[str, str, tuple[str, ...]]:
-    """Return the path of the environment file, the digest of its content and the names of its variables.
+    """Return the path of a server's environment file, the digest of its content and the names of its variables.
 
     If the file cannot be read, the digest is "cannot be read" and there are no names. If a variable in the path is not
-    set, the path is returned as written.
+    set, the path is returned as written in the configuration.
     """
     path = server.env_file
     try:
@@ -89,7 +89,7 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a digest that is slow to compute, because the text has secrets and the digest is shown."""
+    """Return a digest that is slow to compute, because *text* contains secrets and the digest is shown to the user."""
     return fingerprint("envFile", text)
 
 
@@ -110,10 +110,10 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_env_file(text: str, path: str) -> dict[str, str]:
-    r"""Parse `NAME=value` lines in the syntax of VS Code.
+    r"""Parse `NAME=value` lines in the same syntax as VS Code; return the values keyed by name.
 
     The syntax allows `export`, comments, quotes, and `\n` and `\r` in double quotes. If a name occurs more than once,
-    its last line is used. Nothing in a value is expanded. Raises ConfigError with the line's number.
+    the last line counts. Nothing in a value is expanded. Raises ConfigError with the line number.
     """
     return dict(_parse_lines(text, path))
 
@@ -136,7 +136,7 @@ def _parse_line(line: str, where: str) -> tuple[str, str]:
 
 
 def _strip_comment(value: str) -> str:
-    """Remove a comment, which starts at the first `#` outside quotes."""
+    """Remove the comment from a value; a comment starts at the first `#` outside quotes."""
     quote = ""
     for at, char in enumerate(value):
         if quote:

@@ -21,7 +21,7 @@ from mcphost.serialization import Struct
 
 
 class FileSnapshot(Struct, frozen=True):
-    """Content of a file when it was read, with its permission bits (`mode`) and its owner's user id."""
+    """Content of a file at the time it was read, with its permission bits (`mode`) and its owner's user id."""
 
     content: bytes
     mode: int
@@ -47,11 +47,11 @@ def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
 
 
 def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, *, mode: int | None = None) -> None:
-    """Replace a file atomically if its content is still that of *before*; None creates the file.
+    """Replace a file atomically if its content has not changed since *before*; if *before* is None, create the file.
 
     The file keeps its permissions unless *mode* is given; a new file gets 0600. After a crash, the file has either the
-    old or the new content. Raises ConfigError, and leaves the file unchanged, if it has other content, if a file to be
-    created already exists, or if the file cannot be written.
+    old or the new content. Raises ConfigError, and leaves the file unchanged, if its content has changed, if a file to
+    be created already exists, or if the file cannot be written.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}")
     rights = mode if mode is not None else (before.mode if before else 0o600)
@@ -111,9 +111,9 @@ _SECRETS_TABLE = re.compile(r"(?m)^[ \t]*\[[ \t]*secrets[ \t]*\][ \t]*(?:#[^\n]*
 
 
 def save_secret_store(path: Path, store: SecretStore) -> None:
-    """Set `secrets.store` in the config.toml at *path*, which is created if missing.
+    """Set `secrets.store` in the config.toml at *path*; create the file if it is missing.
 
-    Raises ConfigError if this fails; its hint tells the user which line to add.
+    Raises ConfigError if this fails; the hint tells the user which line to add.
     """
     hint = f'Add it yourself: [secrets] store = "{store}"'
     try:
@@ -130,7 +130,7 @@ def save_secret_store(path: Path, store: SecretStore) -> None:
 
 
 def add_secret_store(text: str, store: SecretStore) -> str:
-    """Return the text of a config.toml with `secrets.store` added.
+    """Return the text of a config.toml with the setting `secrets.store` added.
 
     Raises ValueError if `secrets.store` is already set or the edit would change another value.
     """
@@ -160,7 +160,8 @@ _POLL_INTERVAL = 0.05
 async def lock_file(path: Path) -> AsyncGenerator[None]:
     """Hold an exclusive inter-process lock on the file at *path*. Waiting for the lock can be cancelled.
 
-    Raises McpHostError after LOCK_TIMEOUT seconds. If the lock file cannot be created, the block runs without a lock.
+    Raises McpHostError if the lock is not obtained within LOCK_TIMEOUT seconds. If the lock file cannot be created, the
+    `with` block runs without a lock.
     """
     handle = _open_lock_file(path)
     if handle < 0:
@@ -188,9 +189,9 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 def lock_file_blocking(path: Path) -> Generator[None]:
     """Hold an exclusive inter-process lock on the file at *path*. Blocks the thread without a time limit.
 
-    flock is not fair: a process that releases a lock and takes it again can overtake waiting processes (measured: for
-    11 s). Therefore, each process first locks a second file, whose holder is the next to get the lock. A file that
-    cannot be created is not locked.
+    `flock` is not fair: a process that releases a lock and takes it again can overtake waiting processes (measured: for
+    11 s). Therefore, each process first locks a second file, and the process that holds that lock is the next to get
+    the first one. If a lock file cannot be created, it is not locked.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

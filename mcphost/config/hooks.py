@@ -1,4 +1,4 @@
-"""Hooks: the user's programs that run before or after tool calls, read from `[[hooks]]` tables.
+"""Hooks: programs of the user that run before or after tool calls, configured in `[[hooks]]` tables.
 
 An invalid hook is an error rather than a warning, because skipping it would allow calls that it was meant to forbid.
 """
@@ -27,10 +27,10 @@ HOOKS_FILE = "hooks.toml"
 
 
 class HookOutput(Struct, frozen=True):
-    """Result of running a hook: its exit code, its output in bytes, and the end of its error output.
+    """Result of running a hook: the exit code, the output in bytes, and the end of the error output.
 
-    `failure` is a phrase that says why the hook failed, for example because it timed out or printed too much; it is ""
-    if the hook succeeded.
+    `failure` is a phrase that describes why the hook failed, for example because it timed out or printed too much; it
+    is "" if the hook succeeded.
     """
 
     code: int = 0
@@ -40,7 +40,7 @@ class HookOutput(Struct, frozen=True):
 
 
 def parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
-    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError that names the first invalid hook."""
+    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first invalid hook."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_HOOKS:
         raise ConfigError(f'{file}: "hooks" is not a list of at most {MAX_HOOKS} tables.', "Write [[hooks]].")
     return tuple(
@@ -74,7 +74,7 @@ def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
 
 
 def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText | None, str]:
-    """Read the project's `.mcphost/hooks.toml`; return its text and the path of the project's folder.
+    """Read the project's `.mcphost/hooks.toml`; return the text of the file and the path of the project's folder.
 
     The text is None if the file is missing or unusable; an unusable file is reported to *on_problem*. Blocks while
     reading.

@@ -1,4 +1,4 @@
-"""Edits of JSON with comments: set or remove one member, and leave the rest of the text unchanged."""
+"""Edits of JSON with comments: set or remove one member without changing the rest of the text."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Member(NamedTuple):
-    """A member of an object in JSON text: the positions of its start and of its value's start and end."""
+    """A member of an object in JSON text: its key, its start, and the start and end of its value."""
 
     key: str
     start: int
@@ -38,9 +38,9 @@ class _Object(NamedTuple):
 def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     """Return *text* with the member at *path* set to *value*; missing parent objects are added.
 
-    A new member is added at the end and indented like its siblings. Empty text counts as an empty object. Error
-    messages name *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of
-    *path* occurs twice.
+    A new member is added at the end of the object and indented like the other members. Empty text counts as an empty
+    object. Error messages name *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an object,
+    or if a key of *path* occurs twice.
     """
     if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
         text = "{}\n"
@@ -70,7 +70,7 @@ def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
 def remove_member(text: str, file: str, path: Sequence[str]) -> str:
     """Return *text* without the member at *path*; comments are preserved.
 
-    Raises ConfigError if there is no such member, if the text is not valid JSON, or if a key of *path* occurs twice.
+    Raises ConfigError if there is no such member, if the text is not valid JSON, or if a key in *path* occurs twice.
     """
     document = _parse(text, file)
     _check_path(document, file, path)
@@ -112,7 +112,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
-    """Raise ConfigError if a parent on *path* is not an object or has a key of *path* twice."""
+    """Raise ConfigError if a parent on *path* is not an object, or if a key in *path* occurs twice in an object."""
     value: Any = document
     for depth, key in enumerate(path):
         if not isinstance(value, dict):
@@ -130,7 +130,7 @@ def _missing_member(path: Sequence[str], file: str) -> ConfigError:
 
 
 def _checked(edited: str, file: str, expected: Any) -> str:
-    """Return *edited* if its value is *expected*; otherwise, raise ConfigError."""
+    """Return the *edited* text if it parses to *expected*; otherwise, raise ConfigError."""
     try:
         is_right = _parse(edited, file) == expected
     except ConfigError:
@@ -141,13 +141,13 @@ def _checked(edited: str, file: str, expected: Any) -> str:
 
 
 def _blank(text: str) -> str:
-    """Replace comments, trailing commas and the byte order mark with spaces, so that positions stay the same."""
+    """Replace comments, trailing commas and the byte order mark with spaces, so that all positions stay the same."""
     plain = strip_comments(text)
     return f" {plain[1:]}" if plain.startswith(_BYTE_ORDER_MARK) else plain
 
 
 def _scan_object(plain: str, start: int) -> _Object:
-    """Locate the members of the object at *start*; *plain* must be valid JSON without comments."""
+    """Return the positions of the object at *start* and of its members; *plain* must be valid JSON without comments."""
     members: list[_Member] = []
     at = _skip_whitespace(plain, start + 1)
     while plain[at] == '"':
@@ -163,7 +163,7 @@ def _scan_object(plain: str, start: int) -> _Object:
 
 
 def _member_limit(span: _Object, position: int) -> int:
-    """Return the position of the next member, or of the closing brace after the last one."""
+    """Return the start of the member that follows the one at index *position*; after the last, the closing brace."""
     return span.members[position + 1].start if position + 1 < len(span.members) else span.end
 
 
@@ -174,13 +174,13 @@ def _find_comma(text: str, start: int, end: int) -> int:
 
 
 def _hide_comments(part: str) -> str:
-    """Replace comments in the text between two members with spaces; the comma stays."""
+    """Replace comments in the text between two members with spaces; the comma between the members is preserved."""
     # strip_comments would remove a trailing comma; the string after it prevents that.
     return strip_comments(f'{part}\n"')[: len(part)]
 
 
 def _insert(text: str, plain: str, span: _Object, key: str, value: Any) -> str:
-    """Return the text with a new member at the end of an object."""
+    """Return *text* with a new member added at the end of the object at *span*."""
     unit, newline = _indent_unit(text, plain), _newline(text)
     inner = f"{json.dumps(key, ensure_ascii=False)}: "
     if not span.members:
@@ -223,7 +223,7 @@ def _indent_at(text: str, position: int) -> str:
 
 
 def _indent_unit(text: str, plain: str) -> str:
-    """Return the white space of one level of indentation, as in the first indented line."""
+    """Return the white space of one indentation level, taken from the first indented line."""
     for line, blanked in zip(text.split("\n"), plain.split("\n"), strict=False):
         if blanked.strip() and (indent := line[: len(line) - len(line.lstrip(" \t"))]):
             return indent

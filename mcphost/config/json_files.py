@@ -1,4 +1,4 @@
-"""Reading of configuration files within a size limit, and a JSON parser whose errors name line and column."""
+"""Reading of configuration files within a size limit, and a JSON parser whose errors give the line and column."""
 
 import errno
 import json
@@ -23,10 +23,10 @@ _TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
 
 
 def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[bytes, os.stat_result]:
-    """Read at most *limit* + 1 bytes of a regular file; return them and the file's status.
+    """Read at most *limit* + 1 bytes of a regular file; return the bytes and the `os.stat_result` of the file.
 
-    The extra byte shows that the file exceeds *limit*. Raises ConfigError if it is not a regular file. Raises OSError
-    if it cannot be opened or, unless *follow_links* is set, if it is a symbolic link.
+    The extra byte shows that the file exceeds *limit*. Raises ConfigError if the file is not a regular file. Raises
+    OSError if the file cannot be opened or, unless *follow_links* is set, if it is a symbolic link.
     """
     # Non-blocking, because a file that was regular when it was checked may have become a FIFO.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
@@ -40,7 +40,8 @@ def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[by
 def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """Return the content of a file, following symbolic links.
 
-    Raises FileNotFoundError, or ConfigError if it is not a regular file, is unreadable or has more than *limit* bytes.
+    Raises FileNotFoundError, or ConfigError if the file is not a regular file, is unreadable or has more than *limit*
+    bytes.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -59,7 +60,7 @@ def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def decode_text(raw: bytes, name: str) -> str:
-    """Decode UTF-8 with or without a byte order mark.
+    """Decode UTF-8 text with or without a byte order mark.
 
     Raises ConfigError with *name* and the number of the first invalid line.
     """
@@ -71,16 +72,16 @@ def decode_text(raw: bytes, name: str) -> str:
 
 
 class DuplicateKeyDict(dict[str, Any]):
-    """A JSON object with duplicate keys, of which it contains the first value each."""
+    """A JSON object in which keys occurred more than once; it contains the first value of each key."""
 
     duplicate_keys: tuple[str, ...] = ()
 
 
 def parse_json(text: str, name: str) -> Any:
-    """Parse JSON with comments and trailing commas, as VS Code does.
+    """Parse JSON that may contain comments and trailing commas, as in VS Code.
 
-    An object with duplicate keys becomes a DuplicateKeyDict. Raises ConfigError with *name* as the file's name and, for
-    a syntax error, the line and column.
+    An object with duplicate keys becomes a DuplicateKeyDict. Raises ConfigError with *name* as the file name and, for a
+    syntax error, the line and column.
     """
     check_comments(text, name)
     try:
@@ -114,7 +115,7 @@ def describe_type(value: object) -> str:
 
 
 def check_comments(text: str, name: str) -> None:
-    """Raise ConfigError with the file's *name* if `strip_comments` would take long for *text*."""
+    """Raise ConfigError with the file's *name* if running `strip_comments` on *text* would take too long."""
     if text.count("//") + text.count("/*") > _MAX_COMMENTS or text.count('"') > _MAX_QUOTES:
         raise ConfigError(f"{name} has too many comments or strings.", "Is it the right file?")
 

@@ -176,7 +176,7 @@ def _server_schema() -> Schema:
 
 
 def _own_schema() -> Schema:
-    """Return the schema of an entry's "mcphost" member, which only mcphost reads."""
+    """Return the schema of the "mcphost" member of a server's entry, which only mcphost reads."""
     sampling = {
         key: build_json_schema(settable_fields(SamplingLimits)[field].type)
         for key, field in SAMPLING_FIELD_BY_KEY.items()
@@ -214,7 +214,7 @@ def _oauth_schema() -> Schema:
 
 
 def _table(kind: type[Struct], keys: Iterable[str]) -> Schema:
-    """Return the schema of a TOML table with these fields of a struct; null is left out, as TOML lacks it."""
+    """Return the schema of a TOML table whose *keys* are fields of the struct *kind*; null is omitted."""
     fields = settable_fields(kind)
     return _closed({key: _without_null(build_json_schema(fields[key].type)) for key in keys})
 

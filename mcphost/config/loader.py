@@ -27,7 +27,7 @@ LOCAL_FILE = "local.json"
 
 
 class ProjectFile(Struct, frozen=True):
-    """A project's `.mcp.json`, whose servers are used only if the user trusts it.
+    """A project's `.mcp.json`, whose servers are used only if the user trusts the file.
 
     `digest` is the SHA-256 (hex) of `content`. Trust applies to this content, never to the path alone.
     """
@@ -43,7 +43,7 @@ class _FileContent(Struct, frozen=True):
 
 
 def read_project_file(directory: Path) -> ProjectFile | None:
-    """Read the `.mcp.json` of a directory without parsing it; return None if there is none.
+    """Read the `.mcp.json` in a directory without parsing it; return None if the file does not exist.
 
     Raises ConfigError if the file is unreadable.
     """
@@ -64,15 +64,16 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     strict: bool = False,
 ) -> HostConfig:
-    """Load `config.toml` from *directory* and the servers, and apply the overrides of flags and *environ*.
+    """Load `config.toml` from *directory* and the servers, then apply the overrides from flags and *environ*.
 
     Servers come from *files* (given with `--mcp-config`, and therefore approved) if there are any; otherwise from
-    `local.json` (its entries for the current folder), `mcp.json` and *project*. Of several servers with the same name,
+    `local.json` (the entries for the current folder), `mcp.json` and *project*. If several servers have the same name,
     the first one is used. Pass *project* only if the user trusts exactly that content. Invalid parts are skipped and
     reported in `problems`.
 
-    Raises ConfigError if `config.toml` is unreadable, or invalid and may forbid tool calls or costs; with *strict*,
-    also if one of *files* is invalid or missing. Raises UsageError if a flag or variable names an unknown profile.
+    Raises ConfigError if `config.toml` is unreadable, or is invalid and may contain settings that forbid tool calls or
+    limit costs; with *strict*, also if one of *files* is invalid or missing. Raises UsageError if a flag or variable
+    names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]
@@ -120,7 +121,7 @@ def load_config(
 def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
     """Apply the profile selected by `--profile`, or else by MCPHOST_PROFILE, or else by config.toml.
 
-    If config.toml selects an unknown profile, it is reported as a problem. Otherwise, UsageError is raised.
+    An unknown profile in config.toml is reported as a problem; in the flag or the variable, it raises UsageError.
     """
     chosen = environ.get("MCPHOST_PROFILE", "") if overrides.profile is None else overrides.profile
     if chosen or overrides.profile is not None:
@@ -132,14 +133,14 @@ def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str,
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """Return the first problem because of which the server cannot be used, or "" if there is none."""
+    """Return the first problem that makes a server unusable, or "" if there is none."""
     return find_config_error(config.problems, f'server "{server}"')
 
 
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
-    """Add the name of the server's file to an error, in place; do nothing if the server has no file.
+    """Add the path of the file that configures *server* to *error*, in place; do nothing if there is no such file.
 
-    The name replaces "mcp.json" in the hint and precedes the message of a ConfigError.
+    The path replaces "mcp.json" in the hint, and is put before the message of a ConfigError.
     """
     if not server.file:
         return
@@ -150,7 +151,7 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 
 
 def find_file_problem(config: HostConfig) -> str:
-    """Return the first problem that affects an mcp.json as a whole, not a single server, or ""."""
+    """Return the first problem that affects an mcp.json as a whole, not just one server, or "" if there is none."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return find_config_error(problems, SERVERS_FILE)
 
@@ -190,7 +191,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
 
 
 def _may_restrict(raw: bytes) -> bool:
-    """Return whether an invalid file, even one in UTF-16, may contain settings that forbid something."""
+    """Return whether an invalid config.toml, even one in UTF-16, may contain settings that forbid something."""
     text = raw.replace(b"\0", b"")
     return any(word in text for word in (b"hooks", b"never", b"budget", b"origins"))
 
@@ -206,7 +207,7 @@ def _load_user_file(path: Path, problems: list[str]) -> _FileContent:
 
 
 def _load_local_servers(path: Path, problems: list[str]) -> tuple[ServerConfig, ...]:
-    """Return the servers that local.json lists for the current folder; they override those of mcp.json."""
+    """Return the servers in local.json for the current folder; they take precedence over those in mcp.json."""
     try:
         document = parse_json(decode_text(read_bytes(path), str(path)), str(path))
         entries = find_local_entries(document, Path.cwd())
@@ -219,7 +220,7 @@ def _load_local_servers(path: Path, problems: list[str]) -> tuple[ServerConfig, 
 
 
 def find_local_entries(document: Any, folder: Path) -> Any:
-    """Return the value stored for *folder* in a parsed local.json, or {} if there is none."""
+    """Return the value stored for *folder* in a parsed local.json, or {} if no value is stored."""
     folders = cast("dict[str, Any]", document).get("folders") if isinstance(document, dict) else None
     found = cast("dict[str, Any]", folders).get(os.path.realpath(folder)) if isinstance(folders, dict) else None
     return {} if found is None else found
@@ -250,9 +251,9 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Append each server whose name is not in use; report the others in *problems*.
+    """Append the servers whose names are not yet taken; report the others in *problems*.
 
-    Therefore, a project cannot replace a server of the user.
+    As a result, a project cannot replace a server of the user.
     """
     taken = {server.name: server for server in servers}
     for server in more:

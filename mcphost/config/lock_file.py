@@ -1,8 +1,8 @@
 """Lock file of a project, `mcphost.lock`: its format, and functions that read and write it safely.
 
-It records the command or URL of each server of the project, and the tools that the server offers, so that any change
-can be reviewed. The file is JSON with sorted keys and an indentation of two spaces: equal servers give equal bytes, and
-`git diff` shows what has changed. It never contains a value that may be a secret.
+The file records the command or URL of each server of the project, and the tools that the server offers, so that any
+change can be reviewed. It is JSON with sorted keys and an indentation of two spaces: the same servers give the same
+bytes, and `git diff` shows what has changed. The file never contains a value that may be a secret.
 """
 
 import json
@@ -39,7 +39,7 @@ _Pairs = Annotated[dict[_Text, _Text], Meta(max_length=1_000)]
 
 
 class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The package that a server's command runs; `version` and `digest` are "" if the command has none."""
+    """The package that a server's command runs; `version` and `digest` are "" if the command does not specify them."""
 
     type: Literal["npm", "pypi", "nuget", "oci"]
     name: _Text
@@ -48,7 +48,7 @@ class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The registry that a server was installed from, and the server's name and version there."""
+    """The registry from which a server was installed, and the server's name and version in that registry."""
 
     url: _Text
     name: _Text
@@ -56,7 +56,7 @@ class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """The name and version that a server reported, and the protocol revision negotiated with it."""
+    """The name and version that a server reported, and the negotiated protocol revision."""
 
     name: _Text
     version: _Text = ""
@@ -64,16 +64,17 @@ class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A locked tool: the digest of its definition as canonical JSON, and the part that reviewers see."""
+    """A tool in a lock file: the digest of its definition as canonical JSON, and the part shown to reviewers."""
 
     digest: _Digest
     definition: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
 
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """A locked server: the settings to start or reach it, and what it reported when it was locked.
+    """A server in a lock file: the settings for starting or reaching it, and what it reported when it was locked.
 
-    References in the entry are not expanded. `identity` is None if the server was disabled and therefore not started.
+    References in the settings are not expanded. `identity` is None if the server was disabled and therefore not
+    started.
     """
 
     command: _Words = ()
@@ -97,7 +98,7 @@ class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
 
 def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a tool's definition that reviewers see, within limits on size and depth."""
+    """Return the part of a tool's definition that is shown to reviewers, limited in size and depth."""
     keys = ("title", "description", "inputSchema", "outputSchema", "annotations", "execution")
     shown = {key: definition[key] for key in keys if definition.get(key) is not None}
     raw = _dump(shown, indent=None)
@@ -109,16 +110,16 @@ def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_lock(path: Path) -> tuple[LockDocument, FileSnapshot]:
-    """Read a lock file; return its content and the snapshot to pass to `write_lock`.
+    """Read a lock file; return its content and a snapshot of the file for `write_lock`.
 
-    Raises FileNotFoundError, or ConfigError if it is not a valid lock file.
+    Raises FileNotFoundError, or ConfigError if the file is not a valid lock file.
     """
     snapshot = read_snapshot(path, MAX_LOCK_BYTES)
     return parse_lock(snapshot.content, str(path)), snapshot
 
 
 def parse_lock(raw: bytes, name: str) -> LockDocument:
-    """Parse the content of the lock file *name*. Raises ConfigError."""
+    """Parse the content of a lock file; errors refer to the file as *name*. Raises ConfigError."""
     again = "Restore it from version control, or delete it and write it again: mcphost servers lock"
     if _CONFLICT.search(raw):
         raise ConfigError(f"{name} has a merge conflict.", "Resolve it, or delete the file and lock again.")
@@ -145,10 +146,11 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
 
 
 def encode_lock(document: LockDocument) -> bytes:
-    """Return the bytes of a lock file; equal documents give equal bytes. Raises ConfigError if too large.
+    """Return a lock file as bytes; the same content always gives the same bytes.
 
     If tool definitions make the file too large, the schemas of all tools are left out and, if that is not enough, their
-    titles and descriptions as well. The digests of the definitions are always kept.
+    titles and descriptions as well. The digests of the definitions are always included. Raises ConfigError if the file
+    is still too large.
     """
     for kept in (None, ("title", "description"), ()):
         raw = _dump(to_builtins(document if kept is None else _with_definitions(document, kept)), indent=2)
@@ -161,7 +163,7 @@ def encode_lock(document: LockDocument) -> bytes:
 def write_lock(path: Path, before: FileSnapshot | None, raw: bytes) -> None:
     """Write a lock file unless it has changed since *before* was read. Raises ConfigError.
 
-    A *before* of None means that the file did not exist.
+    If *before* is None, the file must not exist yet.
     """
     replace_if_unchanged(path, before, raw, mode=None if before else _FILE_MODE)
 
@@ -175,7 +177,7 @@ def _has_few_values(raw: bytes) -> bool:
 
 
 def _with_definitions(document: LockDocument, keys: tuple[str, ...]) -> LockDocument:
-    """Return the document with only these keys of each tool's definition."""
+    """Return the lock file with only the given *keys* in each tool's definition."""
     servers = {
         name: replace(server, tools={tool: _with_keys(locked, keys) for tool, locked in server.tools.items()})
         for name, server in document.servers.items()
@@ -207,7 +209,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _explain(error: BaseException) -> str:
-    """Return the reason why a file is invalid, as one line of limited length."""
+    """Return the reason why a lock file is invalid, as one line of limited length."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
     text = error.message if isinstance(error, MalformedMessage) else str(error)

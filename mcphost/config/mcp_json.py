@@ -1,4 +1,4 @@
-"""Parser of `mcpServers`, the format of Claude Desktop, Cursor and VS Code, to ServerConfig values.
+"""Parser that converts `mcpServers`, the format of Claude Desktop, Cursor and VS Code, to ServerConfig values.
 
 An invalid entry is reported and skipped. Unknown keys are ignored, because other hosts add their own.
 """
@@ -73,9 +73,10 @@ SECRET_FIELDS = ("client_secret", "key", "assertion", "idp_token")
 
 
 def parse_oauth(value: Any, location: str) -> OAuthConfig:
-    """Parse the value of `mcphost.oauth`; None gives the defaults.
+    """Parse the value of `mcphost.oauth`; None gives the default settings.
 
-    *location* names the file and the server in messages. Raises ConfigError for an unknown key or an invalid value.
+    *location* names the file and the server in error messages. Raises ConfigError for an unknown key or an invalid
+    value.
     """
     if value is None:
         return OAuthConfig()
@@ -101,7 +102,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 
 
 def list_non_defaults(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """List the non-default settings as tuples of the key in mcp.json, the value as text, and "is secret"."""
+    """List the non-default OAuth settings, as tuples of the key in mcp.json, the value as text, and "is secret"."""
     default = OAuthConfig()
     configured: list[tuple[str, str, bool]] = []
     for key, field in FIELD_BY_KEY.items():
@@ -139,10 +140,10 @@ _Timeout = Annotated[float, Meta(gt=0, le=86_400)] | None
 
 
 def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[ServerConfig, ...]:
-    """Return the valid servers of a parsed mcp.json, in the order of the file.
+    """Return the valid servers in a parsed mcp.json, in the order of the file.
 
-    For each invalid entry, *on_problem* is called with a sentence. Raises ConfigError if the document or its
-    `mcpServers` is not an object.
+    For each invalid entry, *on_problem* is called with a sentence that describes the problem. Raises ConfigError if the
+    document or its `mcpServers` is not an object.
     """
     if not isinstance(document, dict):
         raise ConfigError(
@@ -190,9 +191,10 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
 
 
 def parse_file_roots(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[RootConfig, ...]:
-    """Return the shared folders (`mcphost.roots`) of a project's `.mcp.json` or a `--mcp-config` file.
+    """Return the shared folders (`mcphost.roots`) configured in a project's `.mcp.json` or a `--mcp-config` file.
 
-    The user's own roots belong in config.toml, so roots in a "user" file are reported to *on_problem* and ignored.
+    The user's own shared folders belong in config.toml, so those in a "user" file are reported to *on_problem* and
+    ignored.
     """
     own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
     if not isinstance(own, dict) or "roots" not in own:
@@ -208,7 +210,7 @@ def _entry_location(file: str, name: str) -> str:
 
 
 class _ServerEntry:
-    """Parser of one entry of `mcpServers`; its errors (ConfigError) name the file, server, key and fix."""
+    """Parser of one entry of `mcpServers`; its errors (ConfigError) name the file, the server, the key and the fix."""
 
     def __init__(
         self,
@@ -219,10 +221,10 @@ class _ServerEntry:
         on_problem: ProblemCallback,
         definitions: dict[str, ServerInput] | None,
     ) -> None:
-        """Store the entry and its context.
+        """Create a parser for one server's entry.
 
-        *definitions* are the inputs of the file, keyed by id; None means that the entry contains no references. Raises
-        ConfigError if the entry is not an object.
+        *definitions* are the inputs defined in the file, keyed by id; None means that the entry contains no references.
+        Raises ConfigError if the entry is not an object.
         """
         self.name, self.file, self.on_problem = name, file, on_problem
         self.definitions = definitions or {}
@@ -296,7 +298,7 @@ class _ServerEntry:
         )
 
     def _parse_watched_files(self) -> tuple[str, ...]:
-        """Return the file patterns of `mcphost.watch` and of `dev.watch`, which is VS Code's key."""
+        """Return the file patterns in `mcphost.watch` and in `dev.watch`, the key that VS Code uses."""
         dev = self.entry.get("dev")
         of_vs_code = cast("dict[str, Any]", dev).get("watch") if isinstance(dev, dict) else None
         own = self._get_own("watch", _Texts, ()) or ()
@@ -322,13 +324,13 @@ class _ServerEntry:
         return self.own
 
     def _resolve_cwd(self, cwd: str) -> str:
-        """Return the absolute working directory: *cwd* resolved against the configuration file's folder.
+        """Return the absolute working directory: *cwd* resolved against the folder of the configuration file.
 
         Only `${workspaceFolder}` selects the folder in which mcphost was started. An empty value does not, because an
-        untrusted folder may contain programs with the names that npx, python -m and others look up in their working
+        untrusted folder may contain programs with names that npx, python -m and others look up in their working
         directory. A server that uses `${workspaceFolder}` is approved for each folder separately. Symbolic links are
-        resolved, so that a changed link needs a new approval. If *cwd* has other references, it is returned unchanged
-        and resolved when the server starts.
+        resolved, so that a changed link needs a new approval. If *cwd* contains other references, it is returned
+        unchanged and resolved when the server starts.
         """
         if "\0" in cwd:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
@@ -339,7 +341,7 @@ class _ServerEntry:
         return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Parse the sign-in settings; `private` is ignored unless the user's own file sets it."""
+        """Parse the sign-in settings; `private` is ignored unless it is set in the user's own file."""
         oauth = parse_oauth(own.get("oauth"), self.location)
         if oauth.private and self.source != "user":
             self.on_problem(
@@ -382,7 +384,7 @@ class _ServerEntry:
             self.on_problem(ConfigWarning(text))
 
     def _check_target(self, key: str, text: str) -> None:
-        """Check the references in *text*, a setting that determines what is started or reached.
+        """Check the references in *text*, a setting that determines which program is started or which URL is used.
 
         Raises ConfigError for a nested reference or a reference to a secret.
         """
@@ -429,7 +431,7 @@ class _ServerEntry:
         return revision
 
     def _find_inputs(self, texts: Iterable[str]) -> tuple[ServerInput, ...]:
-        """Return the inputs that *texts* refer to, and report undefined inputs."""
+        """Return the definitions of the inputs that *texts* refer to; report inputs that are not defined."""
         ids = referenced_inputs(texts)
         for input_id in [one for one in ids if one not in self.definitions][:_MAX_UNDEFINED_INPUTS]:
             shown = sanitize(input_id, keep_newlines=False)
@@ -454,7 +456,7 @@ class _ServerEntry:
         return os.path.join(os.path.dirname(os.path.abspath(self.file)), expand_home(path)) if path else ""
 
     def _parse_trust_annotations(self) -> bool:
-        """Return whether the server's tool annotations are trusted, which only the user's own file can set."""
+        """Return whether the server's tool annotations are trusted; only the user's own file can set this."""
         is_trusted: bool = self._get_own("trustAnnotations", bool, False)
         if is_trusted and self.source != "user":
             self.on_problem(
@@ -476,7 +478,7 @@ class _ServerEntry:
         return self._convert(self.entry, key, key, kind, default)
 
     def _get_own(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the value of a key under "mcphost" as *kind*, or *default* if missing. Raises ConfigError."""
+        """Return the "mcphost" value for *key*, converted to *kind*, or *default* if missing. Raises ConfigError."""
         return self._convert(self.own, key, f"{OWN_KEY}.{key}", kind, default)
 
     def _convert(self, table: dict[str, Any], key: str, path: str, kind: Any, default: Any) -> Any:
@@ -556,9 +558,9 @@ class _ServerEntry:
 
 
 def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:
-    """Parse `mcphost.sampling` to limits, keyed by the field names of SamplingLimits.
+    """Parse `mcphost.sampling`; return the limits, keyed by the field names of SamplingLimits.
 
-    Invalid limits are reported to *on_problem* and skipped; so are all limits in a project's file.
+    Invalid limits are reported to *on_problem* and skipped; in a project's file, all limits are.
     """
     if value is None:
         return {}
@@ -584,7 +586,7 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
 
 
 def _is_open(cwd: str) -> bool:
-    """Return whether a working directory has any reference other than a leading `${workspaceFolder}`."""
+    """Return whether a working directory contains any reference other than a leading `${workspaceFolder}`."""
     return bool(find_references(cwd.removeprefix(WORKSPACE_FOLDER) if _is_in_workspace(cwd) else cwd))
 
 

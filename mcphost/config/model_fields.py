@@ -28,7 +28,10 @@ _NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price"})
 
 
 def format_fields(config: ModelConfig) -> dict[str, str]:
-    """Return the text of each form field, keyed by setting; "" for a default, one line for each header."""
+    """Return the text of each form field, keyed by setting; "" means the default.
+
+    Headers have one line each.
+    """
     default = ModelConfig()
     texts = {
         key: "" if (value := getattr(config, key)) == getattr(default, key) else str(value)
@@ -38,9 +41,9 @@ def format_fields(config: ModelConfig) -> dict[str, str]:
 
 
 def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
-    """Return the model's configuration from form fields, keyed by setting.
+    """Return the model configuration entered in form fields; *texts* are keyed by setting.
 
-    Raises UsageError naming the first wrong field.
+    Raises UsageError naming the first invalid field.
     """
     kinds = settable_fields(ModelConfig)
     values: dict[str, Any] = {}
@@ -62,7 +65,7 @@ def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
 
 
 def _parse_number(key: str, text: str) -> Any:
-    """Return *text* as a number, or unchanged if the field is not numeric. Raises InvalidValue."""
+    """Return *text* as a number if the setting *key* is numeric, otherwise unchanged. Raises InvalidValue."""
     try:
         if key in _WHOLE_NUMBERS:
             return int(text.replace(",", "").replace("_", ""))

@@ -14,11 +14,11 @@ _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 class UnusableEntry(Exception):
-    """Raised for an entry that cannot be imported; its message is a sentence with the reason."""
+    """Raised if an entry cannot be imported; the message is a sentence that gives the reason."""
 
 
 class VariableSyntax(NamedTuple):
-    """Syntax of references to environment variables in the files of a host."""
+    """Syntax of references to environment variables in the configuration files of another MCP host."""
 
     pattern: re.Pattern[str]
     """Matches a reference; group 1 is the variable, group 2, if any, the default."""
@@ -48,8 +48,8 @@ _MAX_NUMBER_BITS = 1_000
 class ForeignServer(Struct, frozen=True, kw_only=True):
     """A server found in another host's configuration file.
 
-    Its `entry` is in the format of `mcp.json`; if the conversion failed, `entry` is empty and `problem` is the reason.
-    `notes` are sentences for the user, such as about settings that mcphost does not support.
+    `entry` is in the format of `mcp.json`; if the conversion failed, `entry` is empty and `problem` is the reason.
+    `notes` are sentences for the user, for example about settings that mcphost does not support.
     """
 
     name: str
@@ -69,8 +69,8 @@ Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
 def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
     """Convert an entry in the format that most hosts use.
 
-    Its keys are `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`. Also reads `envFile` with an absolute
-    path (VS Code, Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI). Raises UnusableEntry.
+    Its keys are `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`. `envFile` with an absolute path (VS Code,
+    Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI) are also recognized. Raises UnusableEntry.
     """
     http_url = _text(entry, "httpUrl") or _text(entry, "serverUrl")
     url = http_url or _text(entry, "url")
@@ -115,7 +115,7 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of Zed's `context_servers`, where `command` may be an object."""
+    """Convert an entry of `context_servers` in Zed, where `command` may be an object."""
     if entry.get("source") == "extension" or ("settings" in entry and "command" not in entry and "url" not in entry):
         raise UnusableEntry("It belongs to a Zed extension, which brings its own program.")
     command = entry.get("command")
@@ -126,7 +126,7 @@ def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, A
 
 
 def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of goose's `extensions`."""
+    """Convert an entry of `extensions` in goose."""
     kind = _text(entry, "type")
     if kind == "stdio":
         secrets = {name: f"${{env:{name}}}" for name in _texts(entry, "env_keys")}
@@ -137,7 +137,7 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of opencode's `mcp`, where `command` is a list."""
+    """Convert an entry of `mcp` in opencode, where `command` is a list."""
     if _text(entry, "type") == "remote" or "url" in entry:
         return _remote(_text(entry, "url"), _pairs(entry, "headers"), "", syntax)
     command = _texts(entry, "command")
@@ -154,7 +154,7 @@ def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
 def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the references in a converted entry that mcphost cannot expand.
 
-    These are references of unknown kinds, such as `${command:NAME}`, and inputs that the entry does not define.
+    These are unknown kinds of references, such as `${command:NAME}`, and inputs that the entry does not define.
     """
     own = cast("dict[str, Any]", entry.get("mcphost", {}))
     defined = {definition["id"] for definition in own.get("inputs", ())}
@@ -170,7 +170,7 @@ def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def newly_expanded_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the `${NAME}` references in an entry that mcphost expands but the entry's own host does not."""
+    """Return the `${NAME}` references in an entry that mcphost expands although the original host does not."""
     references = [reference for text in entry_texts(entry) for reference in find_references(text)]
     return _shown([one.text for one in references if one.kind == "variable" and not one.text.startswith("${env:")])
 
@@ -205,7 +205,7 @@ def _remote(url: str, headers: dict[str, str], transport: str, syntax: VariableS
 
 
 def _convert_references(text: str, syntax: VariableSyntax) -> str:
-    """Rewrite references in a host's syntax as `${env:NAME}` or `${env:NAME:-default}`."""
+    """Rewrite references in another host's syntax as `${env:NAME}` or `${env:NAME:-default}`."""
 
     def convert(match: re.Match[str]) -> str:
         default = match[2] if match.re.groups > 1 else None

@@ -1,6 +1,6 @@
-"""Other MCP hosts, such as Claude Desktop: where their configuration files are, and the servers in them.
+"""Other MCP hosts, such as Claude Desktop: the locations of their configuration files, and the servers in them.
 
-Files are only read, within limits, and no server is started. A comment on each item of HOSTS links to the host's
+Files are only read, within limits, and no server is started. In HOSTS, a comment on each host links to the host's
 documentation.
 """
 
@@ -62,10 +62,10 @@ _LIMIT_HINT = "Remove what does not belong to the servers, or name a smaller fil
 
 
 def read_document(file: Path, folder: str) -> dict[str, Any]:
-    """Read a JSON, TOML or YAML file, as its suffix says, and return the members that may contain servers.
+    """Read a JSON, TOML or YAML file, depending on its suffix, and return the members that may contain servers.
 
-    Of Claude Code's `projects`, only the one for *folder* is returned. The result is empty if the file has no object.
-    Raises FileNotFoundError, or ConfigError with the file and the reason.
+    Of the `projects` of Claude Code, only the one for *folder* is returned. The result is empty if the file contains no
+    object. Raises FileNotFoundError, or ConfigError with the file and the reason.
     """
     if file.suffix in (".toml", ".yaml", ".yml"):
         text = decode_text(read_bytes(file), str(file))
@@ -92,7 +92,7 @@ def _parse_json(raw: bytes, file: str, folder: str) -> dict[str, Any]:
 
 
 def _read_project(projects: Raw, folder: str) -> dict[str, Any]:
-    """Return the member for *folder* of Claude Code's `projects`, with only its servers, or {}."""
+    """Return the member for *folder* in the `projects` of Claude Code, reduced to its servers, or {} if it has none."""
     try:
         project = select_members(projects, (folder,)).get(folder)
         servers = select_members(project, ("mcpServers",)) if project is not None else {}
@@ -102,7 +102,7 @@ def _read_project(projects: Raw, folder: str) -> dict[str, Any]:
 
 
 def _select_json(raw: bytes, file: str) -> Mapping[str, Raw]:
-    """Return the members that may contain servers; the JSON may have comments and trailing commas."""
+    """Return the members of a JSON file that may contain servers; comments and trailing commas are allowed."""
     try:
         return _select_members(raw)
     except MalformedMessage as error:
@@ -153,7 +153,7 @@ def _find_place(raw: bytes, reason: MalformedMessage) -> str:
 
 
 def _parse_yaml(text: str, file: str) -> Any:
-    """Parse YAML, refusing aliases, which can expand a small file to a huge value. Raises ConfigError."""
+    """Parse YAML; aliases are refused, because they can expand a small file to a huge value. Raises ConfigError."""
     import yaml  # imported only for hosts that use YAML, because it takes 0.8 MB
 
     module = cast("Any", yaml)
@@ -171,7 +171,7 @@ def _parse_yaml(text: str, file: str) -> Any:
 
 
 def _check_yaml_events(events: Any, yaml: Any, file: str) -> None:
-    """Raise ConfigError if the YAML has aliases, or too many values or levels for a configuration."""
+    """Raise ConfigError if a YAML file has aliases, or too many values or levels for a configuration file."""
     depth = 0
     for count, event in enumerate(events, 1):
         if isinstance(event, yaml.ScalarEvent):
@@ -202,7 +202,7 @@ _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """Folders with files of other hosts; `HostFormat.files` refers to these fields, as in `{home}`."""
+    """Folders that may contain files of other hosts; `HostFormat.files` refers to the fields, as in `{home}`."""
 
     home: str
     folder: str
@@ -239,7 +239,7 @@ class HostFormat(NamedTuple):
     syntax: VariableSyntax = NONE
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
-        """Return the paths at which the host may have files.
+        """Return the paths where the host's configuration files may be.
 
         Paths in the current folder are included only if *with_folder* is set.
         """
@@ -248,7 +248,7 @@ class HostFormat(NamedTuple):
 
 
 def _expand(template: str, places: Places) -> Iterator[Path]:
-    """Yield the path of a template, or one path for each folder that matches its `/*/`, sorted by name."""
+    """Yield the path given by *template* or, if it contains `/*/`, one path per matching folder, sorted by name."""
     before, each, after = template.partition(_EACH)
     path = Path(before.format(**places._asdict()))
     if not each:
@@ -338,7 +338,7 @@ HOSTS: tuple[HostFormat, ...] = (
 
 
 def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Places:
-    """Return the folders with files of other hosts; *folder* is the one in which mcphost was started."""
+    """Return the folders that may contain files of other hosts; *folder* is the one in which mcphost was started."""
     xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
     if platform == "darwin":
@@ -355,17 +355,18 @@ def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: 
 
 
 def find_host(host_id: str) -> HostFormat | None:
-    """Return the host with this id, or None if the id is unknown."""
+    """Return the host with the given id, or None if the id is unknown."""
     return next((host for host in HOSTS if host.id == host_id), None)
 
 
 def find_foreign_servers(
     places: Places, hosts: Iterable[HostFormat] = HOSTS, *, with_folder: bool = False
 ) -> tuple[ForeignServer, ...]:
-    """Return the servers in the files of other hosts, including unusable ones, in the order of the hosts.
+    """Return the servers in the files of other hosts, including unusable ones, in the order of *hosts*.
 
-    Files in the folder in which mcphost was started, which others may have written, are read only if *with_folder* is
-    set. A file that cannot be read becomes one ForeignServer with a `problem` and without a name. No server is started.
+    Files in the folder in which mcphost was started may have been written by others, and are read only if *with_folder*
+    is set. A file that cannot be read becomes one ForeignServer with a `problem` and without a name. No server is
+    started.
     """
     return tuple(
         server
@@ -376,7 +377,7 @@ def find_foreign_servers(
 
 
 def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[ForeignServer]:
-    """Yield the servers in one file of a host; nothing if the file does not exist.
+    """Yield the servers in one file of *host*, or nothing if the file does not exist.
 
     If the file cannot be read, yield one ForeignServer with a `problem` and without a name.
     """
@@ -406,7 +407,7 @@ def _convert_document(
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
-    """Guess which host a file belongs to by its name, keys and folder; if nothing matches, Claude Desktop."""
+    """Guess from its name, keys and folder to which host a file belongs; the fallback is Claude Desktop."""
     names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
     by_name = find_host(names.get(file.name, ""))
     fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
@@ -418,9 +419,9 @@ def guess_host(file: Path, document: Any) -> HostFormat:
 
 
 def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
-    """Return the servers in a file of another host that the user named.
+    """Return the servers in another host's file that the user named.
 
-    Raises ConfigError if the file is missing, unreadable or has no servers.
+    Raises ConfigError if the file is missing, unreadable or contains no servers.
     """
     try:
         document = read_document(file, places.folder)

@@ -1,4 +1,4 @@
-"""Parser of server entries that users paste from READMEs, with or without the rest of the file."""
+"""Parser for server entries that users paste from a README, with or without the rest of the file."""
 
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     """Return the server entries in pasted text, keyed by name; *name* is used for an entry without a name.
 
     Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
-    without a name, and any of these in a Markdown code fence. Raises ConfigError if the text has no server, is too
+    without a name, and any of these in a Markdown code fence. Raises ConfigError if the text contains no server, is too
     long or invalid, or if an entry has no name and *name* is empty.
     """
     if len(text) > MAX_PASTED_CHARACTERS:

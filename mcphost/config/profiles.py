@@ -1,4 +1,4 @@
-"""Profiles: named sets of settings in config.toml, of which at most one is in use.
+"""Profiles: named sets of settings in config.toml, of which at most one is active.
 
 [profiles.review]
 description = "Careful reviews, read-only servers"
@@ -22,9 +22,9 @@ _KEYS = ("description", "model", "system_prompt", "servers")
 
 
 def parse_profiles(table: TomlTable, default: ModelConfig) -> tuple[Profile, ...]:
-    """Parse the `[profiles.NAME]` tables; an invalid value is reported and ignored.
+    """Parse the `[profiles.NAME]` tables; invalid values are reported and ignored.
 
-    If the model of a profile has no name, the profile uses *default* with the given settings changed.
+    If a profile gives its model no name, the profile uses the *default* model with the profile's settings.
     """
     if len(table.values) > MAX_PROFILES:
         table.on_problem(f"{table.file}: {len(table.values)} profiles; the first {MAX_PROFILES} are used.")
@@ -55,7 +55,7 @@ def _parse_model(table: TomlTable, default: ModelConfig) -> ModelConfig:
 def switch_model(model: ModelConfig, name: str) -> ModelConfig:
     """Return *model* under another name, without the settings that do not apply to the new model.
 
-    A URL or key configured for one provider is never used for another.
+    A URL or key configured for one provider is never used for another one.
     """
     if name == model.name:
         return model
@@ -65,7 +65,7 @@ def switch_model(model: ModelConfig, name: str) -> ModelConfig:
 
 
 def find_profile(config: HostConfig, name: str) -> Profile:
-    """Return the profile with this name. Raises UsageError if there is none."""
+    """Return the profile with the given name. Raises UsageError if there is none."""
     found = next((profile for profile in config.profiles if profile.name == name), None)
     if found is None:
         names = ", ".join(profile.name for profile in config.profiles[:_MAX_NAMES_SHOWN])
@@ -75,9 +75,9 @@ def find_profile(config: HostConfig, name: str) -> Profile:
 
 
 def apply_profile(config: HostConfig, name: str) -> HostConfig:
-    """Return the configuration with the settings of a profile, or without a profile if *name* is "".
+    """Return the configuration with the settings of the named profile, or without a profile if *name* is "".
 
-    Servers that the profile does not list are disabled. Raises UsageError for an unknown profile.
+    If the profile lists servers, all other servers are disabled. Raises UsageError for an unknown profile.
     """
     if not name:
         return replace(config, profile="")

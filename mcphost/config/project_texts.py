@@ -1,7 +1,7 @@
 """Files of the user or of a project, such as AGENTS.md, that the model reads or that run programs.
 
-A project's files are untrusted: each is limited in size, must lie inside the project, and is used only after the user
-has approved its exact content (`host/project_approvals.py`).
+A project's files are untrusted: their size is limited, they must be inside the project, and each file is used only
+after the user has approved its exact content (`host/project_approvals.py`).
 """
 
 import hashlib
@@ -30,8 +30,8 @@ Purpose = Literal["instructions", "command", "hooks"]
 class ProjectText(Struct, frozen=True, kw_only=True):
     """Content of a file; `digest` is the SHA-256 (hex) of its bytes.
 
-    `path` is absolute, and must be sanitized before display. `is_own` means that the file is the user's own and needs
-    no approval.
+    `path` is absolute, and must be sanitized before it is displayed. `is_own` means that the file is the user's own and
+    needs no approval.
     """
 
     path: str
@@ -41,15 +41,15 @@ class ProjectText(Struct, frozen=True, kw_only=True):
 
     @property
     def model_text(self) -> str:
-        """The text for the model, with hidden text removed and other deceptive characters made visible."""
+        """The text that the model receives, with hidden text removed and other deceptive characters made visible."""
         return sanitize(strip_hidden_text(self.text))
 
 
 def split_lines(text: str) -> list[str]:
     """Split the text of a file at line feeds.
 
-    Unlike `str.splitlines`, do not split at U+2028 and similar separators: no file format treats them as the end of a
-    line, and they are displayed as marks.
+    Unlike `str.splitlines`, this does not split at U+2028 and similar separators: no file format treats them as the end
+    of a line, and they are displayed as visible marks.
     """
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
@@ -57,8 +57,8 @@ def split_lines(text: str) -> list[str]:
 class ProjectPlaces(Struct, frozen=True, kw_only=True):
     """The configuration folder, the folder in which mcphost was started, and how project files are approved.
 
-    `approval` is "ask" if the user is asked, "stored" if only stored approvals count, or "flag" if a command-line flag
-    approves everything for this run.
+    `approval` is "ask" if the user is asked, "stored" if only stored approvals are accepted, or "flag" if a
+    command-line flag approves everything for this run.
     """
 
     config_dir: Path
@@ -67,7 +67,7 @@ class ProjectPlaces(Struct, frozen=True, kw_only=True):
 
 
 def find_project_root(folder: Path) -> Path:
-    """Return the nearest folder at or above *folder* with `.git`, or *folder* itself if there is none."""
+    """Return the nearest folder that contains `.git`, from *folder* upward, or *folder* itself if there is none."""
     above = [folder, *folder.parents][:MAX_FOLDERS]
     return next((one for one in above if os.path.lexists(one / ".git")), folder)
 
@@ -75,10 +75,10 @@ def find_project_root(folder: Path) -> Path:
 def read_instructions(
     places: ProjectPlaces, on_problem: Callable[[str], None], *, with_project: bool = True
 ) -> tuple[ProjectText, ...]:
-    """Read the user's AGENTS.md, then those of the project, from its root down to the starting folder.
+    """Read the user's AGENTS.md, then those of the project, from the project's root down to the starting folder.
 
     Unless *with_project* is set, only the user's own file is read. A file is reported and skipped if it is too large,
-    not UTF-8, or a link that leads out of the project. Blocks while reading.
+    is not UTF-8, or is a link that leads out of the project. Blocks while reading.
     """
     texts: list[ProjectText] = []
     remaining = MAX_TOTAL_BYTES

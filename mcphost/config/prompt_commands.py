@@ -1,6 +1,6 @@
 """Custom slash commands: Markdown files `commands/NAME.md` with front matter and a prompt template.
 
-`$ARGUMENTS`, `$1` to `$9`, and `{name}` for a declared argument, are replaced; no shell is involved.
+In a template, `$ARGUMENTS`, `$1` to `$9`, and `{name}` for a declared argument are replaced; no shell is involved.
 """
 
 import os
@@ -38,7 +38,7 @@ _FIELDS = frozenset({"description", "arguments", "model", "send"})
 
 
 class CommandArgument(Struct, frozen=True):
-    """An argument of a command; it is required if `default` is None."""
+    """An argument of a slash command; the argument is required if `default` is None."""
 
     name: str
     description: str = ""
@@ -48,9 +48,9 @@ class CommandArgument(Struct, frozen=True):
 class PromptCommand(Struct, frozen=True, kw_only=True):
     """A custom slash command with its prompt template.
 
-    `text` is the whole file, which an approval covers. A folder in the path becomes a prefix of `name`, as in
-    `git:commit`. `model` is the model to switch to, or "". If `is_sent` is set, the prompt is sent immediately instead
-    of being placed in the input field.
+    `text` is the whole file, because approvals cover all of it. A folder in the path becomes a prefix of `name`, as in
+    `git:commit`. `model` is the model to switch to, or "" to keep the current one. If `is_sent` is set, the prompt is
+    sent immediately instead of being placed in the input field.
     """
 
     name: str
@@ -63,12 +63,12 @@ class PromptCommand(Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> str:
-        """The arguments in the form to show after the command's name, such as `path [focus]`."""
+        """The arguments as displayed after the command's name, such as `path [focus]`; brackets mean "optional"."""
         return " ".join(one.name if one.default is None else f"[{one.name}]" for one in self.arguments)
 
 
 def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[PromptCommand, ...]:
-    """Read the user's commands, then the project's; a project's command never replaces a user's.
+    """Read the slash commands of the user, then those of the project, which never replace a command of the user.
 
     A file that cannot be used is reported and skipped. Blocks while reading.
     """
@@ -126,9 +126,9 @@ def _front_matter_length(text: str) -> int:
 
 
 def parse_command(name: str, text: ProjectText) -> PromptCommand:
-    """Parse a command file; its front matter is optional.
+    """Parse the file of a slash command; front matter is optional.
 
-    Raises MalformedMessage with a sentence about the file.
+    Raises MalformedMessage with a sentence that describes what is wrong with the file.
     """
     whole = text.text.removeprefix("\ufeff")
     if not _FENCE.match(whole):
@@ -163,7 +163,7 @@ def _read_text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
-    """Parse the front matter's `arguments`: `[path, {name: focus, description: …, default: …}]`."""
+    """Parse `arguments` in the front matter, such as `[path, {name: focus, description: …, default: …}]`."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_ARGUMENTS:
         raise MalformedMessage(f'Its field "arguments" is not a list of at most {MAX_ARGUMENTS} arguments.')
     arguments: list[CommandArgument] = []
@@ -180,9 +180,9 @@ def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
 
 
 def split_arguments(command: PromptCommand, typed: str) -> dict[str, str]:
-    """Split *typed* into values for the command's arguments, given as `name=value` or by position.
+    """Split *typed* into values of the command's arguments, given as `name=value` or by position.
 
-    The last argument gets all remaining words. Text in quotation marks is a single word.
+    The last argument gets all remaining words. Text in quotation marks counts as a single word.
     """
     names = [one.name for one in command.arguments]
     given: dict[str, str] = {}
@@ -214,10 +214,11 @@ def missing_arguments(command: PromptCommand, given: Mapping[str, str]) -> tuple
 
 
 def fill_template(command: PromptCommand, typed: str, given: Mapping[str, str]) -> str:
-    """Fill in a command's template; *typed* is the text of all arguments, *given* has their values by name.
+    """Return a command's template with the arguments filled in.
 
-    Values are inserted unchanged; a placeholder inside a value is not replaced. If the template has no placeholder,
-    *typed* is appended. Raises UsageError if the result is too long.
+    *typed* is the text of all arguments; *given* contains their values, keyed by name. Values are inserted unchanged; a
+    placeholder inside a value is not replaced. If the template has no placeholder, *typed* is appended. Raises
+    UsageError if the result is too long.
     """
     values = {one.name: given.get(one.name) or one.default or "" for one in command.arguments}
     words = _split_words(typed)

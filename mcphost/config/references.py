@@ -1,4 +1,4 @@
-"""References in a server's entry, such as `${env:NAME}`: parsing, listing and bounded expansion."""
+"""References in a server's entry, such as `${env:NAME}`: parsing, listing, and expansion within limits."""
 
 import os
 import re
@@ -42,9 +42,9 @@ _PLACES: dict[str, Callable[[], str]] = {
 
 
 class Reference(Struct, frozen=True):
-    """A reference in a string: its `text`, its position `start`, and the `name` that it refers to.
+    """A reference in a string: its `text`, its position `start`, and the `name` of what it refers to.
 
-    Its `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
+    `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
     asked for, and "place" for a folder or the path separator of this machine. References of the kind "unknown" are not
     expanded.
     """
@@ -57,7 +57,7 @@ class Reference(Struct, frozen=True):
 
     @property
     def short_text(self) -> str:
-        """The reference without its default and without white space around its name."""
+        """The reference without its default value and without white space around the name."""
         prefix = (
             self.text[2 : self.text.index(":") + 1]
             if self.text.startswith(("${env:", "${keyring:", "${input:"))
@@ -67,14 +67,14 @@ class Reference(Struct, frozen=True):
 
     @property
     def is_workspace(self) -> bool:
-        """Whether the value depends on the folder in which mcphost was started."""
+        """Whether the value of the reference depends on the folder in which mcphost was started."""
         return (self.kind == "place" and self.name.startswith("workspaceFolder")) or (
             self.kind == "variable" and self.name == "PWD"
         )
 
 
 def find_references(text: str) -> tuple[Reference, ...]:
-    """Return the references in *text* in order, including unknown ones; takes linear time."""
+    """Return the references in *text* in order, including those of unknown kinds. Takes linear time."""
     if "${" not in text:
         return ()
     return tuple(_read_reference(match) for match in _REFERENCE.finditer(text))
@@ -97,12 +97,12 @@ def _read_reference(match: re.Match[str]) -> Reference:
 
 
 def has_nested_reference(text: str) -> bool:
-    """Return whether a reference's default contains a reference, which no host expands reliably."""
+    """Return whether a reference in *text* has a default that contains a reference; no host expands this reliably."""
     return "${" in text and _NESTED.search(text) is not None
 
 
 def is_host_variable(reference: Reference) -> bool:
-    """Return whether an unknown reference probably belongs to another host, such as `${command:NAME}`.
+    """Return whether a reference of unknown kind probably belongs to another host, as `${command:NAME}` does.
 
     Other unknown forms, such as `${1%.*}`, may be shell syntax in the arguments of a server that a shell starts.
     """
@@ -115,9 +115,9 @@ def expand_home(path: str) -> str:
 
 
 class ReferenceExpander:
-    """Expander of the references in one server's entry; limits the total length of the results.
+    """Expander for the references in one server's entry, with a limit on the total length of the results.
 
-    References inside values are not expanded.
+    References that occur in expanded values are not expanded again.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ReferenceExpander:
         server: ServerConfig | None = None,
         text_limit: int = MAX_EXPANDED_TEXT,
     ) -> None:
-        """Create an expander; without *keyring*, secrets are refused. Inputs are looked up in *server*."""
+        """Create an expander; if *keyring* is None, secrets are refused. Inputs are looked up in *server*."""
         self._server = server
         self._environ = environ
         self._keyring = keyring
@@ -220,12 +220,12 @@ INPUT_HINT = 'Add it to "inputs" in the file, with its "id" and "type".'
 
 
 def find_input(server: ServerConfig, input_id: str) -> ServerInput | None:
-    """Return the definition of the server's input with this id, or None."""
+    """Return the definition of the server's input with the given id, or None if there is none."""
     return next((one for one in server.inputs if one.id == input_id), None)
 
 
 def secret_place_error(where: str, shown: str) -> ConfigError:
-    """Return the error to raise for a reference to a secret in a setting that other programs can see."""
+    """Return the error to raise for a reference to a secret in a setting that other programs can read."""
     return ConfigError(
         f"{where} has {shown}, which is for secrets; other programs and logs can see them there.",
         'Put it into "env" or "headers", and let the program read the variable.',
@@ -242,8 +242,8 @@ def nested_reference_error(where: str) -> ConfigError:
 def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
     """Return the settings that determine what is started or reached: command, arguments and folder, or URL.
 
-    Each item is a tuple of a label, the key in the configuration file, and the text. The folder is left out unless it
-    has references.
+    Each item is a tuple of a label, the key in the configuration file, and the text. The folder is included only if it
+    contains references.
     """
     if not server.is_stdio:
         return (("address", "url", server.url),)
@@ -253,7 +253,7 @@ def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
 
 
 class ReferenceValue(Struct, frozen=True):
-    """The value of a reference in this process, or None if missing; `text` is the reference to show."""
+    """The value of a reference in this process, or None if it is missing; `text` is the reference as displayed."""
 
     text: str
     name: str
@@ -263,7 +263,7 @@ class ReferenceValue(Struct, frozen=True):
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
     """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    If a variable is set, references to it with different defaults count as one, because the defaults are not used.
+    If a variable is set, references to it with different defaults count as one, because their defaults are not used.
     """
     values: dict[str, ReferenceValue] = {}
     for place, _, text in target_texts(server):
@@ -289,9 +289,10 @@ def _current_value(server: ServerConfig, reference: Reference) -> str | None:
 
 
 def resolve_text(server: ServerConfig, text: str) -> str:
-    """Return *text* with its references expanded to their values in this process.
+    """Return *text* with all references expanded to their values in this process.
 
-    References to secrets or missing values become empty text. Text beyond a maximum length is not expanded.
+    A reference to a secret or a missing value is replaced with empty text. Text beyond a maximum length is not
+    expanded.
     """
     parts: list[str] = []
     end = length = 0
@@ -307,7 +308,7 @@ def resolve_text(server: ServerConfig, text: str) -> str:
 
 
 def has_target_references(server: ServerConfig) -> bool:
-    """Return whether the command, an argument, the folder or the URL has references or a leading `~`."""
+    """Return whether the command, an argument, the folder or the URL contains references or a leading `~`."""
     return any("${" in text or text[:1] == "~" for _, _, text in target_texts(server))
 
 
@@ -330,7 +331,7 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerCon
 
 
 def resolve_target(server: ServerConfig) -> ServerConfig:
-    """Expand a server's references like `expand_target`, but only to compare or show the server.
+    """Expand a server's references like `expand_target`, but only for comparing or displaying the server.
 
     The environment variables of this process are used. Text that cannot be expanded, or would become too long, is left
     unchanged.
@@ -352,7 +353,7 @@ def resolve_target(server: ServerConfig) -> ServerConfig:
 def _replace_target(server: ServerConfig, expand: Callable[[str, str], str]) -> ServerConfig:
     """Return the server with *expand* applied to its command, arguments and folder, or to its URL.
 
-    The arguments of *expand* are the key in the configuration file and the text.
+    *expand* is called with the key in the configuration file and the text, and returns the new text.
     """
     if not server.is_stdio:
         return replace(server, url=expand("url", server.url).strip())
@@ -371,17 +372,17 @@ def _expand_text(expander: ReferenceExpander, key: str, text: str, location: str
 
 
 def resolve_folder(file: str, path: str) -> str:
-    """Return *path*, relative to the configuration *file*'s folder, as an absolute path with links resolved."""
+    """Return *path*, relative to the folder of the configuration *file*, as an absolute path with links resolved."""
     return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(file)), path))
 
 
 def entry_location(server: ServerConfig) -> str:
-    """Describe the server's name and file for messages."""
+    """Return the server's configuration file and name, for use at the start of messages."""
     return f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
 
 
 def check_address(url: str, location: str) -> None:
-    """Check that a URL is an http or https address without invisible characters. Raises ConfigError."""
+    """Check that *url* is an http or https URL without invisible characters. Raises ConfigError."""
     try:
         parts = split_url(url)
         bad = parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0
@@ -394,5 +395,5 @@ def check_address(url: str, location: str) -> None:
 
 
 def uses_workspace(texts: Iterable[str]) -> bool:
-    """Return whether any text refers to the folder in which mcphost was started."""
+    """Return whether any of *texts* contains a reference to the folder in which mcphost was started."""
     return any(reference.is_workspace for text in texts for reference in find_references(text))

@@ -1,6 +1,7 @@
-"""Files in the state folder about models: recent models, favorites, and those whose providers refused tools.
+"""Files in the state folder about models: recent models, favorites, and models whose providers refused tools.
 
-A model whose provider refused tools is used without them for REFUSAL_DAYS, so that not every run has to try first.
+A model whose provider refused tools is used without tools for REFUSAL_DAYS days, so that not every run has to find this
+out again.
 """
 
 import time
@@ -22,7 +23,7 @@ _MAX_FILE_BYTES = 262_144
 
 
 class RememberedModel(Struct, frozen=True, kw_only=True):
-    """A model with its last parameters; `used_at` is in seconds since 1970, 0 if it was never used."""
+    """A model with its most recent parameters; `used_at` is in seconds since 1970, or 0 if it was never used."""
 
     config: ModelConfig
     is_favorite: bool = False
@@ -30,7 +31,7 @@ class RememberedModel(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The model's name and API base URL, which identify it."""
+        """The model's name and API base URL, which together identify it."""
         return self.config.name, self.config.api_base
 
 
@@ -39,13 +40,13 @@ class _ModelsFile(Struct, frozen=True):
 
 
 class RememberedModels:
-    """Store of recent and favorite models in the state folder. Methods block; any thread can call them."""
+    """Store of recent and favorite models in the state folder. Its methods block and are thread-safe."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / MODELS_FILE
 
     def load(self) -> tuple[RememberedModel, ...]:
-        """Return favorites, then other models, most recently used first; () if the file is unusable."""
+        """Return the favorites, then the other models, each most recently used first; () if the file is unusable."""
         try:
             content = read_snapshot(self._path, _MAX_FILE_BYTES).content
             models = decode(content, _ModelsFile).models
@@ -54,11 +55,11 @@ class RememberedModels:
         return _sort(models)
 
     def record_use(self, config: ModelConfig) -> None:
-        """Remember that a model is being used now, with its parameters. Raises OSError or ConfigError."""
+        """Record that a model is being used now, with its parameters. Raises OSError or ConfigError."""
         self._update(config, lambda model: replace(model, config=config, used_at=time.time()))
 
     def toggle_favorite(self, config: ModelConfig) -> bool:
-        """Add a model to the favorites or remove it from them; return whether it is a favorite now.
+        """Add a model to the favorites, or remove it from them; return whether it is now a favorite.
 
         Raises OSError or ConfigError.
         """
@@ -76,7 +77,7 @@ class RememberedModels:
 
 
 def _sort(models: tuple[RememberedModel, ...]) -> tuple[RememberedModel, ...]:
-    """Return the models to keep: favorites, then others, each group most recently used first."""
+    """Return the models to store: favorites first, then the others, each group most recently used first."""
     newest = sorted(models, key=lambda model: -model.used_at)
     favorites = [model for model in newest if model.is_favorite]
     recent = [model for model in newest if not model.is_favorite]
@@ -94,9 +95,9 @@ _MAX_REASON_LENGTH = 300
 
 
 class ToolRefusal(Struct, frozen=True, kw_only=True):
-    """Record that the provider of a model refused tools, with the provider's message.
+    """Record of a provider's refusal to accept tools for a model, with the provider's message.
 
-    `api_base` is "" for the provider's own address; `refused_at` is in seconds since 1970.
+    `api_base` is "" for the provider's default URL; `refused_at` is in seconds since 1970.
     """
 
     model: str
@@ -110,7 +111,7 @@ class _RefusalsFile(Struct, frozen=True):
 
 
 class ToolRefusals:
-    """Store of tool refusals in the state folder. Methods block; any thread can call them."""
+    """Store of tool refusals in the state folder. Its methods block and are thread-safe."""
 
     def __init__(self, state_dir: Path, clock: Callable[[], float] = time.time) -> None:
         """Create a store; *clock* returns seconds since 1970."""
@@ -118,7 +119,7 @@ class ToolRefusals:
         self._clock = clock
 
     def load(self) -> tuple[ToolRefusal, ...]:
-        """Return the refusals of the last REFUSAL_DAYS, newest first; () if the file is unusable."""
+        """Return the refusals of the last REFUSAL_DAYS days, newest first; () if the file is unusable."""
         try:
             refusals = decode(read_snapshot(self._path, _MAX_FILE_BYTES).content, _RefusalsFile).refusals
         except (OSError, ConfigError, MalformedMessage):
@@ -128,23 +129,23 @@ class ToolRefusals:
         return tuple(sorted(recent, key=lambda one: -one.refused_at)[:MAX_REFUSALS])
 
     def find(self, model: str, api_base: str) -> ToolRefusal | None:
-        """Return the refusal for a model at an API base URL, or None."""
+        """Return the refusal recorded for a model at an API base URL, or None if there is none."""
         key = _refusal_key(model, api_base)
         return next((one for one in self.load() if _refusal_key(one.model, one.api_base) == key), None)
 
     def record(self, model: str, api_base: str, reason: str) -> None:
-        """Remember that the provider refuses tools for a model. Raises OSError or ConfigError."""
+        """Record that the provider refuses tools for a model. Raises OSError or ConfigError."""
         refusal = ToolRefusal(
             model=model, api_base=api_base, refused_at=self._clock(), reason=reason[:_MAX_REASON_LENGTH]
         )
         self._replace(model, api_base, (refusal,))
 
     def forget(self, model: str, api_base: str) -> None:
-        """Forget a refusal, so that tools are offered again. Raises OSError or ConfigError."""
+        """Forget the refusal for a model, so that tools are offered again. Raises OSError or ConfigError."""
         self._replace(model, api_base, ())
 
     def forget_all(self) -> int:
-        """Forget every refusal; return their number. Raises OSError or ConfigError."""
+        """Forget all refusals and return how many there were. Raises OSError or ConfigError."""
         count = len(self.load())
         if count:
             with lock_file_blocking(self._path.with_suffix(".lock")):

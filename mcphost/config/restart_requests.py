@@ -1,4 +1,4 @@
-"""Requests of `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
+"""Requests made by `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
 
 import os
 import time
@@ -15,7 +15,7 @@ _MAX_REQUESTS = 50
 
 
 class RestartRequest(Struct, frozen=True):
-    """A server to restart: its name, the file that configures it, and the time in nanoseconds since 1970."""
+    """Request to restart a server: its name, its configuration file, and the time in nanoseconds since 1970."""
 
     name: str
     file: str
@@ -27,7 +27,7 @@ class _File(Struct, frozen=True):
 
 
 class RestartRequests:
-    """The file of restart requests. Methods block; any thread can call them."""
+    """The file of restart requests. The methods block and can be called from any thread."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / REQUESTS_FILE
@@ -50,7 +50,7 @@ class RestartRequests:
     def take(self) -> tuple[RestartRequest, ...]:
         """Return the requests made since the last call, or since this object was created.
 
-        Each request is returned only once. A damaged file counts as empty.
+        Each request is returned only once. A damaged file is treated as empty.
         """
         try:
             status = os.stat(self._path)

@@ -1,9 +1,9 @@
-"""The user's restrictions, applied to a project's entries for the same server.
+"""Restrictions set by the user, applied also to a project's entries for the same server.
 
 Restrictions are stored by server name, but a project's file can use any name. Therefore, two entries count as the same
-server if they have the same URL, or the same program and identifying arguments, however they are spelled. This is a
+server if they have the same URL, or the same program and identifying arguments, regardless of spelling. This is a
 heuristic: an entry that starts the program indirectly (through `sh -c` or a copy) is not recognized, but the user sees
-its command before approving it.
+the command before approving the entry.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _MAX_SUBCOMMAND_POSITION = 6  # options may precede the subcommand
 
 
 def is_installer(argv: Sequence[str]) -> bool:
-    """Return whether a command usually downloads the program that it runs, such as `npx` or `docker run`."""
+    """Return whether a command usually downloads the program that it runs, like `npx` or `docker run`."""
     if not argv:
         return False
     name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -72,8 +72,8 @@ def apply_restrictions(
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
     The restrictions are result reviews, disabled tools, lower sampling limits and *never* rules (tool calls that are
-    always refused). A never-rule about text from a server of the user also applies to text from a project's entry for
-    that server. Return all servers, and *never* with the added rules and names. *limits* are the sampling limits of
+    always refused). A never-rule about text from a user's server also applies to text from a project's entry for that
+    server. Return all servers, and *never* with the added rules and server names. *limits* are the sampling limits of
     servers that set none.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
@@ -93,7 +93,7 @@ def apply_restrictions(
 
 
 def _add_origins(rule: Rule, aliases: Mapping[str, Sequence[str]]) -> Rule:
-    """Return the rule with the *aliases* of servers added to its conditions about origins."""
+    """Return the rule with the *aliases* of servers added to the conditions on where text comes from."""
     conditions = tuple(
         replace(
             condition,
@@ -126,15 +126,15 @@ def _restrict_server(
 
 
 def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
-    """Return whether two entries have the same URL or start the same program."""
+    """Return whether two server entries have the same URL or start the same program."""
     return _is_same(_make_target(own), _make_target(other))
 
 
 def find_aliases(name: str, servers: Sequence[ServerConfig]) -> frozenset[str] | None:
-    """Return the other names under which *servers* may have an entry for this server; None if it has no entry.
+    """Return the other names in *servers* that may mean the same server as *name*; None if *name* is unknown.
 
-    A project's entry may be for the same server if it has the same target; two entries of the user are if they differ
-    in nothing that decides what is started or reached.
+    A project's entry may be for the same server if both entries have the same URL or program. Two entries of the user
+    may be for the same server only if all settings that determine what is started or reached are equal.
     """
     server = next((one for one in servers if one.name == name), None)
     if server is None:
@@ -149,7 +149,7 @@ def _may_be_same(one: ServerConfig, other: ServerConfig) -> bool:
 
 
 class _Target(Struct, frozen=True):
-    """The target of a server's entry: a program with its identifying arguments, or a URL."""
+    """What a server's entry starts or reaches: a program with its identifying arguments, or a URL."""
 
     address: tuple[str, ...]
     arguments: frozenset[str] = frozenset()
@@ -169,7 +169,7 @@ def _is_same(own: _Target, other: _Target) -> bool:
 
 
 def _normalize_address(url: str) -> tuple[str, int, str]:
-    """Return the normalized host, port and path of a URL; its query and credentials are ignored."""
+    """Return the normalized host, port and path of a URL; the query and credentials are ignored."""
     parts = split_url(url)
     return (
         _normalize_host(parts.hostname or ""),
@@ -179,7 +179,7 @@ def _normalize_address(url: str) -> tuple[str, int, str]:
 
 
 def _normalize_host(name: str) -> str:
-    """Return a host in its canonical form; all loopback names and addresses become "localhost"."""
+    """Return a host name in canonical form; all loopback names and addresses become "localhost"."""
     name = unquote(name).lower().rstrip(".")
     with contextlib.suppress(UnicodeError):
         if len(name) <= HOST_LIMIT:  # a longer name is invalid, and encoding it takes quadratic time
@@ -203,7 +203,7 @@ def _parse_ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 
 def _normalize_path(path: str) -> str:
-    """Remove dot segments (RFC 3986, section 5.2.4), parameters, repeated slashes and percent-encoding."""
+    """Return a URL path without dot segments (RFC 3986, 5.2.4), parameters, repeated slashes and percent-encoding."""
     segments: list[str] = []
     for segment in unquote(path).split("/"):
         name = segment.partition(";")[0]
@@ -215,7 +215,7 @@ def _normalize_path(path: str) -> str:
 
 
 def _normalize_program(server: ServerConfig) -> str:
-    """Return a program's name without its folder, suffix or version; "installer" for any package runner."""
+    """Return the name of a program without folder, suffix and version, or "installer" for any package runner."""
     if is_installer(server.argv):
         return "installer"
     name = server.command.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -225,7 +225,7 @@ def _normalize_program(server: ServerConfig) -> str:
 
 
 def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
-    """Return the arguments that name a module, package or script; if there are none, all positional ones."""
+    """Return the arguments that name a module, package or script or, if there are none, all positional arguments."""
     plain = [word for word in server.args if not word.startswith("-")]
     named: set[str] = set()
     for word in (*plain, *_attached_option_values(server)):
@@ -237,7 +237,7 @@ def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
 
 
 def _attached_option_values(server: ServerConfig) -> list[str]:
-    """Return package and module names that are part of an option, as in `--from=NAME` or `-mNAME`."""
+    """Return package and module names that are attached to an option, as in `--from=NAME` or `-mNAME`."""
     values: list[str] = []
     is_python = _normalize_program(server).startswith(("py", "ipy"))
     for word in server.args:
@@ -250,6 +250,6 @@ def _attached_option_values(server: ServerConfig) -> list[str]:
 
 
 def _normalize_package(word: str) -> str:
-    """Return a package name in lower case with hyphens, without its version or extras."""
+    """Return a package name in lower case with hyphens, without version and extras."""
     name = _SPECIFIER.split(_VERSION.sub("", word), maxsplit=1)[0].strip() or word
     return name.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Environment variables that can change a program's code, package sources, connections or settings."""
+"""Environment variables that can change the code, package sources, connections or settings of a program."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -80,7 +80,7 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 
 
 def classify_variable(name: str) -> Risk | None:
-    """Return the kind of risk that an environment variable poses, or None if it is not known to be risky.
+    """Return the kind of risk that an environment variable poses, or None if no risk is known.
 
     Upper and lower case are the same, and so are `-` and `_`, because programs such as npm accept all spellings.
     """

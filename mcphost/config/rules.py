@@ -1,6 +1,6 @@
 """Rules about tool calls, and their text form, such as `server/tool?path=under:/home/me/proj&n=<10`.
 
-Percent-encode a special character to use it literally: `%2A` for a star in a tool's name, `%2E` for a dot in an
+Special characters are percent-encoded to be used literally: `%2A` for a star in a tool's name, `%2E` for a dot in an
 argument's name, `%26` for an ampersand in a value. Rules are matched in `host/consent/rule_matching.py`.
 """
 
@@ -36,12 +36,13 @@ SYNTAX_HINT = (
 
 
 class Condition(Struct, frozen=True):
-    """A condition on an argument of a tool call; `argument` is its path, one name for each level of nesting.
+    """A condition on an argument of a tool call; `argument` is a path with one name per nesting level.
 
-    `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true`
-    and `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern
-    that must match the entire text. The operators "from" and "never-from" have no argument, because they concern all
-    arguments of the call; their values are names of servers, `*` for any, and `@file` for attached files.
+    `values` contains one value, or several for the operator "in". Values of different types are never equal: `1`,
+    `true` and `"1"` all differ. The value for "under" is a folder, absolute or starting with `~`; the value for "re" is
+    a pattern that must match the entire text. The operators "from" and "never-from" have no argument, because they
+    apply to all arguments of the call; their values are server names, `*` for any server, and `@file` for attached
+    files.
     """
 
     argument: tuple[str, ...]
@@ -50,7 +51,7 @@ class Condition(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """A rule that applies to the tool calls that meet all its conditions.
+    """A rule that applies to the tool calls that meet all of its conditions.
 
     `tool` is a pattern in which `*` matches any text (see `exact_pattern` for a single tool), or empty for all tools of
     the server. `account` is None for any account. `expires` is a Unix time in seconds, or None for never. The text form
@@ -65,7 +66,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     expires: float | None = None
 
     def covers(self, server: str, tool: str) -> bool:
-        """Return whether the rule covers the tool, regardless of conditions; matching is case-sensitive."""
+        """Return whether the rule covers a tool, regardless of conditions; matching is case-sensitive."""
         return self.server == server and pattern_covers(self.tool, tool)
 
     @property
@@ -75,7 +76,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 def pattern_covers(pattern: str, name: str) -> bool:
-    """Return whether a tool's name matches a rule's pattern; an empty pattern matches every name."""
+    """Return whether a tool's name matches the pattern of a rule; an empty pattern matches every name."""
     if not pattern:
         return True
     first, *parts = [decode_percent(part) for part in pattern.split("*")]
@@ -109,9 +110,9 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_alternatives(text: str) -> tuple[Rule, ...]:
-    """Return every possible interpretation of a rule: one for each slash, as server names may contain slashes.
+    """Return every possible interpretation of a rule: one per slash, because server names may contain slashes.
 
-    The first one is the result of `parse_rule`. Raises UsageError for invalid syntax.
+    The first interpretation is the result of `parse_rule`. Raises UsageError for invalid syntax.
     """
     if len(text) > MAX_TEXT_LENGTH:
         raise UsageError(f"The rule is over {MAX_TEXT_LENGTH:,} characters.", SYNTAX_HINT)
@@ -133,7 +134,7 @@ def parse_alternatives(text: str) -> tuple[Rule, ...]:
 
 
 def format_rule(rule: Rule) -> str:
-    """Return the text form of a rule for `parse_rule`; account, scope and expiry are omitted."""
+    """Return a rule in the text form that `parse_rule` accepts; account, scope and expiry are omitted."""
     head = _encode_percent(rule.server, "%/?*") + (f"/{rule.tool}" if rule.tool else "")
     if not rule.conditions:
         return head
@@ -189,18 +190,18 @@ def _parse_conditions(rule: str, text: str) -> tuple[Condition, ...]:
 
 
 def _join_origin_parts(text: str) -> str:
-    """Return a rule such as `web/* never-from:mail` in the form `web/*?never-from:mail`.
+    """Return a rule such as `web/* never-from:mail` rewritten as `web/*?never-from:mail`.
 
-    The part after the last space becomes a condition.
+    Each `from:` or `never-from:` part that is separated by a space becomes a condition.
     """
     head, *parts = (part.strip() for part in _ORIGIN_PART.split(text)) if "from:" in text else (text,)
     return "&".join([head if "?" in head or not parts else f"{head}?{parts.pop(0)}", *parts])
 
 
 def prohibit_origins(rule: Rule) -> Rule:
-    """Return a never-rule with `from:` in place of `never-from:`.
+    """Return a rule for calls that are always refused with `from:` in place of `never-from:`.
 
-    A never-rule already says "never".
+    Both mean the same there, because such a rule already forbids the call.
     """
     conditions = tuple(
         replace(condition, operator="from") if condition.operator == "never-from" else condition
@@ -237,7 +238,7 @@ def _parse_condition(rule: str, text: str) -> Condition:
 
 
 def _parse_value(rule: str, operator: Operator, plain: str) -> Value:
-    """Parse the value of a condition as its operator requires: a literal, a folder, a pattern or a number."""
+    """Parse a condition's value as *operator* requires: as a literal, a folder, a pattern or a number."""
     match operator:
         case "is" | "in":
             return _parse_literal(rule, plain)

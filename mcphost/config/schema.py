@@ -1,4 +1,4 @@
-"""The configuration as immutable structs, whose types and bounds also validate the files."""
+"""The configuration as immutable structs, whose types and bounds are also used to validate the files."""
 
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, cast, get_args
@@ -16,7 +16,7 @@ __all__ = ["ConfigWarning", "InvalidValue", "Meta", "convert_value", "find_confi
 
 
 class ConfigWarning(str):
-    """A problem of the configuration that disables no server and no file; a plain string is one that does."""
+    """A configuration problem that disables no server and no file; problems that do are plain strings."""
 
     __slots__ = ()
 
@@ -26,18 +26,18 @@ ProblemCallback = Callable[[str], None]
 
 
 def find_config_error(problems: Iterable[str], containing: str = "") -> str:
-    """Return the first problem that is not a warning and contains a text, or "" if there is none."""
+    """Return the first problem that is not a warning and contains the text *containing*, or "" if there is none."""
     return next((one for one in problems if containing in one and not isinstance(one, ConfigWarning)), "")
 
 
 class InvalidValue(Exception):
-    """Raised for a value that does not fit its type; the message is a predicate like "is not a number"."""
+    """Raised for a value that does not fit its type; the message is a phrase such as "is not a number"."""
 
 
 def convert_value(value: Any, kind: Any) -> Any:
-    """Return *value* if it fits the type *kind*, which may have bounds (`Meta`). Raises InvalidValue.
+    """Return *value* converted to the type *kind*, which may have bounds (`Meta`). Raises InvalidValue.
 
-    Values are not coerced, except lists to tuples and integers to floats.
+    The only conversions are from lists to tuples and from integers to floats; all other values must already fit.
     """
     try:
         return msgspec.convert(value, kind)
@@ -108,7 +108,7 @@ SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """OAuth settings of a server; empty ones are discovered or have a default.
+    """OAuth settings of a server; empty settings are discovered or have a default.
 
     `client_secret`, `key`, `assertion` and `idp_token` may contain references such as `${keyring:NAME}`.
     """
@@ -149,8 +149,8 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 class ServerInput(Struct, frozen=True, kw_only=True):
     """A value that the user must enter because a server's entry refers to it as `${input:ID}`.
 
-    If there are `options`, the value must be one of them. A password is stored in the keyring as `keyring_entry`; any
-    other value is `stored_value`, or None if not set yet.
+    If there are `options`, the value must be one of them. A password is stored in the keyring under the name
+    `keyring_entry`; any other value is in `stored_value`, which is None until a value is set.
     """
 
     id: str
@@ -175,7 +175,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     `command`, `args`, `cwd`, `url` and the values of `env` and `headers` may contain references, which are expanded
     when connecting; see `config.references`. `era` limits the protocol revisions: up to 2025-11-25 (handshake) or later
-    ones (stateless). If `revision` is set, only this revision is used; `era` is then "auto" or the era of the revision.
+    ones (stateless). If `revision` is set, only that revision is used; `era` is then "auto" or the era of the revision.
     """
 
     name: str
@@ -254,12 +254,12 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The command and its arguments, unexpanded."""
+        """The command and its arguments, with references not expanded."""
         return (self.command, *self.args)
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True):
-    """A model and how to reach it; `name` is litellm's `provider/model`, or `demo`."""
+    """A model and how to reach it; `name` has the form `provider/model` used by litellm, or is `demo`."""
 
     name: Annotated[str, Meta(max_length=200)] = ""
     api_base: Annotated[str, Meta(max_length=2_000)] = ""
@@ -318,7 +318,7 @@ class RootConfig(Struct, frozen=True):
 
 
 class SamplingLimits(Struct, frozen=True, kw_only=True):
-    """Limits on the sampling requests of one server and on their tokens (input plus output).
+    """Limits on the sampling requests that one server may make, and on the tokens (input plus output) that they use.
 
     A session is one run of mcphost.
     """
@@ -342,14 +342,14 @@ SAMPLING_FIELD_BY_KEY = {
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Sampling settings; `models` are allowed in addition to the selected model, most capable first."""
+    """Sampling settings; `models` are allowed in addition to the selected model, with the most capable first."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
 
 
 class ConsentConfig(Struct, frozen=True, kw_only=True):
-    """Settings for consent, other than the never-rules."""
+    """Settings for consent to tool calls, other than the rules for calls that are always refused."""
 
     origins: Literal["mark", "ask"] = "mark"
     """How to treat arguments that contain text from other servers.
@@ -361,7 +361,7 @@ CompactionMode = Literal["ask", "auto", "never"]
 
 
 class CompactionConfig(Struct, frozen=True, kw_only=True):
-    """When and how the beginning of a conversation is summarized for the model."""
+    """Settings for when and how the beginning of a conversation is summarized for the model."""
 
     mode: CompactionMode = "ask"
     """What to do before a request that nearly fills the context window: "auto" summarizes without asking the user."""
@@ -387,7 +387,7 @@ class AuditConfig(Struct, frozen=True, kw_only=True):
 
 
 class ResultsConfig(Struct, frozen=True, kw_only=True):
-    """Limits on the total size and age of stored tool results."""
+    """Limits on the total size (in megabytes) and age (in days) of stored tool results."""
 
     megabytes: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     days: Annotated[int, Meta(ge=0, le=36_500)] = 30
@@ -396,7 +396,7 @@ class ResultsConfig(Struct, frozen=True, kw_only=True):
 class BudgetConfig(Struct, frozen=True, kw_only=True):
     """Limits on the cost of model requests, in US dollars; 0 means no limit.
 
-    The user is asked before a request whose highest estimated cost is above `ask_above`, or that would exceed
+    The user is asked before a request whose highest estimated cost exceeds `ask_above`, or that would exceed
     `per_turn`, `per_conversation` or `per_day`.
     """
 
@@ -414,7 +414,7 @@ NotificationMode = Literal["auto", "off", "bell", "osc", "desktop"]
 
 
 class NotificationsConfig(Struct, frozen=True, kw_only=True):
-    """Settings for notifications while the terminal has no focus, and for the terminal's title."""
+    """Settings for notifications shown while the terminal is not focused, and for the terminal's title."""
 
     mode: NotificationMode = "auto"
     """"auto" uses the terminal's own notifications if it is known to support them, otherwise a bell; "osc" always
@@ -441,14 +441,14 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
 
 
 class KeyConfig(Struct, frozen=True):
-    """The keys of one action, such as "ctrl+k"; () means no key."""
+    """The keys bound to one action, such as "ctrl+k"; () means that no key is bound."""
 
     action: str
     keys: tuple[str, ...] = ()
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """Settings for the content of model requests, and for the share of the context window of each part."""
+    """Settings for the content of model requests, and for how it shares the context window."""
 
     project_instructions: bool = True
     """Whether to read the AGENTS.md files of a project, which are used once they are approved."""
@@ -476,7 +476,7 @@ class RegistryConfig(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """A named set of settings from `[profiles.NAME]`; None means that a setting is left unchanged."""
+    """A named set of settings from `[profiles.NAME]`; None means that the profile does not change a setting."""
 
     name: str
     description: Annotated[str, Meta(max_length=500)] = ""
@@ -490,7 +490,7 @@ HookEvent = Literal["before_call", "after_call"]
 
 
 class HookSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a hook; `timeout` is in seconds. Without rules in `match`, the hook runs for every call."""
+    """Settings of a hook; `timeout` is in seconds. If `match` has no rules, the hook runs for every call."""
 
     event: HookEvent
     command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]
@@ -500,7 +500,11 @@ class HookSettings(Struct, frozen=True, kw_only=True):
 
 
 class HookConfig(Struct, frozen=True, kw_only=True):
-    """A hook with its parsed rules; its program runs in `folder`, the folder of the file that defines it."""
+    """A hook with its parsed rules.
+
+    The program of the hook runs in `folder`: the folder of the file that defines the hook or, for a project's hook, the
+    project's folder.
+    """
 
     settings: HookSettings
     rules: tuple[Rule, ...] = ()
@@ -513,7 +517,7 @@ class HookConfig(Struct, frozen=True, kw_only=True):
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):
-    """The merged configuration; `problems` has a sentence for each invalid part, harmless ones as `ConfigWarning`.
+    """The merged configuration; `problems` has one sentence per invalid part, as ConfigWarning if it is harmless.
 
     `roots` is None if not configured; the folder in which mcphost was started is then used. `project_roots` come from a
     project's trusted file, or from a file given with `--mcp-config`.

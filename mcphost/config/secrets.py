@@ -1,4 +1,4 @@
-"""Secrets in a server's entry: expansion of references, masking, and moving to the keyring."""
+"""Secrets in a server's entry: expansion of references, masking, and moving secrets to the keyring."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ _WHITESPACE = re.compile(r"\s*")
 class PlaintextSecret(Struct, frozen=True):
     """A plaintext secret in a server's entry.
 
-    `keys` is the path of the value in the entry, `value` the entire value, and `secret` its secret part.
+    `keys` is the path of the value in the entry, `value` the entire value, and `secret` the secret part of the value.
     """
 
     keys: tuple[str, ...]
@@ -47,7 +47,7 @@ class PlaintextSecret(Struct, frozen=True):
 
     @property
     def location(self) -> str:
-        """The path of the value, joined with dots, such as `env.API_KEY`."""
+        """The path of the value in the entry, joined with dots, such as `env.API_KEY`."""
         return ".".join(self.keys)
 
 
@@ -70,7 +70,7 @@ def find_plaintext_secrets(server: ServerConfig, known: Sequence[tuple[str, str]
 
 
 def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
-    """Suggest a name for a secret's keyring entry, made from the names of the server and the setting."""
+    """Return a suitable keyring entry name for a secret, made from the names of the server and the setting."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{plaintext.keys[-1]}").strip("-").lower()[:80]
     return plain if plain and not plain.startswith("sign-in") else f"server-{plain}"
 
@@ -78,7 +78,7 @@ def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
 def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tuple[str, ...]:
     """Return the keyring entries that mcphost created for a server and that no other server refers to.
 
-    Entries for the server's password inputs are included, even if no value was stored.
+    Entries for the server's password inputs are included, even if no value is stored.
     """
     any_secret = PlaintextSecret(keys=("env", "x"), value="", prefix="", secret="")
     prefix = keyring_entry_name(server.name, any_secret).removesuffix("x")
@@ -95,7 +95,7 @@ def _list_keyring_names(server: ServerConfig) -> tuple[str, ...]:
 
 
 def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: str) -> ServerConfig:
-    """Return a copy of the server with `${keyring:NAME}` in place of the plaintext secret."""
+    """Return a copy of the server with the plaintext secret replaced by `${keyring:NAME}`."""
     new = f"{plaintext.prefix}${{keyring:{name}}}"
     match plaintext.keys:
         case ("env", key):
@@ -109,7 +109,7 @@ def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: st
 
 
 def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecret, name: str) -> str:
-    """Return a configuration file's text with one secret replaced by `${keyring:NAME}`.
+    """Return the text of a configuration file with one secret replaced by `${keyring:NAME}`.
 
     Nothing else is changed. Raises ConfigError if the file no longer contains the secret, or if the edit would change
     another value.
@@ -139,7 +139,7 @@ def _make_secret(keys: tuple[str, ...], value: str) -> PlaintextSecret:
 
 
 def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
-    """Find the value at *path* in JSON without comments; return its start and end. Raises ConfigError."""
+    """Return the start and end of the value at *path* in JSON without comments. Raises ConfigError."""
     decoder = json.JSONDecoder()
     at = _skip_whitespace(plain, 0)
     for key in path:
@@ -148,7 +148,7 @@ def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
 
 
 def _find_member(decoder: json.JSONDecoder, plain: str, at: int, key: str) -> int:
-    """Return the position of the value of the first member *key*, in the object that starts at *at*.
+    """Return the position of the value of *key* in the object that starts at *at*; the first such member counts.
 
     Raises ConfigError if there is no such member.
     """
@@ -189,11 +189,11 @@ _FULL_COST_VALUES = 16
 
 @lru_cache(1_024)
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
-    """Return *value* with `[hidden]` in place of each probable secret; references stay visible.
+    """Return *value* with each probable secret replaced by `[hidden]`; references stay visible.
 
     *name* is the variable, header or option that has the value, or "". If a variable determines which code or settings
     are loaded, nothing is masked. If a variable determines where packages come from or where connections go, text is
-    masked only if the name or a known pattern marks it as a secret. *is_foreign* says that the user did not write the
+    masked only if the name or a known pattern marks it as a secret. *is_foreign* means that the user did not write the
     environment; values that may be code are then shown, except for credentials in URLs.
     """
     risk = classify_variable(name)
@@ -226,10 +226,10 @@ def _can_be_code(literal: str) -> bool:
 
 
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return a digest (PBKDF2, 64 hex digits) of a masked value; it is slow, to hinder guessing the value.
+    """Return a digest (PBKDF2, 64 hex digits) of a masked value; it is slow to compute, to hinder guessing the value.
 
-    *hidden_count* is the number of masked values in the entry. From 17 values on, the iterations per value decrease, so
-    that an entry with thousands of masked values does not block the program.
+    *hidden_count* is the number of masked values in the server's entry. From 17 masked values on, fewer iterations are
+    used per value, so that an entry with thousands of them does not block the program.
     """
     return _derive_fingerprint(
         name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
@@ -243,7 +243,7 @@ def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
 
 
 def _is_no_secret(name: str, literal: str) -> bool:
-    """Return whether a value with a secret-like name is harmless: a boolean, a count, a path or a URL."""
+    """Return whether a value is harmless although its name suggests a secret: a boolean, a count, a path or a URL."""
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
         return True
@@ -259,7 +259,7 @@ def _hide_secret(literal: str) -> str:
 
 
 def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
-    """Mask text that matches a pattern of secrets and, with *hide_random_words*, random-looking words."""
+    """Mask text that matches a known pattern of secrets and, if *hide_random_words* is set, words that look random."""
     known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
     if known != literal:
         known = known.replace(PLACEHOLDER, HIDDEN)
@@ -286,10 +286,10 @@ def _is_random(text: str, min_length: int) -> bool:
 def expand_server(
     server: ServerConfig, environ: Mapping[str, str], keyring: Lookup, from_file: Mapping[str, str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return a server's expanded environment and headers; secrets are registered for redaction.
+    """Return the expanded environment and headers of a server; secrets are registered for redaction.
 
-    *from_file* has the variables of the environment file; those of the entry override them. Raises ConfigError if a
-    variable or keyring entry is missing, or if a header's value has a line break.
+    *from_file* contains the variables of the environment file; the variables of the server's entry override them.
+    Raises ConfigError if a variable or keyring entry is missing, or if the value of a header contains a line break.
     """
     at = entry_location(server)
     expander = ReferenceExpander(environ, keyring, server=server)
@@ -309,7 +309,7 @@ def expand_server(
 
 
 def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup) -> OAuthConfig:
-    """Return a server's sign-in settings with references expanded; secrets are registered for redaction.
+    """Return the sign-in settings of a server with references expanded; secrets are registered for redaction.
 
     Raises ConfigError if a variable or keyring entry is missing.
     """
@@ -328,9 +328,9 @@ _KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
 
 
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
-    """List the references of a server, each with its setting, such as ("header X", "${env:TOKEN}").
+    """List the references in a server's entry with their settings, as tuples such as ("header X", "${env:TOKEN}").
 
-    If sign-in settings have references, the list also has the configured URLs that receive these secrets.
+    If sign-in settings contain references, the configured URLs that receive these secrets are listed too.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

@@ -13,10 +13,10 @@ _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
 
 
 def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of *entry* with `${env:NAME}` for each secret and each reference to the keyring.
+    """Return a copy of *entry* in which secrets and references to the keyring are replaced by `${env:NAME}`.
 
-    Secrets in arguments and in the URL become `[redacted]`. The definitions of inputs that the file shares among all
-    servers are added to the entry.
+    Secrets in arguments and in the URL become `[redacted]`. Definitions of inputs that all servers in the file share
+    are added to the entry.
     """
     exported = _copy(entry)
     if shared := [format_input(one) for one in server.inputs if one.is_shared]:
@@ -39,7 +39,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _remove_secret_defaults(entry: dict[str, Any]) -> None:
-    """Remove the secret defaults of references and the defaults of password inputs, in place."""
+    """Remove secret defaults of references and all defaults of password inputs, in place."""
     for key in ("env", "headers"):
         pairs = entry.get(key)
         for name, text in list(cast("dict[str, Any]", pairs).items()) if isinstance(pairs, dict) else ():
@@ -62,9 +62,9 @@ def _copy(value: Any) -> Any:
 
 
 def _replace_keyring_references(value: Any, name: str) -> Any:
-    """Replace the keyring references in every string of *value*, in place, and return it.
+    """Replace keyring references in all strings of *value*, in place, and return *value*.
 
-    *name* is the key of *value*.
+    *name* is the key under which *value* is stored; the new `${env:NAME}` references are named after the nearest key.
     """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)

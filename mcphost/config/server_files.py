@@ -1,4 +1,4 @@
-"""The files that configure servers (user, project, local), and planned edits to their entries."""
+"""Files that configure servers (user, project, local), and planned edits to server entries in them."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ _ENTRY_KEYS = ("mcpServers", "servers")
 
 
 class ServerFile(Struct, frozen=True):
-    """A file that configures servers; `parents` is the key path to the object that contains `mcpServers`."""
+    """A file that configures servers; `parents` is the path of keys to the object that contains `mcpServers`."""
 
     path: Path
     source: Source
@@ -34,8 +34,8 @@ class ServerFile(Struct, frozen=True):
 class ServerEdit(Struct, frozen=True, kw_only=True):
     """A planned change to one server's entry; nothing is written until `apply` is called.
 
-    `entry` and `server` describe the server after the edit; both are None if it is removed. `warnings` are sentences
-    about the entry, for example about a value that looks like a secret.
+    `entry` and `server` describe the server after the edit; both are None if the server is removed. `warnings` are
+    sentences about the entry, for example about a value that looks like a secret.
     """
 
     name: str
@@ -47,7 +47,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def apply(self) -> None:
-        """Write the file. Raises ConfigError if it changed after the edit was planned or cannot be written."""
+        """Write the file. Raises ConfigError if it cannot be written or has changed since the edit was planned."""
         path = self.file.path
         if self.file.source == "project":
             replace_if_unchanged(path, self.before, self.content, mode=None if self.before else _PROJECT_FILE_MODE)
@@ -61,7 +61,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
         replace_if_unchanged(path, self.before, self.content)
 
     def undo(self) -> None:
-        """Restore the file's content from before the edit. Raises ConfigError if the file has changed since."""
+        """Restore the content before the edit. Raises ConfigError if the file has changed since the edit."""
         path = self.file.path
         current = read_snapshot(path)
         if current.content != self.content:
@@ -73,7 +73,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
 
 
 def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
-    """Return the configuration file of a scope; *folder* is the one in which mcphost was started."""
+    """Return the configuration file for a scope; *folder* is the folder in which mcphost was started."""
     match scope:
         case "user":
             return ServerFile(config_dir / SERVERS_FILE, "user")
@@ -94,10 +94,10 @@ def find_server_file(server: ServerConfig, config_dir: Path, folder: Path) -> Se
 
 
 def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: bool = False) -> ServerEdit:
-    """Plan to add a server's entry or, with *replace*, to replace an existing one.
+    """Plan to add a server's entry or, if *replace* is set, to replace an existing one.
 
-    Raises ConfigError if the entry or the file is invalid, UsageError if a server with this name exists and *replace*
-    is not set.
+    Raises ConfigError if the entry or the file is invalid, and UsageError if a server with this name exists and
+    *replace* is not set.
     """
     before, text = _read(file)
     path = _entry_path(text, file, name)
@@ -109,14 +109,14 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
 
 
 def plan_remove(file: ServerFile, name: str) -> ServerEdit:
-    """Plan to remove a server's entry. Raises ConfigError."""
+    """Return a plan to remove a server's entry. Raises ConfigError."""
     before, text = _read(file)
     edited = remove_member(text, str(file.path), _entry_path(text, file, name))
     return ServerEdit(name=name, file=file, before=before, content=edited.encode())
 
 
 def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerEdit:
-    """Plan to disable or enable a server. Raises ConfigError."""
+    """Return a plan to disable or enable a server. Raises ConfigError."""
     before, text = _read(file)
     path = _entry_path(text, file, name)
     if not isinstance(_get(_parse(text, file), path), dict):
@@ -130,7 +130,7 @@ def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerE
 
 
 def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
-    """Return a copy of a server's entry as written in the file. Raises ConfigError."""
+    """Return a copy of a server's entry as it is written in the file. Raises ConfigError."""
     _, text = _read(file)
     entry = _get(_parse(text, file), _entry_path(text, file, name))
     if not isinstance(entry, dict):
@@ -165,7 +165,7 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
-    """Return the keys that lead to a server's entry, including the file's `mcpServers` or `servers`."""
+    """Return the keys that lead to a server's entry, including `mcpServers` or `servers`, whichever the file uses."""
     parent = _get(_parse(text, file), file.parents)
     members = cast("dict[str, Any]", parent) if isinstance(parent, dict) else {}
     key = next((key for key in _ENTRY_KEYS if key in members), _ENTRY_KEYS[0])
@@ -173,7 +173,7 @@ def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
 
 
 def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str) -> ServerEdit:
-    """Return the edit that writes *edited*, after checking that the server's entry in it is valid.
+    """Return the edit that writes the text *edited*, after checking that it contains a valid entry for the server.
 
     Raises ConfigError.
     """

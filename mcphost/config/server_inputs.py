@@ -1,7 +1,7 @@
-"""Inputs of VS Code's `mcp.json` (`${input:ID}`): their definitions, and storage of their values.
+"""Inputs as in VS Code's `mcp.json` (`${input:ID}`): their definitions, and storage of their values.
 
-A value belongs to one server in one file, so that no other entry can refer to it. Passwords are stored in the keyring,
-and other values in `inputs.json` in the configuration folder.
+Each value belongs to one server in one file, so that no other entry can refer to it. Passwords are stored in the
+keyring, and other values in `inputs.json` in the configuration folder.
 """
 
 import hashlib
@@ -36,9 +36,9 @@ _FOLDER_FILE = "local.json"
 def parse_inputs(
     value: Any, location: str, on_problem: Callable[[str], None], *, is_shared: bool
 ) -> dict[str, ServerInput]:
-    """Return the inputs in a VS Code `inputs` list, keyed by id; invalid inputs are reported and skipped.
+    """Return the inputs defined in a VS Code `inputs` list, keyed by id; invalid inputs are reported and skipped.
 
-    *is_shared* says that the list applies to all servers of the file, and not only to one entry.
+    *is_shared* means that the list applies to all servers of the file, not just to one entry.
     """
     if value is None:
         return {}
@@ -59,7 +59,7 @@ def parse_inputs(
 
 
 def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
-    """Return the input that *item* defines, or a phrase that says what is wrong with *item*."""
+    """Return the input that *item* defines or, if *item* is invalid, a phrase that describes what is wrong."""
     members = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     input_id, kind = members.get("id"), members.get("type")
     if not isinstance(input_id, str) or not 0 < len(input_id) <= _MAX_ID_LENGTH or not _is_plain(input_id):
@@ -108,10 +108,10 @@ def _is_plain(text: str) -> bool:
 
 
 def add_input_definitions(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
-    """Return a copy of an entry from another file, with the definitions of its inputs added.
+    """Return a copy of an entry from another file, with the definitions of the inputs that it uses added.
 
-    *definitions* is that file's list of inputs. Invalid definitions and the defaults of passwords are left out.
-    An entry that already defines inputs is returned unchanged.
+    *definitions* is the other file's list of inputs. Invalid definitions and the defaults of passwords are left out. An
+    entry that already defines inputs is returned unchanged.
     """
     ids = referenced_inputs(entry_texts(entry))
     own = entry.get("mcphost", {})
@@ -151,9 +151,9 @@ def referenced_inputs(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, ids: Sequence[str]) -> list[ServerInput]:
-    """Return the definitions of the inputs with these ids, for one server.
+    """Return the definitions of the inputs with the given *ids*, for one server.
 
-    The definition of a password names the keyring entry that holds the value for this server.
+    The definition of a password names the keyring entry in which the value for this server is stored.
     """
     return [
         replace(one, keyring_entry=_keyring_entry(file, server, one.id)) if one.password else one
@@ -162,7 +162,7 @@ def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, i
 
 
 def _scope(file: str) -> str:
-    """Return the key for a configuration file in `inputs.json`.
+    """Return the key in `inputs.json` under which values for a configuration file are stored.
 
     local.json has a separate key for each folder.
     """
@@ -179,7 +179,7 @@ def _keyring_entry(file: str, server: str, input_id: str) -> str:
 def with_input_values(
     servers: Sequence[ServerConfig], directory: Path, on_problem: Callable[[str], None]
 ) -> list[ServerConfig]:
-    """Return the servers with input values, except passwords, from `inputs.json` in *directory*."""
+    """Return the servers with the input values, except passwords, that `inputs.json` in *directory* contains."""
     if not any(server.inputs for server in servers):
         return list(servers)
     path = directory / INPUTS_FILE
@@ -209,7 +209,7 @@ def _get(value: Any, key: str) -> Any:
 
 
 def check_input_value(one: ServerInput, value: str) -> None:
-    """Check that a value is valid for an input. Raises ConfigError without quoting the value."""
+    """Check that a value is valid for an input. Raises ConfigError, whose message does not quote the value."""
     if len(value) > MAX_INPUT_LENGTH or "\0" in value:
         raise ConfigError(f"The value of {one.id} is over {MAX_INPUT_LENGTH:,} characters, or has a NUL character.")
     if one.options and value not in one.options:
@@ -218,9 +218,9 @@ def check_input_value(one: ServerInput, value: str) -> None:
 
 
 def save_input_value(directory: Path, server: ServerConfig, input_id: str, value: str | None) -> None:
-    """Store a value that is not a password in `inputs.json` in *directory*; None removes it.
+    """Store a value other than a password in `inputs.json` in *directory*; None removes the stored value.
 
-    Raises ConfigError, and then writes nothing.
+    If this fails, ConfigError is raised and nothing is written.
     """
     path = directory / INPUTS_FILE
     try:

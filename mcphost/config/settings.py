@@ -1,4 +1,4 @@
-"""Parsing of `config.toml`, with its shared folders, and overrides by flags and environment variables."""
+"""Parsing of `config.toml`, including shared folders, and overrides by flags and environment variables."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -47,10 +47,10 @@ WORKSPACE_FOLDER = "${workspaceFolder}"
 
 
 def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[str], None]) -> tuple[RootConfig, ...]:
-    """Parse `["~/project", {path = "~/other", name = "other"}]`; an invalid entry is reported and skipped.
+    """Parse `["~/project", {path = "~/other", name = "other"}]`; invalid entries are reported and skipped.
 
     In the user's file, paths must be absolute, begin with `~` or be `${workspaceFolder}`. In other files, paths
-    relative to the file's folder are allowed as well.
+    relative to the folder of the file are allowed as well.
     """
     roots: list[RootConfig] = []
     listed: list[Any] = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
@@ -109,7 +109,7 @@ _KeyName = Annotated[str, Meta(max_length=40)]
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
-    """Values of command-line flags; an empty string or None means that a flag was not given."""
+    """Values of command-line flags; an empty string or None means that the flag was not given."""
 
     model: str = ""
     profile: str | None = None
@@ -129,7 +129,7 @@ class _SecretsTable(Struct, frozen=True):
 
 
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
-    """Parse a config.toml; a wrong value is reported to *on_problem* and replaced with its default.
+    """Parse a config.toml; an invalid value is reported to *on_problem* and replaced with its default.
 
     Raises ConfigError if the text is not valid TOML (with the parser's reason) or is too large, or if a rule in
     `consent.never`, a budget or a hook is invalid.
@@ -164,7 +164,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
 
 
 def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
-    """Return *config* with the values of flags and environment variables applied; flags take precedence.
+    """Return *config* with the values from flags and environment variables applied; flags take precedence.
 
     A timeout given as a flag limits every request and replaces the timeouts of individual servers.
     """
@@ -208,7 +208,7 @@ def _parse_limits(table: TomlTable) -> Limits:
 
 
 def _parse_budget(top: TomlTable) -> BudgetConfig:
-    """Parse `[budget]`. Raises ConfigError for an invalid value, because the default is no limit."""
+    """Parse `[budget]`. Raises ConfigError for an invalid value, because using the default would mean no limit."""
     problems: list[str] = []
     table = TomlTable(top.values, top.file, top.prefix, problems.append).get_table("budget")
     keys = tuple(settable_fields(BudgetConfig))
@@ -221,7 +221,7 @@ def _parse_budget(top: TomlTable) -> BudgetConfig:
 
 
 def _parse_sampling(table: TomlTable) -> SamplingConfig:
-    """Parse the sampling limits and `models = ["anthropic/…", {name = "openai/x", api_base = "…"}]`."""
+    """Parse sampling limits and models such as `models = ["anthropic/…", {name = "openai/x", api_base = "…"}]`."""
     keys = tuple(settable_fields(SamplingLimits))
     table.report_unknown((*keys, "models"))
     entries = table.values.get("models", [])
@@ -246,7 +246,7 @@ def _parse_sampling(table: TomlTable) -> SamplingConfig:
 
 
 def _parse_keys(table: TomlTable, text: str) -> tuple[KeyConfig, ...]:
-    """Parse `theme = "ctrl+k"` and `history = ["f6", "alt+h"]`; report and skip invalid entries."""
+    """Parse key bindings such as `theme = "ctrl+k"` and `history = ["f6", "alt+h"]`; skip and report invalid ones."""
     if len(table.values) > MAX_KEYS:
         table.on_problem(f'{table.file}: "keys" has over {MAX_KEYS} entries; the others are left out.')
     found: list[KeyConfig] = []
@@ -267,9 +267,9 @@ def _parse_keys(table: TomlTable, text: str) -> tuple[KeyConfig, ...]:
 
 
 def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:
-    """Parse `never = ["fs/delete*", "git/push?force=true"]`, the calls that are always refused.
+    """Parse rules for calls that are always refused, such as `never = ["fs/delete*", "git/push?force=true"]`.
 
-    Raises ConfigError for an invalid rule: skipping it would allow a call that the user meant to forbid.
+    Raises ConfigError for an invalid rule, because skipping it would allow a call that the user meant to forbid.
     """
     table.report_unknown(("never", *settable_fields(ConsentConfig)))
     try:

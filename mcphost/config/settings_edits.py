@@ -1,4 +1,4 @@
-"""Edits of config.toml: set one table, and preserve comments, order and all other values."""
+"""Edits of config.toml that set one table and preserve comments, order and all other values."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -28,10 +28,10 @@ _MODEL_KEYS_OF_NAME = (
 
 
 def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
-    """Set `[model]` of a config.toml to the non-default values of *model*; create the file if necessary.
+    """Set `[model]` in a config.toml to the non-default values of *model*; create the file if it is missing.
 
-    With *profile*, set the model of that `[profiles.NAME]` table instead, which must exist. If this fails, raises
-    ConfigError, whose hint has the lines to write, and leaves the file unchanged.
+    With *profile*, set the model in that `[profiles.NAME]` table instead; the table must exist. If this fails,
+    ConfigError is raised, whose hint contains the lines to write, and the file is left unchanged.
     """
     values = _model_values(model)
     edit = partial(set_profile_model, profile=profile) if profile else set_model
@@ -43,9 +43,9 @@ def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
 
 
 def save_profile(path: Path, profile: Profile) -> None:
-    """Add `[profiles.NAME]` to a config.toml, which is created if it is missing.
+    """Add `[profiles.NAME]` to a config.toml; create the file if it is missing.
 
-    Raises ConfigError, and leaves the file unchanged, if this fails or the profile already exists.
+    If this fails or the profile already exists, ConfigError is raised and the file is left unchanged.
     """
     parts = {
         "description": profile.description,
@@ -85,7 +85,7 @@ def _edit_error(path: Path, error: Exception, place: str, values: Mapping[str, A
 
 
 def set_model(text: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a config.toml with *values* as `[model]`, without the previous model's settings.
+    """Return the text of a config.toml with *values* as `[model]`, without the settings of the previous model.
 
     Dictionaries are written as inline tables. Raises ValueError if the text is invalid or anything else would change.
     """
@@ -118,7 +118,7 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
 
 
 def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a config.toml in which *values* replace the model of `[profiles.NAME]`.
+    """Return the text of a config.toml in which *values* replace the model in `[profiles.NAME]`.
 
     Raises ValueError if the text is invalid, the profile does not exist, or anything else would change.
     """

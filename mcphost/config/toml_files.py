@@ -1,4 +1,4 @@
-"""TOML files: parsing within limits, checking of tables against structs, and line numbers of entries."""
+"""TOML files: parsing within limits, validation of tables against structs, and line numbers of entries."""
 
 import re
 import tomllib
@@ -28,7 +28,7 @@ _KEY_BOUNDARY = re.compile(r"[=\[\]{},]")
 
 
 def parse_toml(text: str, file: str) -> dict[str, Any]:
-    """Parse TOML in time proportional to its length. Raises ConfigError with the name *file* and the reason."""
+    """Parse TOML in time proportional to its length. Raises ConfigError, which gives the name *file* and the reason."""
     _check_limits(text, file)
     try:
         return tomllib.loads(text)
@@ -60,9 +60,9 @@ _MAX_UNKNOWN_KEYS_SHOWN = 20
 
 
 class TomlTable:
-    """A table of config.toml, checked against a struct; messages put `prefix` before its keys.
+    """A table of config.toml, validated against a struct; in messages, keys are preceded by `prefix`.
 
-    The prefix is the table's name followed by a dot, or "" for the top level of the document.
+    The prefix is the name of the table followed by a dot, or "" for the top level of the document.
     """
 
     def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
@@ -78,7 +78,7 @@ class TomlTable:
         return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
 
     def read(self, kind: type[S]) -> S:
-        """Convert the table to *kind*; replace invalid values with defaults.
+        """Return the table converted to *kind*, with invalid values replaced by defaults.
 
         Unknown keys and invalid values are reported.
         """
@@ -87,7 +87,7 @@ class TomlTable:
         return kind(**self.read_values(kind, keys))
 
     def read_values(self, kind: type[Struct], keys: Iterable[str]) -> dict[str, Any]:
-        """Return the valid values of *keys*, which are fields of *kind*; report and omit invalid values."""
+        """Return the valid values for *keys*, which are fields of *kind*; invalid values are reported and omitted."""
         fields = settable_fields(kind)
         values: dict[str, Any] = {}
         for key in keys:
@@ -104,7 +104,7 @@ class TomlTable:
         self.on_problem(ConfigWarning(f'{self.file}: "{self.prefix}{key}" {what}'))
 
     def report_unknown(self, known: Collection[str]) -> None:
-        """Report keys that are not in *known*, each with the most similar known key, if any."""
+        """Report each key that is not in *known*, along with the most similar known key, if there is one."""
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
             from difflib import get_close_matches
@@ -120,7 +120,7 @@ class TomlTable:
 def find_entry_line(text: str, table: str, key: str) -> int:
     """Return the line number (1-based) of *key* in the top-level table *table*, or 0 if it is not found.
 
-    A line inside a multi-line string can be mistaken for the entry, so use the number only in messages.
+    A line inside a multi-line string can be mistaken for the entry, so the number must be used only in messages.
     """
     current = ""
     for number, line in enumerate(text.split("\n"), 1):

@@ -1,1 +1,1 @@
-"""The demo: a real MCP server over stdio, which `mcphost demo` connects to."""
+"""The demo: a real MCP server that uses stdio, to which `mcphost demo` connects."""

@@ -1,7 +1,7 @@
-"""The demo MCP server (`python -m mcphost.demo.server`), for every protocol revision over stdio.
+"""The demo MCP server (`python -m mcphost.demo.server`), which supports every protocol revision over stdio.
 
-It deliberately shares no code with mcphost's client, so that the two cannot share a bug: it reads and writes its own
-JSON. Apart from its tools, it imports only the standard library, so it starts in less than 100 ms.
+It deliberately shares no code with mcphost's client, so that server and client cannot share a bug: the server reads and
+writes its own JSON. Apart from its tools, it imports only the standard library, so it starts in less than 100 ms.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ _TTL_MS = 60_000
 
 
 class JsonRpcError(Exception):
-    """A JSON-RPC error to send to the client: its code, message and data."""
+    """A JSON-RPC error to send to the client, with a code, a message and optional data."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class JsonRpcError(Exception):
 
 
 class DemoServer:
-    """Server for one client, on stdin and stdout.
+    """MCP server for one client, which communicates through stdin and stdout.
 
     Requests are read on the main thread; each call of a slow or interactive tool runs on its own thread.
     """
@@ -69,7 +69,7 @@ class DemoServer:
         self._page: VisitPage | None = None
 
     def serve(self) -> None:
-        """Serve until the input ends, then cancel the tool calls that are still running."""
+        """Answer messages until the input ends, then cancel the tool calls that are still running."""
         lines = sys.stdin.buffer
         while line := lines.readline(_MAX_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) >= _MAX_LINE_BYTES:
@@ -126,7 +126,8 @@ class DemoServer:
     def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
         """Return whether a request has the metadata required by protocol revisions since 2026-07-28.
 
-        Raises JsonRpcError.
+        Raises JsonRpcError if the metadata is missing or invalid, or if the request contradicts the revision already in
+        use.
         """
         meta = _as_object(params.get("_meta")) or {}
         version = meta.get(f"{_META_PREFIX}protocolVersion")
@@ -277,8 +278,9 @@ class DemoServer:
     ) -> str | dict[str, Any]:
         """Run a tool that sends the client a request, and return the text of the tool's result.
 
-        If *is_stateless* (protocol revisions since 2026-07-28), the request is returned as an `input_required` result,
-        and the text only when the client repeats the tool call with its reply. Raises DemoToolError, CallCancelled.
+        If *is_stateless* is true (protocol revisions since 2026-07-28), the first call returns an `input_required`
+        result that contains the request; the text is returned when the client repeats the tool call with its reply.
+        Raises DemoToolError, CallCancelled.
         """
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)
@@ -314,7 +316,7 @@ class DemoServer:
                 self._close_page(page)
 
     def _open_page(self) -> VisitPage:
-        """Open a page for the user to visit, and close the previous one. Raises DemoToolError."""
+        """Serve a page for the user to visit, and stop serving the previous one. Raises DemoToolError."""
         if self._page is not None:
             self._close_page(self._page)
         try:
@@ -329,7 +331,7 @@ class DemoServer:
         page.close()
 
     def _send_request(self, request: dict[str, Any], stop: threading.Event) -> Any:
-        """Send a request to the client and return the result of its response.
+        """Send a request to the client and return the result in the client's response.
 
         Raises DemoToolError if the response is an error, CallCancelled when *stop* is set.
         """

@@ -11,7 +11,7 @@ ProgressFn = Callable[[float, float, str], None]
 
 
 class DemoToolError(Exception):
-    """Failure of a tool, such as invalid arguments; the message tells the user or the model what is wrong."""
+    """Raised if a tool fails, for example because of invalid arguments; the message is for the user or the model."""
 
 
 class CallCancelled(Exception):
@@ -19,14 +19,14 @@ class CallCancelled(Exception):
 
 
 def object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of an object with only these properties."""
+    """Return the JSON Schema of an object that has *properties* and no others."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def tool_annotations(
     title: str, *, read_only: bool, destructive: bool = False, idempotent: bool = False
 ) -> dict[str, Any]:
-    """Return the annotations of a tool; `openWorldHint` is always false."""
+    """Return the annotations of a tool, as defined by MCP; `openWorldHint` is always false."""
     return {
         "title": title,
         "readOnlyHint": read_only,
@@ -145,14 +145,14 @@ _MAX_NOTES = 1000
 
 
 class DemoTools:
-    """The basic tools and the notes that they manage; safe to use from several threads."""
+    """The tools that need no reply from the client, and their notes; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
         self._lock = threading.Lock()
 
     def call(self, name: str, arguments: dict[str, Any], report_progress: ProgressFn, stop: threading.Event) -> str:
-        """Run a basic tool and return the text of its result.
+        """Run a tool that needs no reply from the client, and return the text of its result.
 
         Raises DemoToolError for invalid arguments, CallCancelled when *stop* is set, KeyError for an unknown tool.
         """
@@ -179,7 +179,7 @@ class DemoTools:
                 return f"The die shows {int.from_bytes(os.urandom(8), 'big') % given['sides'] + 1}."
 
     def notes(self) -> str:
-        """Return all notes, numbered, one per line, or "" if there are none."""
+        """Return all notes as numbered lines, or "" if there are none."""
         with self._lock:
             return "\n".join(f"{number}. {note}" for number, note in enumerate(self._notes, 1))
 
@@ -230,7 +230,7 @@ def _count_slowly(to: int, seconds: float, report_progress: ProgressFn, stop: th
 def validate_arguments(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with defaults filled in. Raises DemoToolError if they do not fit the schema.
 
-    Only the JSON Schema keywords that these tools use are supported.
+    Only the JSON Schema keywords that the demo's tools use are supported.
     """
     properties: dict[str, dict[str, Any]] = schema["properties"]
     for name in arguments:
@@ -345,7 +345,7 @@ class VisitPage:
             timeout = 5
 
             def do_GET(self) -> None:
-                """Serve the page to a browser that knows its secret key."""
+                """Serve the page if the requested URL contains the secret key; otherwise, respond with 404."""
                 is_authorized = secrets.compare_digest(self.path.encode(), f"/tea?key={page.key}".encode())
                 self.send_response(200 if is_authorized else 404)
                 self.send_header("Content-Type", "text/html")
@@ -356,7 +356,7 @@ class VisitPage:
                     page.visited.set()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-                """Suppress the access log, which the user would see, because it goes to standard error."""
+                """Suppress the access log, because it goes to standard error, which the user would see."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Visit)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True, name="page")
@@ -364,11 +364,11 @@ class VisitPage:
 
     @property
     def url(self) -> str:
-        """The URL of the page, which contains a secret key."""
+        """The URL of the page, which contains the secret key."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/tea?key={self.key}"
 
     def wait(self, stop: threading.Event) -> bool:
-        """Wait for a visit, for at most VISIT_TIMEOUT seconds; return whether there was one.
+        """Wait until the page is visited, for at most VISIT_TIMEOUT seconds; return whether it was visited.
 
         Raises CallCancelled when *stop* is set.
         """
@@ -386,7 +386,7 @@ class VisitPage:
 
 
 def require_capability(name: str, capabilities: dict[str, Any]) -> None:
-    """Raise DemoToolError if the client did not declare the capability that the tool *name* needs."""
+    """Raise DemoToolError if the client did not declare the capability that the tool *name* requires."""
     feature, mode, words = _REQUIRED_CAPABILITIES[name]
     declared = capabilities.get(feature)
     offered = cast("dict[str, Any]", declared) if isinstance(declared, dict) else None
@@ -400,7 +400,7 @@ def require_capability(name: str, capabilities: dict[str, Any]) -> None:
 
 
 def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, is_stateless: bool) -> dict[str, Any]:
-    """Return the method and params of the request that an interactive tool sends to the client."""
+    """Return the method and the params of the request that the interactive tool *name* sends to the client."""
     if name == "order_tea":
         form = {"mode": "form", "message": "How would you like your tea?", "requestedSchema": _TEA_FORM}
         return {"method": "elicitation/create", "params": form}
@@ -420,7 +420,7 @@ def describe_reply(
 ) -> str:
     """Return the text of an interactive tool's result, which describes the client's reply.
 
-    For `open_page`, wait for the visit first and then call *on_visited*. Raises CallCancelled.
+    For `open_page`, wait until the page is visited, and then call *on_visited*. Raises CallCancelled.
     """
     if name == "ask_model":
         return f"{reply.get('model', 'Your model')} answered: {_content_text(reply.get('content'))}"

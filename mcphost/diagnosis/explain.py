@@ -1,4 +1,4 @@
-"""Explanation of why a connection failed: the failed step, and what to do about it."""
+"""Explanation of a failed connection: the step that failed, and what to do about it."""
 
 import re
 from collections.abc import Sequence
@@ -142,7 +142,7 @@ def _find_cause(output: str) -> str:
 
 
 def _find_missing_setting(text: str) -> str:
-    """Return a hint to set the environment variable that a line of *text* reports as missing, or ""."""
+    """Return a hint to set the environment variable that *text* reports as missing, or "" if no line reports one."""
     for line in text.splitlines():
         lower = line.lower()
         if any(word in lower for word in _SETTING_WORDS) and (found := _MISSING_SETTING.search(line[:2_000])):
@@ -170,7 +170,7 @@ def _explain_http(error: McpHostError) -> DiagnosisStep:
 
 
 def _find_status(error: McpHostError) -> int:
-    """Return the HTTP status of the error or one of its causes, or 0 if there is none."""
+    """Return the HTTP status of an error or of one of its causes, or 0 if none has a status."""
     cause: BaseException | None = error
     for _ in range(10):
         if cause is None:

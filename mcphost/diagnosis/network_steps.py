@@ -1,4 +1,4 @@
-"""Diagnosis steps for an HTTP server before any request: URL, proxy, host name, port and certificate."""
+"""Diagnosis of an HTTP server before any request is sent: URL, proxy, host name, port and certificate."""
 
 import asyncio
 import errno
@@ -30,9 +30,9 @@ _WRONG_NAME = (62, 64)
 
 
 async def check_address(server: ServerConfig) -> AsyncIterator[DiagnosisStep]:
-    """Check how the server can be reached; yield the result of each step, up to the first failure.
+    """Check whether a server's URL can be reached; yield the result of each step, up to the first failure.
 
-    The references in the server's entry must already be expanded.
+    References in the server's entry must already be expanded.
     """
     try:
         parts = split_url(server.url)
@@ -98,7 +98,7 @@ async def _resolve(host: str, port: int) -> tuple[str, ...] | DiagnosisStep:
 
 
 async def _connect_any(addresses: tuple[str, ...], host: str, port: int) -> DiagnosisStep:
-    """Return the step "port": a success if any address accepts a connection, otherwise the last failure."""
+    """Return the result of the step "port": success if any address accepts a connection, else the last failure."""
     failure = make_step("port", "failed", f"{host} has no address.", "Check DNS.")
     for address in addresses:
         began = time.monotonic()

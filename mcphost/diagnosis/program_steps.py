@@ -1,4 +1,4 @@
-"""Diagnosis steps for a stdio server before it is started: folder, command, interpreter and arguments."""
+"""Diagnosis of a stdio server before its program is started: folder, command, interpreter and arguments."""
 
 import os
 import shutil
@@ -46,9 +46,9 @@ _VERSION_MANAGER_FOLDERS = (
 
 
 def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
-    """Check whether the server's program can be started; yield each step's result up to the first failure.
+    """Check whether a server's program can be started; yield the result of each step, up to the first failure.
 
-    The references in the server's entry must already be expanded.
+    References in the server's entry must already be expanded.
     """
     environment = build_environment(server.env)
     if server.cwd:
@@ -101,7 +101,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
 
 
 def _find_elsewhere(command: str) -> str:
-    """Return the path of a program in the folder of a version manager such as nvm, or "" if there is none."""
+    """Return the path of *command* in a folder of a version manager such as nvm, or "" if it is in none."""
     home = Path.home()
     for pattern in _VERSION_MANAGER_FOLDERS:
         for folder in sorted(home.glob(pattern), reverse=True)[:20]:
@@ -111,7 +111,7 @@ def _find_elsewhere(command: str) -> str:
 
 
 def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str:
-    """Return the interpreter that a script names in its first line if it does not exist, otherwise ""."""
+    """Return the interpreter named in the first line of a script if it is missing, otherwise ""."""
     try:
         with program.open("rb") as file:
             head = file.read(MAX_SHEBANG_BYTES)

@@ -19,7 +19,10 @@ STEP_NAMES = (
 
 
 class DiagnosisStep(Struct, frozen=True):
-    """Result of a diagnosis step, with a `hint` on what to do; a diagnosis ends at the first failed step."""
+    """Result of one step of a diagnosis.
+
+    `hint` tells the user what to do. A diagnosis ends at the first step that failed.
+    """
 
     name: str
     status: StepStatus
@@ -28,7 +31,7 @@ class DiagnosisStep(Struct, frozen=True):
 
 
 def make_step(name: str, status: StepStatus, detail: str, hint: str = "") -> DiagnosisStep:
-    """Return a step; its texts, which may quote a server, are sanitized and limited in length."""
+    """Return a diagnosis step; *detail* and *hint* may quote a server, so they are sanitized and shortened."""
     return DiagnosisStep(name, status, _clean(detail), _clean(hint))
 
 

@@ -1,4 +1,4 @@
-"""Diagnosis step for the metadata in which a remote server names its authorization servers (RFC 9728)."""
+"""Diagnosis step that checks the metadata in which a remote server names its authorization servers (RFC 9728)."""
 
 import logging
 
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 async def check_well_known(server: ServerConfig) -> DiagnosisStep:
     """Request the server's metadata from its well-known URLs and return the step "well-known".
 
-    The step is a warning if no metadata is found; the sign-in then follows the rules of revision 2025-03-26. Redirects
-    to other origins are not followed. Can be cancelled.
+    The step is a warning if no metadata is found; the sign-in then follows the rules of protocol revision 2025-03-26.
+    Redirects to other origins are not followed. Can be cancelled.
     """
     found: list[str] = []
     try:

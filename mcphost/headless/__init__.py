@@ -1,1 +1,1 @@
-"""Frontends without a screen: `run` for a single turn, and `pipe` for the whole host over JSON lines."""
+"""Front ends without a screen: `run` for a single turn, and `pipe` for controlling the whole host with JSON lines."""

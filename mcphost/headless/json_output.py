@@ -1,4 +1,4 @@
-"""Conversion of host data to JSON, in one form that the `--json` option and the pipe share."""
+"""Conversion of host data to JSON, in the same form for the `--json` option and for the pipe."""
 
 from base64 import b64encode
 from typing import Any
@@ -27,14 +27,14 @@ def to_json(value: Any) -> Any:
 
 
 def parse_wire_json(raw: Raw) -> Any:
-    """Parse JSON from a server; return JSON over 256 kB as raw text, which takes much less memory."""
+    """Parse JSON sent by a server; return JSON over 256 kB as raw text, which takes much less memory."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # each message on the pipe is one line
 
 
 def grant_json(status: GrantStatus) -> dict[str, Any]:
-    """Return a grant as JSON, with whether it applies now; times are in seconds since 1970."""
+    """Return a granted permission as JSON, including whether it applies now; times are in seconds since 1970."""
     grant = status.grant
     return {
         "id": grant.id,
@@ -54,7 +54,7 @@ def grant_json(status: GrantStatus) -> dict[str, Any]:
 
 
 def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
-    """Return a stored answer about sharing a folder, with whether it applies now; times are Unix times."""
+    """Return a stored answer about sharing a folder as JSON, including whether it applies now; times are Unix times."""
     answer = status.answer
     return {
         "id": answer.id,
@@ -68,7 +68,7 @@ def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
 
 
 def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
-    """Return the shareable folders, and what each server knows about them."""
+    """Return as JSON the folders that can be shared, and which of them each server has been told about."""
     server_roots = [
         {
             "server": view.name,
@@ -83,12 +83,12 @@ def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> di
 
 
 def verification_json(verification: AuditVerification) -> dict[str, Any]:
-    """Return the result of verifying the audit log; `ok` is true if no row was altered."""
+    """Return the result of verifying the audit log as JSON; `ok` is true if no row was altered."""
     return {"ok": verification.is_intact, **to_builtins(verification)}
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """Return a server's entries of one kind, such as tools, each with the server's name added."""
+    """Return everything of one kind that a server offers, such as its tools; each item names the server."""
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
@@ -102,7 +102,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
 
 
 def server_json(view: ServerView) -> dict[str, Any]:
-    """Return a server's state, negotiated protocol, account, and number of catalog entries of each kind."""
+    """Return a server's state, negotiated protocol and account, and how many tools, prompts and so on it offers."""
     facts = view.facts
     return {
         "server": view.name,
@@ -123,7 +123,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return a sign-in as JSON, with its validity and a description of each of its OAuth scopes."""
+    """Return a sign-in as JSON, including how long it is valid and a description of each OAuth scope."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -135,14 +135,14 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Return a description of whether a sign-in is valid, and for how long."""
+    """Return text that describes whether a sign-in is valid, and for how long."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
 
 
 def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
-    """Return a stored sign-in, and the configured servers that use it."""
+    """Return a stored sign-in as JSON, including the configured servers that use it."""
     return {
         **account_json(stored.account),
         "in_use": bool(stored.used_by),
@@ -154,12 +154,12 @@ def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
 
 
 def completion_json(completion: Completion) -> dict[str, Any]:
-    """Return completion suggestions, and whether there are more."""
+    """Return completion suggestions as JSON, including whether there are more."""
     return {"values": list(completion.values), "total": completion.total, "hasMore": completion.has_more}
 
 
 def call_json(call: ManualCallResult) -> dict[str, Any]:
-    """Return a tool's result as the server sent it, and rendered as text for people."""
+    """Return the result of a tool call as JSON: as the server sent it, and as text for people."""
     result = call.result
     document: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):
@@ -170,14 +170,17 @@ def call_json(call: ManualCallResult) -> dict[str, Any]:
 
 
 def call_exit_code(call: ManualCallResult) -> int:
-    """Return 8 if the tool reported an error, 4 if its result does not match its output schema, else 0."""
+    """Return the exit code for a tool call.
+
+    It is 8 if the tool reported an error, 4 if the result does not match the tool's output schema, else 0.
+    """
     if call.result.is_error:
         return 8
     return 4 if call.validation.outcome == "misfit" else 0
 
 
 def contents_json(result: ReadResourceResult) -> dict[str, Any]:
-    """Return the contents of a resource."""
+    """Return the contents of a resource as JSON."""
     return {"contents": [to_json(one) for one in result.contents]}
 
 
@@ -197,5 +200,5 @@ def skill_json(skill_content: SkillContent) -> dict[str, Any]:
 
 
 def prompt_json(prompt: GetPromptResult) -> dict[str, Any]:
-    """Return the description and the messages of a prompt."""
+    """Return the description and the messages of a prompt as JSON."""
     return {"description": prompt.description or "", "messages": to_builtins([to_json(one) for one in prompt.messages])}

@@ -1,4 +1,4 @@
-"""Line-based standard input and output: bounded, in order, and never blocking the event loop."""
+"""Line-based standard input and output: limited in size, in order, and never blocking the event loop."""
 
 import contextlib
 import os
@@ -22,10 +22,10 @@ class OversizedLine:
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
-    """Yield each line without its line end until the input ends; the last line needs no line end.
+    """Yield each input line without its line feed until the input ends; the last line may lack a line feed.
 
     A daemon thread reads the input, because event loops cannot watch regular files, and because a thread that is
-    blocked reading from a terminal cannot be stopped.
+    blocked while reading from a terminal cannot be stopped.
     """
     token = current_token()
     lines: deque[bytes | OversizedLine | None] = deque()
@@ -78,7 +78,7 @@ class _LineBuffer:
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | OversizedLine]:
-        """Yield the lines that end in this chunk, and an OversizedLine as soon as a line exceeds the limit."""
+        """Yield the lines that end in *chunk*, and an OversizedLine as soon as a line exceeds the size limit."""
         *complete, last = chunk.split(b"\n")
         for piece in complete:
             yield from self._append(piece)
@@ -88,7 +88,7 @@ class _LineBuffer:
         yield from self._append(last)
 
     def flush(self) -> Iterator[bytes]:
-        """Yield the unfinished last line, unless it is empty or over the limit."""
+        """Yield the unfinished last line, unless it is empty or exceeds the size limit."""
         if 0 < self._size <= MAX_LINE_BYTES:
             yield b"".join(self._parts)
 
@@ -102,7 +102,7 @@ class _LineBuffer:
 
 
 class LineWriter:
-    """Writer of lines to a file descriptor, on a daemon thread, so that a slow reader blocks nothing else."""
+    """Writer that writes lines to a file descriptor on a daemon thread, so that a slow reader blocks nothing else."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -117,24 +117,24 @@ class LineWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much output is queued that optional lines should be dropped."""
+        """Whether so much output is queued that less important lines should be dropped."""
         return self._size > MAX_BACKLOG_BYTES
 
     def put(self, line: bytes) -> None:
-        """Queue one line, given without its line end, and return immediately."""
+        """Queue one line, given without a line feed, and return immediately."""
         with self._condition:
             self._queue.append(line)
             self._size += len(line)
             self._condition.notify()
 
     def close(self) -> None:
-        """Accept no more lines; `finished` is set once the queued lines are written."""
+        """Accept no more lines; `finished` is set when all queued lines have been written."""
         with self._condition:
             self._is_closing = True
             self._condition.notify()
 
     def is_reader_closed(self) -> bool:
-        """Return whether a pipe's or socket's other end is closed; False for other files. Never blocks."""
+        """Return whether the other end of a pipe or socket is closed; False for other files. Never blocks."""
         try:
             watch = select.poll()
             watch.register(self._descriptor, 0)

@@ -1,4 +1,4 @@
-"""The `pipe` protocol, which lets a program control the whole host with one JSON object per line."""
+"""The `pipe` protocol, with which another program controls the whole host, one JSON object per line."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 
 
 class PipeCommands:
-    """Handlers for the pipe's commands; the member `do` of a command selects its handler.
+    """Handlers for the commands of the pipe; the member `do` of a command selects its handler.
 
     *emit* receives events that are not the result of a command.
     """
@@ -75,14 +75,14 @@ class PipeCommands:
         return json_output.server_json(await self._host.servers.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign in to a server; with `account`, sign in under that name and use it from now on."""
+        """Sign in to a server; if the command has an `account`, use that account name from now on."""
         account = get_text(message, "account") if "account" in message else None
         return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 
     async def _logout(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign out of `account`, by default the account in use.
+        """Sign out of the command's `account` or, if it has none, of the account in use.
 
-        If no account is in use afterwards, `left` in the result lists the other accounts.
+        If no account is in use afterwards, `left` in the result lists the remaining accounts.
         """
         account = get_text(message, "account") if "account" in message else None
         server = get_text(message, "server")
@@ -90,17 +90,17 @@ class PipeCommands:
         return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
 
     async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List every stored sign-in, including those to servers that are no longer configured."""
+        """List all stored sign-ins, including those to servers that are no longer configured."""
         return {
             "accounts": [json_output.stored_account_json(one) for one in await self._host.accounts.list_accounts()]
         }, 0
 
     async def _stop_login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Cancel the current sign-in to `server`."""
+        """Cancel the sign-in to `server` that is in progress."""
         return {"stopped": self._host.accounts.cancel_sign_in(get_text(message, "server"))}, 0
 
     async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Connect to `server` with another stored `account`, in this run and in later ones."""
+        """Connect to `server` with another stored `account`, in this run and in all later runs."""
         view = await self._host.accounts.select_account(get_text(message, "server"), get_text(message, "account"))
         return json_output.server_json(view), 0
 
@@ -121,7 +121,7 @@ class PipeCommands:
         return json_output.call_json(result), json_output.call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Turn `tool` of `server` on for the model, or off if `on` is false, in this and later runs."""
+        """Offer `tool` of `server` to the model, or stop offering it if `on` is false, in this and all later runs."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" must be true or false.')
@@ -131,7 +131,7 @@ class PipeCommands:
         return {"server": server, "tool": tool, "on": on}, 0
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Read a resource, given by `uri`, or by `template` with `values` for its variables."""
+        """Read the resource with the given `uri`, or expand `template` with `values` and read that resource."""
         server, features = get_text(message, "server"), self._host.features
         values = get_texts(message, "values")
         uri = (
@@ -143,7 +143,7 @@ class PipeCommands:
         return {"uri": uri, **json_output.contents_json(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Return a prompt with its arguments filled in; with `insert`, also add its messages to the conversation."""
+        """Return a prompt with its arguments filled in; if `insert` is true, add its messages to the conversation."""
         server, name, arguments = (
             get_text(message, "server"),
             get_text(message, "name"),
@@ -161,7 +161,7 @@ class PipeCommands:
         return json_output.prompt_json(prompt), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Load `skill`, given by name or URI; return one of its other files if `file` is set."""
+        """Load `skill`, given by name or URI; if `file` is given, return that other file of the skill instead."""
         server, skills = get_text(message, "server"), self._host.features.skills
         skill = await skills.find(server, get_text(message, "skill"))
         content = await skills.load(server, skill)
@@ -170,9 +170,9 @@ class PipeCommands:
         return json_output.skill_json(content), 0
 
     async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Complete an argument of `prompt` or a variable of `template`.
+        """Suggest values for an argument of `prompt` or a variable of `template`.
 
-        `arguments` holds the values already entered.
+        `arguments` contains the values that have already been entered.
         """
         if ("prompt" in message) == ("template" in message):
             raise UsageError('Give either "prompt" with its name or "template" with its text.')
@@ -199,7 +199,7 @@ class PipeCommands:
         return {"was_subscribed": was}, 0
 
     async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Set the minimum level of log messages that the server sends; an empty `level` turns them off."""
+        """Set the minimum level of log messages that the server sends; an empty `level` turns the messages off."""
         level = message.get("level")
         if not isinstance(level, str):
             raise UsageError('"level" is missing, or is not text.')
@@ -225,7 +225,7 @@ class PipeCommands:
         return json_output.verification_json(verification), 0 if verification.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Run a turn with the message `text` and the files named in `files` as attachments."""
+        """Run a turn with `text` as the user's message and the files named in `files` as attachments."""
         text, files = get_text(message, "text"), message.get("files", [])
         if not isinstance(files, list) or not all(isinstance(name, str) for name in cast("list[Any]", files)):
             raise UsageError('"files" is not a list of paths.')
@@ -236,7 +236,7 @@ class PipeCommands:
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
 
     async def _compact(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Summarize earlier messages after asking the user; with `undo`, stop using the summary."""
+        """Summarize earlier messages after asking the user; if `undo` is true, stop using the summary instead."""
         if message.get("undo") is True:
             return {"undone": (await self._host.conversation.undo_compaction()).messages}, 0
         instructions = get_text(message, "instructions") if "instructions" in message else ""
@@ -246,15 +246,15 @@ class PipeCommands:
         return {"stopped": self._host.conversation.stop()}, 0
 
     async def _background(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Send the running call with the id `call` to the background, so that its turn goes on without it."""
+        """Move the running tool call with the id `call` to the background, so that the turn continues without it."""
         self._host.conversation.send_to_background(get_text(message, "call"))
         return {}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Turn on auto-approval of `tools`, which maps server names to lists of tool names.
 
-        Auto-approval ends when its budget of `calls`, `seconds` and `tokens` is used up. If `tools` is not given, turn
-        it off and stop the running turn.
+        Auto-approval ends when its budget of `calls`, `seconds` and `tokens` is used up. If `tools` is missing, turn
+        auto-approval off and stop the running turn.
         """
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
@@ -281,7 +281,7 @@ class PipeCommands:
         return {}, 0
 
     async def _grants(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List grants and stored answers about sharing folders, filtered by `server` and `text`."""
+        """List granted permissions and stored answers about sharing folders, filtered by `server` and `text`."""
         server, text = (get_text(message, key) if key in message else "" for key in ("server", "text"))
         grants = await self._host.grants.list_grants(server=server, text=text)
         folders = await self._host.grants.list_folder_answers(server=server, text=text)
@@ -294,12 +294,12 @@ class PipeCommands:
         return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List past tool calls to the server named in `rule`, and whether the rule would have covered each."""
+        """List past tool calls to the server named in `rule`, each with whether the rule would have covered it."""
         past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
         return {"calls": [json_output.to_json(one) for one in past]}, 0
 
     async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Add the folder `add` to the list of folders to share, or remove the folder `remove`; return the list.
+        """Add the folder `add` to the list of shared folders, or remove the folder `remove`; return the list.
 
         If neither is given, nothing is changed. `name` is an optional name for the added folder, and `keep` is the
         scope of the change: run, project or user.
@@ -319,7 +319,7 @@ class PipeCommands:
 
 
 class TurnFailed(McpHostError):
-    """Raised by `send` for a turn that failed; `code` is the exit code of the turn."""
+    """Raised by the `send` command if the turn failed; `code` is the exit code of the turn."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
@@ -335,7 +335,7 @@ def get_text(message: dict[str, Any], key: str) -> str:
 
 
 def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
-    """Return the object under *key* in a command, whose values must be strings, or {} if there is none.
+    """Return the object under *key* in a command, or {} if there is none; all of its values must be strings.
 
     Raises UsageError for any other type.
     """
@@ -346,7 +346,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
 
 
 def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the object under *key* in a command, or {} if there is none. Raises UsageError for other types."""
+    """Return the object under *key* in a command, or {} if it is missing. Raises UsageError for other types."""
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')
@@ -360,9 +360,9 @@ _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """Server side of the pipe: commands from one file descriptor, results and events to another.
+    """Server side of the pipe, which reads commands from one file descriptor and writes results and events to another.
 
-    Create it inside the event loop.
+    Must be created while the event loop is running.
     """
 
     def __init__(self, host: Host, frontend: PipeFrontend, *, stdin: int = 0, stdout: int = 1) -> None:
@@ -380,9 +380,9 @@ class PipeServer:
     async def run(self) -> int:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
-        The host must be entered but not started. At the end of the input, open questions are refused and running
-        commands get ten seconds to finish, unless the reader of the output has gone; `quit` cancels them immediately.
-        Every command gets a result before the program exits.
+        The host's context must be entered, but the host must not be started. At the end of the input, open questions
+        are refused and running commands get ten seconds to finish, unless the reader of the output is gone; `quit`
+        cancels the commands immediately. Every command gets a result before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:
@@ -402,7 +402,7 @@ class PipeServer:
         return 0
 
     async def _read_commands(self, tasks: TaskGroup) -> bool:
-        """Read and run commands; return True on `quit`, False at the end of the input."""
+        """Read and run commands; return True after `quit`, False at the end of the input."""
         async for line in read_lines(self._stdin):
             if isinstance(line, OversizedLine):
                 self._report_bad_line(None, f"The line is over {MAX_LINE_BYTES // 1_000_000} MB.")
@@ -471,7 +471,7 @@ class PipeServer:
                 self._idle.set()
 
     async def _wait(self, command_id: Any, message: dict[str, Any]) -> None:
-        """Handle the command `wait`: wait for `seconds` before reading the next command."""
+        """Handle the command `wait`, which delays reading the next command by `seconds`."""
         seconds = message.get("seconds", 0)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 3600:
             self._write_error(command_id, UsageError('"seconds" must be a number from 0 to 3600.'))
@@ -480,7 +480,7 @@ class PipeServer:
         self._write_result(command_id, {}, 0)
 
     async def _wait_for_commands(self) -> None:
-        """Wait at most ten seconds for running commands, and only while the output has a reader."""
+        """Wait up to ten seconds for running commands to finish, but only while the output has a reader."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._running_ids and not self._writer.is_reader_closed():
                 self._idle = anyio.Event()

@@ -1,4 +1,4 @@
-"""Questions over the pipe: events that list the possible answers, and parsing of JSON answers."""
+"""Questions to the user over the pipe: events that list the possible answers, and parsing of JSON answers."""
 
 import time
 from collections.abc import Callable
@@ -149,7 +149,7 @@ _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
 
 
 class EditedCall(NamedTuple):
-    """A tool call whose arguments were edited in the answer."""
+    """A tool call with the arguments that were edited in the answer to a consent question."""
 
     server: str
     tool: str
@@ -157,7 +157,7 @@ class EditedCall(NamedTuple):
 
 
 class _OpenQuestion:
-    """A question that is waiting for its answer."""
+    """A question that has been asked over the pipe and waits for an answer."""
 
     def __init__(self, question: Question[Any]) -> None:
         self.question = question
@@ -166,15 +166,15 @@ class _OpenQuestion:
 
 
 class PipeFrontend(Frontend):
-    """Frontend that asks the program at the other end of the pipe.
+    """Front end that asks the program at the other end of the pipe.
 
     A question stays open until it gets a valid answer or is withdrawn.
     """
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:
-        """Create a frontend that opens URLs with *open_browser*.
+        """Create a front end that opens URLs with *open_browser*.
 
-        If *open_browser* is None, the program at the other end must open them.
+        If *open_browser* is None, the program at the other end must open URLs.
         """
         self._open_browser = open_browser
         self._open_questions: dict[str, _OpenQuestion] = {}
@@ -184,26 +184,26 @@ class PipeFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """All kinds of questions, because the program at the other end can be asked any of them."""
+        """All kinds of questions, because any of them can be put to the program at the other end."""
         return frozenset(kind.KIND for kind in get_args(AnyQuestion))
 
     @property
     def who(self) -> str:
-        """The source of answers for the audit log: "program", or "nobody" after the input has ended."""
+        """Who answers, for the audit log: "program", or "nobody" after the input has ended."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
-        """Try to open a URL in a browser and emit an event about it; return whether that worked."""
+        """Try to open a URL in a browser and emit an `open_url` event; return whether the URL was opened."""
         opened = self._open_browser is not None and await self._open_browser(url)
         self._emit({"event": "open_url", "url": url, "opened": opened})
         return opened
 
     def set_emit(self, emit: EmitFn) -> None:
-        """Set the function that receives the events of this frontend."""
+        """Set the function that receives the events of this front end."""
         self._emit = emit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the program and return its answer; return the refusal if the input has ended."""
+        """Ask the program at the other end and return its answer; after the end of the input, return the refusal."""
         if self._is_refusing:
             return question.refusal()
         self._count += 1
@@ -221,10 +221,9 @@ class PipeFrontend(Frontend):
         return cast("A", waiting.answer)
 
     def answer(self, name: str, answer: Any) -> None:
-        """Answer the open question with this name.
+        """Answer the open question called *name*.
 
-        Raises UsageError if no open question has this name or the answer is invalid; in that case, the question stays
-        open.
+        If there is no such open question or the answer is invalid, UsageError is raised and the question stays open.
         """
         waiting = self._get_question(name)
         waiting.answer = parse_answer(waiting.question, answer)
@@ -255,7 +254,7 @@ class PipeFrontend(Frontend):
         return waiting
 
     def refuse_all(self) -> None:
-        """Refuse all open questions and all future ones."""
+        """Refuse all open questions and all later ones."""
         self._is_refusing = True
         for waiting in self._open_questions.values():
             if not waiting.done.is_set():
@@ -264,9 +263,9 @@ class PipeFrontend(Frontend):
 
 
 def parse_answer(question: Question[Any], answer: Any) -> Any:
-    """Convert an answer from JSON to the question's answer type.
+    """Convert an answer given as JSON to the answer type of the question.
 
-    Raises UsageError if the answer is invalid; the message lists the valid answers.
+    Raises UsageError if the answer is invalid; the error lists the valid answers.
     """
     plain = _simple_answers(question)
     if isinstance(answer, str) and answer in plain:
@@ -289,11 +288,11 @@ _DEFAULT_SCOPE: Scope = "conversation"
 
 
 def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
-    """Convert the value of `{"rule": …}`: the text of a rule, such as `fs/read?n=<10`, or an object.
+    """Convert an answer `{"rule": …}`, whose value is the text of a rule, such as `fs/read?n=<10`, or an object.
 
-    The object holds the rule as `text`, and optionally its `scope` (by default this conversation), the `seconds` until
-    it expires, and the `arguments` to use instead of the original ones. Raises UsageError if the rule is invalid or
-    does not cover this server and tool.
+    The object contains the rule as `text`, and optionally its `scope` (by default this conversation), the number of
+    `seconds` until it expires, and the `arguments` to use instead of the original ones. Raises UsageError if the rule
+    is invalid or does not cover the server and tool of the question.
     """
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
     text, scope, seconds = members.get("text"), members.get("scope", _DEFAULT_SCOPE), members.get("seconds")
@@ -314,7 +313,7 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 
 def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
-    """Return the edited arguments, or None if they are unchanged. Raises UsageError if editing is forbidden."""
+    """Return the edited arguments, or None if they are unchanged. Raises UsageError if editing is not allowed."""
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
@@ -328,7 +327,7 @@ def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] |
 
 
 def _parse_accept(question: Question[Any], value: dict[str, Any]) -> Any:
-    """Convert the value of `{"accept": …}` to the question's answer type.
+    """Convert the value in an answer `{"accept": …}` to the answer type of the question.
 
     Raises UsageError with a hint for the user.
     """
@@ -362,7 +361,7 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
 
 
 def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
-    """Convert the value of `{"accept": …}` for a request that exceeds the budget.
+    """Convert the value in an answer `{"accept": …}` about a request that exceeds the budget.
 
     Raises UsageError if the question does not offer this alternative.
     """
@@ -403,7 +402,7 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Convert an answer about sharing folders with several servers. Raises UsageError if it is invalid."""
+    """Convert an answer about sharing folders with several servers. Raises UsageError if the answer is invalid."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):
@@ -426,7 +425,7 @@ def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> 
 
 
 def _single_text(question: Question[Any], value: dict[str, Any], name: str) -> str:
-    """Return the string member *name*, which must be the only member. Raises UsageError otherwise."""
+    """Return the string *name* in *value*, which must have no other member. Raises UsageError otherwise."""
     text = value.get(name)
     if len(value) != 1 or not isinstance(text, str) or not text:
         raise _invalid_answer_error(question)
@@ -470,7 +469,7 @@ def _allowed_answers(question: Question[Any]) -> list[Any]:
 
 
 def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
-    """Return an example of each JSON object with which this question can be answered."""
+    """Return an example of each JSON object that is a valid answer to this question."""
     if isinstance(question, ApproveTool) and not question.editable:
         return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:

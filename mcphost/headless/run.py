@@ -1,4 +1,4 @@
-"""One turn without a screen (`mcphost run`): rules answer questions; events are printed as text or JSON."""
+"""One turn without a screen (`mcphost run`): rules decide about tool calls; events are printed as text or JSON."""
 
 import shlex
 import sys
@@ -36,18 +36,18 @@ from mcphost.translation import _, translate_sentence
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Parse each string as one rule; the first slash in it separates the server from the tool.
+    """Parse each string as a rule; the first slash in a string separates the server from the tool.
 
-    Raises UsageError if a string is not a rule; the message quotes it.
+    Raises UsageError if a string is not a rule; the message quotes the string.
     """
     return tuple(parse_rule(text) for text in texts)
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError if a rule names a configured server without escaping the slash in its name as %2F.
+    """Raise UsageError if a rule names a configured server but does not write the slash in the server's name as %2F.
 
-    Only the text before the first slash of a rule is the server's name, so the rule would apply to another server.
-    *names* are the names of the configured servers.
+    The server's name in a rule ends at the first slash, so the rule would otherwise apply to a different server.
+    *texts* are the rules, and *names* the names of the configured servers.
     """
     known = frozenset(names)
     for text in texts:
@@ -62,7 +62,7 @@ def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
 
 
 def quote_rule(server: str, tool: str = "") -> str:
-    """Return a rule for exactly this server or tool, escaped and quoted for a shell."""
+    """Return a rule for exactly this server and, if given, this tool, escaped and quoted for a shell."""
     return shlex.quote(format_rule(Rule(server=server, tool=exact_pattern(tool) if tool else "")))
 
 
@@ -75,9 +75,9 @@ _NO_CONSENT = "No rule allows it, and there is no user to ask."
 
 
 class RunFrontend(Frontend):
-    """Frontend without a user: allows tool calls if `--yes` is given, and refuses all other questions.
+    """Front end without a user: allows tool calls if `--yes` is given, and refuses all other questions.
 
-    Tool calls that an `--allow` rule covers are allowed earlier, without a question.
+    Tool calls covered by an `--allow` rule are allowed earlier, without a question.
     """
 
     def __init__(self, *, yes: bool = False) -> None:
@@ -85,7 +85,7 @@ class RunFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of questions that are answered: only the approval of tool calls.
+        """The kinds of questions that this front end answers: only the approval of tool calls.
 
         A tool result that requires a review is withheld, because there is no user to review it.
         """
@@ -93,7 +93,7 @@ class RunFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """The source of answers for the audit log: always "rules", because there is no user."""
+        """Who answers, for the audit log: always "rules", because there is no user."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
@@ -107,7 +107,7 @@ class RunFrontend(Frontend):
 
 
 class CallReport(Struct, frozen=True):
-    """One tool call of the turn, as printed by `--output json`."""
+    """A tool call made during the turn, as printed by `--output json`."""
 
     server: str
     tool: str
@@ -118,7 +118,7 @@ class CallReport(Struct, frozen=True):
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
-    """The JSON document printed by `--output json`."""
+    """The JSON document that `--output json` prints."""
 
     outcome: str
     text: str
@@ -135,7 +135,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
-    """The last line printed by `--output events`."""
+    """The last line that `--output events` prints."""
 
     exit_code: int
     outcome: str = ""
@@ -147,24 +147,24 @@ class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="fin
 
 
 class AnswerPrinter(Protocol):
-    """Interface for showing the model's answer while it is received."""
+    """Interface for showing the model's answer while it is being received."""
 
     def write(self, text: str) -> None:
         """Show the next piece of the answer."""
         ...
 
     def end_line(self) -> None:
-        """End the current line, so that other output starts on a new one."""
+        """End the current line, so that other output starts on a new line."""
         ...
 
 
 class StatusDisplay(Protocol):
-    """Interface of the status line, which shows what a run is waiting for."""
+    """Interface of the status line, which shows what `mcphost run` is waiting for."""
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:
         """Show *text* and the time since it was first shown; return whether the user can see it.
 
-        With *keep_time*, continue counting from the previous text instead of starting at zero.
+        If *keep_time* is set, the displayed time continues from the previous text instead of starting at zero.
         """
         ...
 
@@ -181,7 +181,7 @@ class _NoStatus(StatusDisplay):
     """Status display that shows nothing, for output to a file or a program."""
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:
-        """Show nothing."""
+        """Show nothing and return False."""
         return False
 
     def show_progress(self, text: str, progress: ToolProgress) -> None:
@@ -192,7 +192,7 @@ class _NoStatus(StatusDisplay):
 
 
 class _PlainAnswer(AnswerPrinter):
-    """Printer of the model's answer as plain text without control characters."""
+    """Printer that shows the model's answer as plain text without control characters."""
 
     def __init__(self) -> None:
         self._is_mid_line = False
@@ -222,13 +222,13 @@ async def run_turn(
     answer_printer: AnswerPrinter | None = None,
     status: StatusDisplay | None = None,
 ) -> int:
-    """Start the needed servers, send *prompt*, print events and the result; return the exit code.
+    """Start the servers that are needed, send *prompt*, print events and the result; return the exit code.
 
-    Only servers whose tools could be called are started; with *yes*, these are all servers. The host must be entered
-    but not started. If the answer does not match a schema in *sent*, ask once more; if that fails too, the exit code is
-    7. In a terminal, *answer_printer* shows the answer, and *status* shows what the run is waiting for.
-    Raises ConfigError if no model is selected, ConsentDenied if a server is not approved, and the errors of
-    `read_files`.
+    Only servers whose tools could be called are started; with *yes*, these are all servers. The host's context must be
+    entered, but the host must not be started. If the answer does not match the JSON Schema in *sent*, the model is
+    asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the answer, and
+    *status* shows what the run is waiting for. Raises ConfigError if no model is selected, ConsentDenied if a server is
+    not approved, and the same errors as `read_files`.
     """
     if host.model_selection.model is None:
         place = host.config.settings_file
@@ -267,10 +267,10 @@ async def run_turn(
 async def _enforce_schema(
     host: Host, schema: AnswerSchema, result: TurnResult, print_message: Callable[[str], None]
 ) -> tuple[TurnResult, Any]:
-    """Validate the answer against the schema; return the result and the parsed value.
+    """Validate the answer against the schema; return the turn's result and the parsed answer.
 
     If the answer does not match, the model is asked once more. If that fails too, the result contains an error and the
-    value is None.
+    parsed answer is None.
     """
     try:
         check = None
@@ -293,7 +293,7 @@ async def _enforce_schema(
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether a rule, a grant or `trustAnnotations` could allow a tool call to this server.
+    """Return whether a rule, a granted permission or `trustAnnotations` may allow a tool call to this server.
 
     Raises StoreError.
     """
@@ -311,10 +311,10 @@ async def wait_for_servers(
     print_message: Callable[[str], None],
     print_starting: Callable[[Sequence[str]], None],
 ) -> tuple[str, ...]:
-    """Wait until each of the *wanted* servers is ready or has failed; return the enabled, unapproved servers.
+    """Wait until each of the *wanted* servers is ready or has failed; return the enabled servers that are not approved.
 
-    *print_message* is called with a message about enabled servers that are not wanted. If the wait takes longer than a
-    second, *print_starting* is called with the names of the servers that are still starting.
+    *print_message* is called with a message about enabled servers that are not in *wanted*. If the wait takes longer
+    than a second, *print_starting* is called with the names of the servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -359,7 +359,7 @@ def quote_names(names: Sequence[str]) -> str:
 
 
 def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
-    """Return an error that says these servers are not approved, and how to approve them."""
+    """Return an error that explains that these servers are not approved, and how to approve them."""
     return ConsentDenied(
         f"The server {names[0]!r} is not approved."
         if len(names) == 1
@@ -369,7 +369,7 @@ def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
 
 
 def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
-    """Print the error of a run that could not start, as the last event or the JSON document."""
+    """Print the error of a run that could not start, as the last JSON event or as the JSON document."""
     if output == "events":
         _print_json_line(RunFinished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
     elif output == "json":
@@ -379,7 +379,7 @@ def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
 
 
 class _EventPrinter:
-    """Printer of events in the chosen format; messages for people go to standard error."""
+    """Printer of events in the selected output format; messages for people are printed on standard error."""
 
     def __init__(
         self, output: OutputFormat, answer_printer: AnswerPrinter | None, status: StatusDisplay, *, quiet: bool
@@ -395,7 +395,7 @@ class _EventPrinter:
         self._usage = Usage()
 
     def handle(self, event: AnyEvent) -> None:
-        """Print an event, or update the status line and the report for it."""
+        """Print an event, or use it to update the status line and the report."""
         if self._output == "events":
             _print_json_line(event)
             return
@@ -472,12 +472,12 @@ class _EventPrinter:
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
     def print_starting(self, names: Sequence[str]) -> None:
-        """Show which servers are still starting: in the status line if there is one, else as a message."""
+        """Show which servers are still starting: in the status line if there is one, otherwise as a message."""
         if not self._status.show(_("Starting {names}…").format(names=", ".join(names)), keep_time=True):
             self.print_message(_("waiting for {names} to start").format(names=quote_names(names)))
 
     def print_result(self, host: Host, result: TurnResult, value: Any = None) -> None:
-        """Print the result of the turn, and its *value* if it has a schema, in the chosen format."""
+        """Print the result of the turn in the selected format; *value* is the parsed answer if there is a schema."""
         self._status.end()
         model = host.model_selection.model
         if self._output == "events":

@@ -1,4 +1,4 @@
-"""Input of a run in addition to the prompt: files, standard input, and a JSON Schema for the answer."""
+"""Input of `mcphost run` in addition to the prompt: files, standard input, and a JSON Schema for the answer."""
 
 import os
 import re
@@ -38,10 +38,10 @@ _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNO
 
 
 def read_stdin(*, is_named: bool) -> bytes:
-    """Return the data piped or redirected to standard input; b"" if it is a terminal. Blocks.
+    """Return the data piped or redirected to standard input, or b"" if standard input is a terminal. Blocks.
 
-    Unless *is_named*, wait at most three seconds for the first byte, because the pipe may be meant for another program.
-    Raises UsageError for more than 8 MB.
+    Unless *is_named* is set, wait at most three seconds for the first byte, because the pipe may be meant for another
+    program. Raises UsageError if there are more than 8 MB.
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -62,7 +62,7 @@ def read_stdin(*, is_named: bool) -> bytes:
 async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Part, ...]:
     """Return attachments for the files, folders and line ranges in *names*, and for *stdin* unless it is empty.
 
-    Raises UsageError if one of them cannot be attached, and ModelError if the provider is unknown.
+    Raises UsageError if one of them cannot be attached, and ModelError if the model's provider is unknown.
     """
     names = [name for name in names if name != STDIN]
     if len(names) > MAX_FILES:
@@ -88,7 +88,7 @@ async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Pa
 
 
 def read_system_prompt(text: str) -> str:
-    """Return *text*, or the content of the file if *text* is `@FILE`. Raises UsageError."""
+    """Return *text* or, if it has the form `@FILE`, the content of that file. Raises UsageError."""
     if not text.startswith("@"):
         return text
     body = _read_small(text[1:], MAX_SYSTEM_BYTES, "--system")
@@ -123,14 +123,14 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """A parsed answer, and a sentence on why it does not match the schema, or "" if it does."""
+    """A parsed answer, and a sentence that describes why it does not match the schema, or "" if it matches."""
 
     value: Any
     problem: str
 
 
 class AnswerSchema:
-    """JSON Schema that the model's answer must match, with the worker process that validates answers."""
+    """JSON Schema for the model's answer, with the worker process that validates answers against it."""
 
     def __init__(self, schema: Raw) -> None:
         self.schema = schema
@@ -147,12 +147,12 @@ class AnswerSchema:
         return SchemaCheck(value, "" if result.outcome == "fits" else f"{result.summary[:2000]}.")
 
     async def close(self) -> None:
-        """End the worker process."""
+        """Stop the worker process."""
         await self._validator.close()
 
 
 class RunInput(NamedTuple):
-    """Input of a run in addition to the prompt: file names, standard input, and a schema for the answer."""
+    """Input of `mcphost run` in addition to the prompt: file names, standard input, and a schema for the answer."""
 
     files: Sequence[str] = ()
     stdin: bytes = b""
@@ -160,5 +160,5 @@ class RunInput(NamedTuple):
 
 
 def retry_prompt(problem: str) -> str:
-    """Return the message that asks the model to answer again because of *problem*."""
+    """Return the message that asks the model to answer again; *problem* is why the answer was rejected."""
     return f"Your answer does not match the JSON Schema. {problem} Answer again with the JSON value and nothing else."

@@ -1,1 +1,1 @@
-"""The host: servers, conversation, tool calls, consent and audit, without a user interface."""
+"""The host without a user interface: servers, conversation, tool calls, consent and audit."""

@@ -1,4 +1,4 @@
-"""The open conversation; a message is saved when added, or as soon as possible if saving fails."""
+"""The open conversation, whose messages are saved as they are added, or as soon as the store can be written."""
 
 import secrets
 import time
@@ -23,7 +23,7 @@ _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue her
 
 
 class ForkPoint(NamedTuple):
-    """A copy of a conversation, and the point at which it was copied.
+    """The result of copying the beginning of a conversation: the new conversation and the point of the copy.
 
     `id` is the id of the copy and `source` that of the original; `after` is the number of the last copied message in
     the original, and `length` is the number of copied messages.
@@ -91,16 +91,16 @@ class Conversation:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The store's number for each message, in order; 0 for a message that is not saved yet."""
+        """The number that the store gave to each message, in order; 0 for a message that is not saved yet."""
         return self._numbers
 
     @property
     def covered(self) -> int:
-        """The number of messages, counted from the first, that the summary in use replaces; 0 without a summary."""
+        """The number of messages at the beginning that a summary replaces in model requests; 0 without a summary."""
         return 0 if self.compaction is None else self._numbers.index(self.compaction.last) + 1
 
     async def add_compaction(self, compaction: Compaction) -> Compaction:
-        """Store a summary that replaces earlier messages in model requests from now on.
+        """Store a summary that replaces earlier messages in model requests, and return it as stored.
 
         The messages themselves are not changed. Raises StoreError.
         """
@@ -113,7 +113,7 @@ class Conversation:
     async def undo_compaction(self) -> Compaction | None:
         """Stop using the current summary and return it; return None if there is none. Raises StoreError.
 
-        The previous summary, if any, is restored.
+        The summary used before it, if any, replaces messages again.
         """
         undone = self.compaction
         if undone is not None:
@@ -130,12 +130,12 @@ class Conversation:
     # -- system prompt
     @property
     def system_prompt(self) -> str:
-        """The user's system prompt for this conversation; "" if the configured one is used."""
+        """The system prompt that the user set for this conversation; "" if the configured one is used."""
         return self._system_prompts[-1] if self._system_prompts else ""
 
     @property
     def previous_system_prompt(self) -> str:
-        """The system prompt that `undo_system_prompt` restores; "" stands for the configured one."""
+        """The system prompt that `undo_system_prompt` restores; "" means the configured one."""
         return self._system_prompts[-2] if len(self._system_prompts) > 1 else ""
 
     @property
@@ -149,9 +149,9 @@ class Conversation:
         return bool(self.id) and not (self.messages and len(self._unsaved) == len(self.messages))
 
     async def set_system_prompt(self, text: str) -> None:
-        """Change the system prompt from the next request on; "" selects the configured one. Raises StoreError.
+        """Set the system prompt for the next and later requests; "" selects the configured one. Raises StoreError.
 
-        It is saved with the conversation; for an empty conversation, it is saved with the first message.
+        It is saved with the conversation, or with the first message if the conversation is still empty.
         """
         if self.is_stored:
             await self._store.system_prompts.add(self.id, text)
@@ -172,7 +172,7 @@ class Conversation:
         self.beginning_changed_at = time.time()
 
     async def append(self, message: Message, model: str = "") -> Message:
-        """Add a message, save it, and return it with its time set.
+        """Add a message, save it, and return it with the current time if it had none.
 
         If saving fails, the message stays in memory, and the next call of `append` or `save` tries again. *model* is
         the name of the model in use.
@@ -221,7 +221,7 @@ class Conversation:
         return not self._is_failing
 
     def _notice_others(self, number: int) -> None:
-        """Notify the user if a saved message's number shows that another process changed the conversation."""
+        """Notify the user if the number of a saved message shows that another process changed the conversation."""
         before, self._last_number = self._last_number, number
         if number > before + 1:
             self.on_shared(
@@ -233,7 +233,7 @@ class Conversation:
             self.on_shared(_DELETED_TEXT)
 
     async def rewind(self, count: int) -> None:
-        """Go back to the first *count* messages; the others stay in the store, as a branch.
+        """Keep only the first *count* messages in the conversation; the rest stay in the store as another branch.
 
         Raises UsageError if there are fewer messages, or if some are not saved yet, and StoreError.
         """
@@ -249,9 +249,10 @@ class Conversation:
         self._choose_compaction()
 
     async def fork(self, count: int) -> ForkPoint:
-        """Copy the first *count* messages to a new stored conversation, and return its fork point.
+        """Copy the first *count* messages to a new stored conversation, and return where it was copied.
 
-        Raises UsageError as `rewind` does, or if there is nothing to copy, and StoreError.
+        Raises UsageError if a message is not saved yet, if *count* is out of range, or if there is nothing to copy, and
+        StoreError.
         """
         if self._unsaved or not 0 < count <= len(self.messages):
             raise UsageError("There are no saved messages to copy.", "Write a message first.")
@@ -261,13 +262,13 @@ class Conversation:
         return ForkPoint(new_id, self.id, numbers[-1], count)
 
     def _find_saved_number(self, count: int) -> int:
-        """Return the number of the last saved message among the first *count*, or 0 if there is none."""
+        """Return the store's number of the last saved message among the first *count*, or 0 if none is saved."""
         return next((number for at in range(count - 1, -1, -1) if (number := self._numbers[at])), 0)
 
     async def save_draft(self, message: Message) -> None:
-        """Save the model's unfinished answer, so that a crash does not lose it.
+        """Save the model's unfinished answer as a draft, so that a crash does not lose it.
 
-        If this or the last attempt to save failed, the next call of `save` saves it.
+        If saving fails, or already failed before, the draft is saved by the next call of `save`.
         """
         if self._is_failing or self._unsaved:
             self._unsaved_draft = message
@@ -283,7 +284,7 @@ class Conversation:
 class ActiveConversation:
     """Holder of the open conversation, shared by all parts of the host.
 
-    Another conversation can be opened in its place, but only while no turn is running.
+    Another conversation can be opened instead, but only while no turn is running.
     """
 
     def __init__(self, store: ConversationStore, events: EventBus) -> None:
@@ -300,16 +301,16 @@ class ActiveConversation:
 
     @property
     def id(self) -> str:
-        """The id of the open conversation; "" until its first message."""
+        """The id of the open conversation; "" until it has a message."""
         return self.current.id
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The current messages of the open conversation, oldest first, decoded on first access."""
+        """The messages of the open conversation, oldest first; each is decoded when it is first accessed."""
         return self.current.messages.snapshot()
 
     def require_idle(self) -> None:
-        """Raise UsageError while a turn is running."""
+        """Raise UsageError if a turn is running."""
         if self.is_busy:
             raise UsageError("A turn is running.", "Stop it first.")
 
@@ -318,15 +319,12 @@ class ActiveConversation:
         self._listeners.append(listener)
 
     def on_rewound(self, listener: Callable[[], object]) -> None:
-        """Register *listener* to be called whenever messages are removed from the open conversation.
-
-        This also happens when another conversation is opened.
-        """
+        """Register *listener* to be called when messages are removed or another conversation is opened."""
         self._listeners.append(listener)
         self._rewind_listeners.append(listener)
 
     async def rewind(self, count: int) -> None:
-        """Go back to the first *count* messages of the open conversation; the others stay stored.
+        """Keep only the first *count* messages in the open conversation; the rest stay stored as another branch.
 
         Raises UsageError while a turn is running, and the errors of `Conversation.rewind`.
         """
@@ -336,9 +334,9 @@ class ActiveConversation:
             self._publish_rewound()
 
     async def switch_branch(self, number: int) -> None:
-        """Open the branch that ends with this message; see `ConversationStore.list_branches`.
+        """Switch to the branch of the conversation that ends with message *number*.
 
-        Raises UsageError while a turn is running, and StoreError.
+        See `ConversationStore.list_branches`. Raises UsageError while a turn is running, and StoreError.
         """
         self.require_idle()
         await self._store.rewind(self.current.id, number)
@@ -372,7 +370,7 @@ class ActiveConversation:
         self._replace(Conversation(self._store, self._handle_store_error))
 
     def handle_rename(self, conversation_id: str, title: str) -> None:
-        """Update the title of the open conversation after it was changed in the store."""
+        """Update the open conversation's title after a rename in the store; do nothing for other conversations."""
         if self.id == conversation_id:
             self.current.title = title
 
@@ -396,7 +394,7 @@ class ActiveConversation:
         self._has_unsaved.set()
 
     async def run(self) -> None:
-        """Save messages that could not be saved before, trying every five seconds, until cancelled."""
+        """Retry saving messages after a failure, every five seconds, until cancelled."""
         while True:
             await self._has_unsaved.wait()
             if await self._save_all():
@@ -406,7 +404,7 @@ class ActiveConversation:
                 await anyio.sleep(_RETRY_SECONDS)
 
     async def close(self) -> None:
-        """Try once more to save all messages, and report those that are lost."""
+        """Try once more to save all messages, and report how many could not be saved."""
         if not await self._save_all():
             count = sum(one.unsaved_count for one in (*self._left, self.current))
             self._events.report_store_error(

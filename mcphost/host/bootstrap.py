@@ -1,7 +1,7 @@
-"""Composition root of the host, where all of its parts are created and connected.
+"""Composition root of the host, where all of its components are created and connected.
 
-Parts that only the first message or tool call needs are imported and created on first use, so that a chat connects to
-its servers sooner.
+Components that are not needed before the first message or tool call are imported and created on first use, so that a
+chat connects to its servers sooner.
 """
 
 from functools import cached_property, partial
@@ -91,8 +91,8 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 ) -> Host:
     """Build a host, which the caller must enter with `async with`.
 
-    *open_url* opens a browser; if it is None, the frontend must open addresses itself. Without *results*, long results
-    that are truncated for the model are not stored in full.
+    *open_url* opens a browser; if it is None, the frontend must open addresses itself. *results* stores in full the
+    results that are truncated for the model; if it is None, they are not stored.
     """
     core = _create_core(
         config,
@@ -137,7 +137,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 
 
 class SetupParts(NamedTuple):
-    """Parts that the host needs to change its configuration: locations, keyring, and configuration files."""
+    """What the host needs to change its configuration: locations, keyring, and configuration files."""
 
     places: SetupPlaces
     secrets: "ProviderKeys"
@@ -145,7 +145,7 @@ class SetupParts(NamedTuple):
 
 
 class _Core(NamedTuple):
-    """Parts of the host that most others use; `frontend` already records each answer in the audit log."""
+    """Components of the host that most others use; `frontend` already records each answer in the audit log."""
 
     config: HostConfig
     store: Database
@@ -261,7 +261,7 @@ def _create_servers(
 
 
 class _LateGrants:
-    """Active grants, and the rule matcher and schema validator that they use, created on first use."""
+    """The active grants, with their rule matcher and schema validator; each is created on first use."""
 
     def __init__(self, core: _Core) -> None:
         self._core = core
@@ -294,7 +294,7 @@ class _LateGrants:
 
 
 class _LateParts:
-    """Parts for turns, tool calls, grants, accounts, setup and configuration, created on first use."""
+    """Components for turns, tool calls, grants, accounts, setup and configuration, created on first use."""
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ class _LateParts:
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
 
     def as_lazy_parts(self) -> LateParts:
-        """Return the parts that frontends use, wrapped so that each is created on first use."""
+        """Return the components that frontends use, wrapped so that each is created on first use."""
         return LateParts(
             accounts=Lazy(lambda: self.accounts),
             attachments=Lazy(lambda: _create_attachment_fitter(self._core.lifetime)),

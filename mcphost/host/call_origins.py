@@ -1,4 +1,4 @@
-"""Origins of the arguments of a tool call: other servers or files from which they were copied."""
+"""Origins of tool call arguments: the servers and files from which they were copied."""
 
 from mcphost.serialization import Struct
 
@@ -13,10 +13,10 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 
     `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`, or several paths joined by " + "
     if the copied text is spread over them. `server` is the server that the text came from, or `FILES`; `source` names
-    the tool, the resource or the prompt. `encoding` is the encoding of the copy, such as "base64"; "" means none.
-    `spans` are the start and end of each copied part within the argument. `digest` is the hexadecimal SHA-256 of the
-    copied text. `is_typed` means that the user typed the same text, and `is_own` that the called server also provided
-    it.
+    the tool, resource or prompt. `characters` is the length of the copied text. `encoding` is the encoding of the copy,
+    such as "base64"; "" means none. `spans` are the start and end of each copied part within the argument. `digest` is
+    the hexadecimal SHA-256 of the copied text. `is_typed` means that the user typed the same text, and `is_own` that
+    the called server provided the same text.
     """
 
     argument: str
@@ -33,11 +33,11 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class CallOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    `unchecked` names the servers whose texts were not all compared; it contains `OTHER_SERVERS` if the arguments are
-    too large to be compared at all.
+    `unchecked` names the servers whose texts were not all compared with the arguments; it contains `OTHER_SERVERS` if
+    the arguments are too large to be compared at all.
 
-    `aliases` has the names of servers that may be one of these under another name, such as the user's entry for a
-    project's server; it contains `OTHER_SERVERS` if one of them is no longer configured.
+    `aliases` names the servers that may be one of these servers under another name, such as the user's entry for a
+    server that a project also configures; it contains `OTHER_SERVERS` if one of them is no longer configured.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()

@@ -1,4 +1,4 @@
-"""Rules of the configuration and command line that allow or forbid tool calls without a question."""
+"""Rules that allow or forbid tool calls without asking the user, from configuration and command line."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from mcphost.config.rules import Rule
 
 @dataclass(eq=False)
 class ConfigRules:
-    """Rules that allow or forbid tool calls.
+    """Rules that allow or forbid tool calls without asking the user.
 
     `never` overrides `allow`, grants, the user's answers and auto-approve mode. `never` can be replaced while the
     program runs; the new rules apply to the next tool call.

@@ -1,4 +1,4 @@
-"""Delivery of host events: a bus that publishes them, queues for consumers, and dispatch by type."""
+"""Delivery of host events: the publisher, a queue for each consumer, and dispatch by event type."""
 
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
@@ -68,7 +68,7 @@ class EventQueue:
         """Add an event without blocking.
 
         Chunks of text are merged with queued ones, and progress replaces queued progress of the same call. A
-        ResourceChanged event is dropped if an equal one is queued.
+        ResourceChanged event is dropped if an equal one is queued, and the oldest log events if there are too many.
         """
         if self._closed:
             return
@@ -98,7 +98,7 @@ class EventQueue:
             self._queue.remove(self._logs.popleft())
 
     def close(self) -> None:
-        """Close the queue; iteration ends after the events that are already in it."""
+        """Close the queue; iteration ends after the events that are already queued."""
         self._closed = True
         self._open_queues.discard(self)
         self._ready.set()
@@ -129,7 +129,7 @@ MAX_UNSEEN = 20
 
 
 class EventBus:
-    """Publisher of events: each event is added to every open queue."""
+    """Publisher of events, which adds each event to every open queue."""
 
     def __init__(self) -> None:
         self._queues: set[EventQueue] = set()
@@ -138,7 +138,7 @@ class EventBus:
     def subscribe(self) -> EventQueue:
         """Return a new queue that receives every event published from now on.
 
-        It first receives the store errors that were reported while there was no queue.
+        Store errors that were reported while there was no queue are added first.
         """
         queue = EventQueue(self._queues)
         for notice in self.take_unseen():
@@ -151,11 +151,11 @@ class EventBus:
             queue.put(event)
 
     def notify(self, level: NoticeLevel, text: str, hint: str = "") -> None:
-        """Publish a NoticeEvent for the user."""
+        """Publish a NoticeEvent, which the frontend shows to the user."""
         self.publish(NoticeEvent(level, text, hint))
 
     def report_store_error(self, text: str, hint: str) -> None:
-        """Publish a notice about a stored file; if there is no queue yet, keep it for the first one.
+        """Notify the user of an error in a stored file; if there is no queue yet, keep the notice for the first one.
 
         Files are opened before the frontend subscribes. At most MAX_UNSEEN notices are kept.
         """
@@ -165,12 +165,12 @@ class EventBus:
             self._unseen.append(NoticeEvent("error", text, hint))
 
     def take_unseen(self) -> tuple[NoticeEvent, ...]:
-        """Remove and return the store errors that no queue has received yet."""
+        """Remove and return the notices of store errors that no queue has received yet."""
         unseen, self._unseen = tuple(self._unseen), []
         return unseen
 
     def report_error(self, error: McpHostError) -> None:
-        """Publish a notice about an error that did not interrupt anything, such as a failed save."""
+        """Notify the user of an error that did not interrupt anything, such as a failed save."""
         self.notify("error", error.message, error.hint)
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ class EventDispatcher:
         self._handlers: dict[type[Any], list[Callable[[Any], None]]] = {}
 
     def add(self, handler: Callable[[Any], None], *types: type[AnyEvent]) -> None:
-        """Register a handler for events of *types*."""
+        """Register *handler* for events of the given types."""
         for event_type in types:
             self._handlers.setdefault(event_type, []).append(handler)
 

@@ -1,4 +1,4 @@
-"""Events of the host, as immutable values whose tags are the event names in `mcphost pipe`.
+"""Events published by the host, as immutable values whose tags are the event names in `mcphost pipe`.
 
 Text from servers and models is not sanitized in events; a frontend must sanitize it before display.
 """
@@ -21,7 +21,7 @@ class HostEvent(Struct, frozen=True, tag_field="event"):
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
-    """The state of a server; `detail` describes it in one sentence, `hint` suggests what the user can do.
+    """The state of a server changed; `detail` describes it in one sentence, `hint` suggests what the user can do.
 
     `revision` is the protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless";
     both are "" until the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in
@@ -42,7 +42,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
-    """A server's tools changed; contains the names of those that were added, removed or changed."""
+    """The tools of a server changed; the fields are the names of added, removed and changed tools."""
 
     server: str
     added: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
 
 
 class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
-    """The user turned a tool on or off for the model."""
+    """The user turned a tool on or off, which determines whether it is offered to the model."""
 
     server: str
     tool: str
@@ -62,7 +62,7 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
     """Auto-approve mode was turned on or off, or approved a call; `why` is the reason for turning it off.
 
     While the mode is on, `tools` is the number of tools it covers and `servers` names their servers; `calls_left`,
-    `seconds_left` and `tokens_left` are what remains of its budget. `calls` is the number of calls in the full budget.
+    `seconds_left` and `tokens_left` are the remaining budget. `calls` is the number of calls in the full budget.
     """
 
     on: bool
@@ -78,8 +78,8 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 class FolderInfo(Struct, frozen=True, kw_only=True):
     """A folder that may be shared with servers; `uri` is "" if it cannot be shared now.
 
-    `source` says where the folder was configured, and `keep` is the scope of the user's edit, "" for none. `why`
-    explains why the folder is unavailable, `warning` why sharing it is a risk. See
+    `source` tells where the folder was configured, and `keep` the scope of the user's change to the list, "" for none.
+    `why` explains why the folder is unavailable, `warning` why sharing it is a risk. See
     `host.server_requests.root_folders.RootFolder`, which has the same fields.
     """
 
@@ -95,13 +95,13 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The list of shareable folders changed: the user edited it, or a folder appeared or disappeared."""
+    """The folders that may be shared with servers changed: by the user, or as a folder appeared or disappeared."""
 
     folders: tuple[FolderInfo, ...]
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """A server received the user's folders as file: URIs; `refused` means its last request was refused."""
+    """A server received the user's folders as file: URIs; `refused` means that its last request was refused."""
 
     server: str
     uris: tuple[str, ...]
@@ -125,7 +125,7 @@ class ServerLog(HostEvent, frozen=True, tag="log"):
 
 
 class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
-    """A subscribed resource, or one below it in the hierarchy, changed; mcphost does not read it again."""
+    """A subscribed resource, or one below it in the hierarchy, changed; mcphost does not read it automatically."""
 
     server: str
     uri: str
@@ -134,7 +134,7 @@ class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
     """A turn began; `message` is the user message, which is already saved.
 
-    `again` means that no message was added, and the model is asked again to answer the last one.
+    `again` means that no message was added, and that the model answers the last one once more.
     """
 
     turn: int
@@ -150,9 +150,9 @@ class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
-    """A request to the model is about to be sent; `number` counts the requests of the turn from 1.
+    """A request to the model is about to be sent; `number` counts the requests of this turn from 1.
 
-    `shares` are the request's estimated input tokens.
+    `shares` are the estimated input tokens of each part of the request.
     """
 
     turn: int
@@ -163,28 +163,31 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
 
 
 class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
-    """The number of tools sent with requests, or of tools that only a search finds, changed."""
+    """The selection of tools for requests changed.
+
+    `sent` is the number of tools whose definitions are sent, `deferred` that of tools which the model must search for.
+    """
 
     sent: int
     deferred: int
 
 
 class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
-    """A chunk of the model's text; chunks are merged while the consumer is slow."""
+    """A chunk of the model's answer; consecutive chunks are merged while the consumer is slow."""
 
     turn: int
     text: str
 
 
 class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
-    """A chunk of the model's reasoning; chunks are merged while the consumer is slow."""
+    """A chunk of the model's reasoning; consecutive chunks are merged while the consumer is slow."""
 
     turn: int
     text: str
 
 
 class ServersAwaited(HostEvent, frozen=True, tag="servers_awaited"):
-    """The turn is waiting for these servers to start before it asks the model."""
+    """A turn is waiting for these servers to start before sending its first request to the model."""
 
     servers: tuple[str, ...]
 
@@ -209,8 +212,8 @@ class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
 class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
     """The model proposed a tool call, which may still need approval.
 
-    `call` is an id that is unique in the conversation. `arguments` is None if the text that the model sent, `raw`, is
-    not a JSON object.
+    `call` is an id that is unique in the conversation. `arguments` is None if `raw`, the text sent by the model, is not
+    a JSON object.
     """
 
     call: str
@@ -221,7 +224,7 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """An approved tool call was sent with these arguments; `by` is what approved it (`Approval.source`).
+    """An approved tool call was sent with these arguments; `by` is what approved it (see `Approval.source`).
 
     `by` is "user" for a call that the user made without the model, and "earlier" if an earlier run of mcphost sent the
     call and this run resumes its unfinished MCP task.
@@ -247,8 +250,8 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     """A tool call ended; `text` is its result as text for the user, and `seconds` its duration.
 
-    `stored_file` is the file with the complete result if the model received only the beginning, else "". `images`
-    contains the result's valid images within the size limit.
+    `stored_file` is the file with the complete result if the model received only its beginning, else "". `images` are
+    the valid images in the result that do not exceed the size limit.
     """
 
     call: str
@@ -264,7 +267,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
-    """The user sent a running call to the background; its turn continues, and ToolFinished follows later."""
+    """The user sent a running call to the background; its turn continues, and a ToolFinished event follows later."""
 
     call: str
     server: str
@@ -272,7 +275,7 @@ class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
 
 
 class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
-    """A background call ended and was reviewed if required; its result will be added to its conversation."""
+    """A background call ended and any required review is complete; its result will be added to its conversation."""
 
     call: str
     server: str
@@ -281,7 +284,7 @@ class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
 
 
 class MessagesInserted(HostEvent, frozen=True, tag="messages_inserted"):
-    """The messages of a prompt were added to the end of the open conversation; they are already saved."""
+    """The messages of an MCP prompt were added to the end of the open conversation; they are already saved."""
 
     messages: tuple[Message, ...]
 
@@ -293,9 +296,9 @@ class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A call or other request to a server ended, but questions asked during it are still open.
+    """A call or other request to a server ended while questions that the server asked during it are still open.
 
-    These questions have this `number` (see `Question.number`). They stay open until the user answers them or the
+    `number` identifies these questions (see `Question.number`). They stay open until the user answers them or the
     server cancels its requests.
     """
 
@@ -304,9 +307,9 @@ class CallEnded(HostEvent, frozen=True, tag="call_over"):
 
 
 class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
-    """The user reviewed a tool result; `text` is what the model receives, "" if it was withheld.
+    """The user reviewed a tool result; `text` is what the model receives, "" if the result was withheld.
 
-    `stored_file` is as in ToolFinished.
+    `stored_file` has the same meaning as in ToolFinished.
     """
 
     call: str
@@ -320,8 +323,9 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
     """A turn ended, for the reason given by `outcome`.
 
-    The outcome is "rounds" if the limit of tool rounds was reached, and "budget" if a limit of the cost was reached.
-    `usage` is the sum over the turn's rounds; `error` and `hint` describe a failure or the exceeded budget.
+    The outcome is "rounds" if the limit of model requests with tool calls was reached, and "budget" if a limit of the
+    cost was reached. `usage` is the sum over all requests of the turn; `error` and `hint` describe a failure or the
+    exceeded budget.
     """
 
     turn: int
@@ -332,10 +336,10 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
 
 
 class SpendingChanged(HostEvent, frozen=True, tag="spent"):
-    """A model request ended and was recorded with its cost in US dollars, None if unknown.
+    """A model request ended, and its `cost` was recorded in US dollars; None means that it is unknown.
 
-    `conversation` is the id of its conversation, "" if there is none. `total` is the cost of the whole conversation,
-    including branches that are no longer current.
+    `conversation` is the id of the request's conversation, "" if there is none. `total` is the cost of the whole
+    conversation, including branches that are no longer current.
     """
 
     conversation: str
@@ -355,7 +359,7 @@ class NoticeEvent(HostEvent, frozen=True, tag="told"):
 
 
 class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
-    """Another model was selected, or the selected model changed its state; `detail` explains a failure."""
+    """Another model was selected, or the state of the selected model changed; `detail` explains a failure."""
 
     name: str
     label: str
@@ -364,7 +368,7 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation was opened; `messages` is the number of its messages (see `host.conversation`)."""
+    """Another conversation, with this number of messages, was opened (see `host.conversation`)."""
 
     id: str
     title: str
@@ -372,10 +376,10 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 
 
 class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
-    """Progress of a summary of the first `messages` messages: `done` of `planned` requests are finished.
+    """Progress in summarizing the first `messages` messages: `done` of `planned` model requests are finished.
 
-    When summarization ends, whether it succeeded, failed or was cancelled, `planned` is 0 and `usage` is the sum of its
-    requests.
+    When summarization ends, whether it succeeded, failed or was cancelled, `planned` is 0 and `usage` is the total
+    usage of its requests.
     """
 
     messages: int
@@ -385,7 +389,7 @@ class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
 
 
 class CompactionChanged(HostEvent, frozen=True, tag="compaction_changed"):
-    """From now on, a summary replaces the first `messages` messages in requests; 0 means no summary.
+    """A summary now replaces the first `messages` messages in model requests; 0 means that there is no summary.
 
     The summary has `sentences` sentences, of which `unknown` cite no message.
     """

@@ -1,4 +1,4 @@
-"""The API of the host that frontends use."""
+"""The host's API, which is used by frontends."""
 
 from collections.abc import Container
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _INDEX_DELAY = 5.0
 
 
 class LateParts(NamedTuple):
-    """The parts of the host that are imported and created on first use."""
+    """Components of the host that are imported and created on first use."""
 
     accounts: "Lazy[Accounts]"
     attachments: "Lazy[AttachmentFitter]"
@@ -93,8 +93,8 @@ class Host:
     def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
         """Start connecting all enabled servers and preparing the model, without waiting for either.
 
-        *only* limits this to the servers with these names; None means all. With *resume_orphaned_tasks*, MCP tasks that
-        an earlier run left unfinished are resumed, with the same events as for tool calls by the user.
+        *only* limits this to the servers with these names; None means all. If *resume_orphaned_tasks* is true, MCP
+        tasks left unfinished by an earlier run are resumed, with the same events as for tool calls by the user.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
@@ -109,7 +109,7 @@ class Host:
         await self.history.index_pending()
 
     def halt(self) -> bool:
-        """End auto-approve mode, the running turn and background calls; return False if none was active."""
+        """End auto-approve mode, the running turn and background calls; return whether any of these was active."""
         auto_approval = self.late_parts.auto_approval.created
         ended = auto_approval is not None and auto_approval.stop("ended by you")
         has_cancelled = self.conversation.cancel_background()
@@ -117,12 +117,12 @@ class Host:
 
     @property
     def accounts(self) -> "Accounts":
-        """Operations on the user's accounts at servers: list, select, sign in and sign out."""
+        """The user's accounts at servers, with operations to list, select, sign in and sign out."""
         return self.late_parts.accounts.get()
 
     @property
     def attachments(self) -> "AttachmentFitter":
-        """Conversion of attachments that the model does not accept unchanged."""
+        """Converter for attachments that the model does not accept unchanged."""
         return self.late_parts.attachments.get()
 
     @property
@@ -143,12 +143,12 @@ class Host:
 
     @property
     def context(self) -> "ContextMeter":
-        """Estimate of the next request's contents, and the selection of the tools that it offers."""
+        """Estimate of the next model request's contents, and the selection of the tools that the request offers."""
         return self.late_parts.context.get()
 
     @property
     def features(self) -> "ServerFeatures":
-        """Features of servers besides tools: resources, prompts, skills and completion."""
+        """Access to what servers offer besides tools: resources, prompts, skills and completion."""
         return self.late_parts.features.get()
 
     @property
@@ -158,22 +158,22 @@ class Host:
 
     @property
     def grants(self) -> "GrantRegistry":
-        """Registry for listing, previewing and revoking stored and session grants."""
+        """Registry for listing, previewing and revoking grants, both stored and for this session."""
         return self.late_parts.grants.get()
 
     @property
     def history(self) -> "StoredConversations":
-        """Stored conversations: search, rename, delete, pin and preview."""
+        """The stored conversations, with operations to search, rename, delete, pin and preview them."""
         return self.late_parts.history.get()
 
     @property
     def setup(self) -> "Setup | None":
-        """First-run setup of models and servers; None if the program was started without it."""
+        """First-run setup of models and servers; None if it is not available in this run."""
         return self.late_parts.setup.get()
 
     @property
     def spending(self) -> "SpendingTracker":
-        """Recorded cost of model requests: totals of a turn, a conversation, a day, and by model."""
+        """Recorded cost of model requests, with totals by turn, conversation, day and model."""
         return self.late_parts.spending.get()
 
     @property

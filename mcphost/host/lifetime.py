@@ -1,4 +1,4 @@
-"""The lifetime of the host: background tasks, cleanup functions, and parts created on first use."""
+"""The lifetime of the host: background tasks, cleanup functions, and components created on first use."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
@@ -25,7 +25,7 @@ class Lifetime:
 
     @property
     def is_open(self) -> bool:
-        """Whether the host was entered."""
+        """Whether the host has been entered with `async with`."""
         return self.tasks is not None
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, object]], *args: Any, name: str) -> None:
@@ -61,7 +61,7 @@ class Lifetime:
 
 
 class Lazy(Generic[T]):
-    """Wrapper around a part of the host that is imported and created on first use."""
+    """Wrapper around a component of the host that is imported and created on first use."""
 
     def __init__(self, create: Callable[[], T]) -> None:
         self._create = create
@@ -69,7 +69,7 @@ class Lazy(Generic[T]):
         """The part, None until its first use."""
 
     def get(self) -> T:
-        """Return the part, creating it on the first call."""
+        """Return the component, creating it on the first call."""
         if self.created is None:
             self.created = self._create()
         return self.created

@@ -1,4 +1,4 @@
-"""Detection of changes to the configuration files, which can be applied without a restart."""
+"""Detection of changes to the configuration files, most of which can be applied without a restart."""
 
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable
@@ -75,22 +75,22 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     @property
     def can_apply(self) -> bool:
-        """Whether there is a change that can be applied without a restart."""
+        """Whether any of the changes can be applied without a restart."""
         return bool(self.added) or self.theme is not None or self.needs_confirmation
 
     @property
     def needs_confirmation(self) -> bool:
         """Whether applying the changes needs the user's confirmation.
 
-        It does not if servers are only added or the theme is changed, because the user must approve each new server
-        before it starts.
+        It is not needed if servers are only added or the theme is changed, because the user must approve each new
+        server before it starts.
         """
         has_settings = any(one is not None for one in (self.model, self.system_prompt, self.project_instructions))
         has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)
         return bool(self.changed or self.removed) or has_rules or has_settings
 
     def describe(self, translate: Callable[[str], str] = str) -> tuple[str, ...]:
-        """Return one line for each kind of change that can be applied, in the language of *translate*."""
+        """Return one line for each kind of change that can be applied, translated with *translate*."""
         names: tuple[tuple[str, Iterable[str]], ...] = (
             (N_("add {names}"), [server.name for server in self.added]),
             (N_("change {names}"), [_describe_server(server, translate) for _, server in self.changed]),
@@ -111,11 +111,11 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
 
 class ProjectInstructions(Protocol):
-    """Interface to the switch that includes a project's instructions files or leaves them out."""
+    """Interface to the setting that includes or leaves out a project's instructions files."""
 
     @property
     def uses_project(self) -> bool:
-        """Whether a project's files are read."""
+        """Whether a project's instructions files are read."""
         ...
 
     @uses_project.setter
@@ -123,7 +123,7 @@ class ProjectInstructions(Protocol):
 
 
 class LiveConfig:
-    """The configuration in use, compared with the configuration files.
+    """The configuration in use, compared with the configuration files on disk.
 
     Added servers are applied without confirmation, because each must be approved before it starts. Almost everything
     else waits for the user's confirmation, because a program that can write the files must not be able to change a
@@ -160,14 +160,14 @@ class LiveConfig:
         return self.config.profiles
 
     async def check(self) -> ConfigChanges:
-        """Reread the files and return how they differ from the configuration in use.
+        """Read the files again, and return how they differ from the configuration in use.
 
         Raises ConfigError or UsageError.
         """
         return self._compare(await self._load(self._profile))
 
     async def use_profile(self, name: str) -> ConfigChanges:
-        """Reread the files with this profile ("" for none), apply all differences, and return them.
+        """Read the files again with the profile *name* ("" for none), apply all differences, and return them.
 
         Raises ConfigError or UsageError without any change.
         """
@@ -177,7 +177,7 @@ class LiveConfig:
         return changes
 
     async def add_profile(self, profile: Profile) -> ConfigChanges:
-        """Save a new profile in config.toml and use it; see use_profile. Raises ConfigError or UsageError."""
+        """Save a new profile in config.toml and use it (see `use_profile`). Raises ConfigError or UsageError."""
         from mcphost.config.settings_edits import save_profile  # imported late, because only this needs it
 
         await anyio.to_thread.run_sync(save_profile, Path(self.config.settings_file), profile)
@@ -202,10 +202,10 @@ class LiveConfig:
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
         """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
 
-        A server is also restarted when `mcphost servers restart` requests it. *on_change* receives the error if the
-        files cannot be loaded. Files are read only after they stayed the same for POLL_SECONDS, so that no half-written
-        file is read. Polling is fast enough for these few files, and works on network folders, where change
-        notifications do not.
+        *on_change* receives the error if the files cannot be loaded. A server is also restarted when `mcphost servers
+        restart` requests it. Files are read only after they have stayed the same for POLL_SECONDS, so that no
+        half-written file is read. Polling is fast enough for these few files, and works on network folders, where
+        change notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await anyio.to_thread.run_sync(self._read_signature)
@@ -283,7 +283,7 @@ def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str,
 
 
 def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
-    """Return *old* with the servers and problems of *new*, and with the never-rules of both."""
+    """Return *old* with the servers and problems of *new*, and with the never-rules of both configurations."""
     rules = tuple(dict.fromkeys((*old.never_rules, *new.never_rules)))
     return replace(old, servers=new.servers, problems=new.problems, never_rules=rules)
 

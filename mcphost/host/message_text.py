@@ -1,4 +1,4 @@
-"""Conversion of messages to plain text for models, and of message numbers to and from `12, 14-16`."""
+"""Conversion of messages to plain text for models, and of message numbers to and from text such as `12, 14-16`."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -18,12 +18,12 @@ _RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
 
 
 def clean_text(text: str) -> str:
-    """Return *text* for the model, without lone surrogates and text that is hidden from the user."""
+    """Return *text* for the model, without lone surrogates and without text that is invisible to the user."""
     return strip_hidden_text(replace_surrogates(text))
 
 
 async def clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return a user message's parts without hidden text, which a file, resource or paste may contain.
+    """Return the parts of a user message without the hidden text that a file, resource or paste may contain.
 
     Long texts are cleaned on a worker thread.
     """
@@ -40,7 +40,7 @@ def _clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def describe_author(message: Message) -> str:
-    """Return the name of the prompt or background call that added a message, or "" for other messages."""
+    """Return a heading for a message that was added by a prompt or background call, or "" for other messages."""
     if message.late_result is not None:
         return "Background result"
     if message.prompt is not None:
@@ -89,9 +89,9 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
-    """Parse a list such as `12, 14-16` and return the numbers in *known*, sorted, at most MAX_NUMBERS.
+    """Parse a list such as `12, 14-16`, and return those of the numbers that are in *known*, sorted.
 
-    *known* must be sorted. The time taken does not depend on the width of a range.
+    At most MAX_NUMBERS are returned. *known* must be sorted. The time taken does not depend on the width of a range.
     """
     found: set[int] = set()
     for match in _RANGE_PATTERN.finditer(text):

@@ -1,4 +1,4 @@
-"""The selected model, which is prepared in the background and can be replaced between turns."""
+"""The selected model, which is prepared in the background and can be changed between turns."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
 class ModelSelection:
-    """The model of the conversation, and a cache of models for other uses such as sampling."""
+    """The model used for the conversation, and a cache of models for other uses such as sampling."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class ModelSelection:
 
     @property
     def window(self) -> int:
-        """The context window of the selected model in tokens; an assumed one if it is unknown."""
+        """The context window of the selected model in tokens; ASSUMED_WINDOW if it is unknown."""
         return (self.model.facts.context_window if self.model is not None else 0) or ASSUMED_WINDOW
 
     def get_model(self, config: ModelConfig) -> ChatModel:
-        """Return a model for use outside the conversation.
+        """Return a model for use outside the conversation, such as for sampling.
 
-        This is the selected model if it has the same name, else a cached or new one, which is closed with the host.
-        Raises ModelError.
+        This is the selected model if it has the same name, else a cached or new one, which is closed together with the
+        host. Raises ModelError.
         """
         if self.model is not None and config.name == self.config.name:
             return self.model
@@ -66,7 +66,7 @@ class ModelSelection:
         return model
 
     def select(self, config: ModelConfig) -> None:
-        """Select another model, prepare it, and close the previous one in the background. Raises ModelError."""
+        """Select another model, start preparing it, and close the previous one in the background. Raises ModelError."""
         previous, self.model = self.model, self._factory(config) if config.name else None
         self.config = config
         if previous is not None:
@@ -75,7 +75,7 @@ class ModelSelection:
         self.prepare()
 
     def prepare(self) -> None:
-        """Prepare the model in a background task; ModelChanged events report when it is ready or has failed."""
+        """Prepare the selected model in the background; a ModelChanged event reports that it is ready or has failed."""
         model = self.model
         if model is None:
             self._events.publish(ModelChanged("", "", "none"))
@@ -103,7 +103,7 @@ class ModelSelection:
 
 
 def describe_losses(before: ModelFacts, after: ModelFacts) -> str:
-    """Return which abilities of the previous model the new one lacks, or "" if none are known."""
+    """Describe the abilities of the previous model that the new one lacks; return "" if none are known."""
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:
         losses.append("no tools")

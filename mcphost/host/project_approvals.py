@@ -1,4 +1,4 @@
-"""The user's approval of a project's files, bound to the path and exact content of each file."""
+"""The user's approval of files in a project, bound to the path and exact content of each file."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -24,7 +24,7 @@ _WHY: dict[Purpose, str] = {
 
 
 class ProjectApprovals:
-    """Approvals of a project's instructions, commands and hooks, for this session or permanent."""
+    """Approvals of a project's instructions, commands and hooks, permanent or for this session only."""
 
     def __init__(
         self, grants: GrantStore, frontend: Frontend, audit: AuditLog, approval: Literal["ask", "stored", "flag"]
@@ -34,9 +34,9 @@ class ProjectApprovals:
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
 
     async def find_source(self, text: ProjectText) -> ApprovalSource:
-        """Return how a file with exactly this content was approved, or "not asked". Raises StoreError.
+        """Return how a file with exactly this content was approved, without asking the user. Raises StoreError.
 
-        The user is not asked.
+        Returns "not asked" if it was not approved, or "refused" if the user refused it in this session.
         """
         if text.is_own:
             return "own"
@@ -48,11 +48,11 @@ class ProjectApprovals:
         return "always" if stored is not None and stored.digest == text.digest else "not asked"
 
     async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
-        """Ask the user, in one question, about the files that have no decision in this session yet.
+        """Ask the user, in one question, about the files that have not been approved or refused yet.
 
         A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
-        the frontend cannot ask them. With *again*, the user is also asked about files refused in this session. Raises
-        StoreError or ConsentDenied.
+        the frontend cannot ask them. If *again* is true, the user is also asked about files refused in this session.
+        Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         undecided = [text for text in texts if await self.find_source(text) in open_sources]
@@ -71,7 +71,7 @@ class ProjectApprovals:
                     self._answers[text.path, text.digest] = "refused"
 
     async def forget(self, text: ProjectText) -> None:
-        """Revoke the approval of a file; the user is asked again in a later session. Raises StoreError."""
+        """Revoke the approval of a file; the user is asked about it again in a later session. Raises StoreError."""
         await self._grants.remove_trusted(text.path)
         self._answers[text.path, text.digest] = "refused"
         subject = AuditSubject(kind="file", name=text.path, definition=text.digest)

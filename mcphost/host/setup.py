@@ -41,23 +41,23 @@ class ProviderKeys(SecretEntries, Protocol):
     """Provider keys and other secrets, stored or kept only in memory for this session."""
 
     def keep_for_session(self, name: str, secret: str) -> None:
-        """Keep a secret in memory until mcphost quits, without storing it."""
+        """Keep a secret in memory until mcphost quits, without storing it on disk."""
         ...
 
     def is_session_only(self, name: str) -> bool:
-        """Return whether this secret is in memory and not stored."""
+        """Return whether this secret is only in memory and not stored on disk."""
         ...
 
 
 class SetupOffers(Struct, frozen=True):
-    """The models and servers found on this computer, best model first."""
+    """The models and servers found on this computer, with the best model first."""
 
     models: tuple[AvailableModel, ...] = ()
     servers: tuple[ImportCandidate, ...] = ()
 
 
 class SetupResult(Struct, frozen=True):
-    """The model and servers now in use, and a sentence for each problem."""
+    """The model and servers now in use, and one sentence for each problem."""
 
     model: str = ""
     servers: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class SetupResult(Struct, frozen=True):
 
 
 class Setup:
-    """First-run setup that finds models and servers; it saves, approves and starts the chosen ones."""
+    """First-run setup that finds models and servers, and saves, approves and starts those that the user chooses."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Setup:
         return SetupOffers(models, servers)
 
     async def find_late_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Search a few seconds longer for local model servers; return the models that are not among *known*.
+        """Search a few seconds longer for local model servers; return the models that are not in *known*.
 
         May be cancelled.
         """
@@ -147,8 +147,8 @@ class Setup:
         """Save and select the model; add and start the servers.
 
         *seen* names the servers whose complete command line or URL the user has read. These are approved, unless they
-        have a risk that the approval question would warn about. The others ask for approval when they start. If one
-        part fails, the result describes the problem, and the rest is still done.
+        have a risk that the approval question would warn about. The others ask for approval when they start. If one of
+        the steps fails, the result describes the problem, and the other steps are still done.
         """
         problems: list[str] = []
         added: list[str] = []
@@ -191,7 +191,7 @@ class Setup:
         return await anyio.to_thread.run_sync(find_prices, [model.config for model in remembered])
 
     async def add_listed_models(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return *models* and the models that only the providers' online lists contain. May be cancelled."""
+        """Return *models*, followed by the models found only in the providers' online lists. May be cancelled."""
         return await self._finder.add_listed(models)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:
@@ -207,7 +207,7 @@ class Setup:
             ) from error
 
     async def retry_tools(self, model: ModelConfig) -> None:
-        """Offer tools again to a model whose provider refused them. Raises McpHostError."""
+        """Offer tools to a model again although its provider refused them before. Raises McpHostError."""
         used = self._resolve(model)
         try:
             await anyio.to_thread.run_sync(self._refusals.forget, used.name, used.api_base)
@@ -224,7 +224,7 @@ class Setup:
         return add_local_address(add_default_provider(model), self._places.environ)
 
     async def protect_headers(self, model: ModelConfig) -> ModelConfig:
-        """Move plaintext secrets from a model's headers to the keyring; return the model with references.
+        """Move plaintext secrets from a model's headers to the keyring; return the model with references to them.
 
         Raises McpHostError if the keyring cannot be used.
         """
@@ -238,10 +238,10 @@ class Setup:
         return replace(model, headers=holder.headers)
 
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
-        """Select a model for this run, and with *is_default* save it for later runs. Raises McpHostError.
+        """Select a model for this run, and save it for later runs if *is_default* is true. Raises McpHostError.
 
-        It is saved in the profile in use if that sets a model, because the profile's model would take precedence over
-        the default one. Returns a phrase that names where it was saved, or "".
+        The model is saved in the profile in use if that profile sets a model, because it would take precedence over the
+        default model. Returns a phrase that names where the model was saved, or "" if it was not.
         """
         self._model_selection.select(model)
         await anyio.to_thread.run_sync(self._remember, model)
@@ -262,7 +262,7 @@ class Setup:
             self._remembered.record_use(model)
 
     async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
-        """Store a provider's API key in the keyring; return that provider's proposed model, if there is one.
+        """Store a provider's API key in the keyring; return the model proposed for that provider, or None.
 
         The key is first checked with the provider; if the provider does not respond, the key is stored unchecked. If
         the keyring cannot be used, the key is kept in memory until mcphost quits, and the user is notified. Raises

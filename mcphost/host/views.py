@@ -1,4 +1,4 @@
-"""Immutable views of servers, catalogs and results for frontends, and checks of icons."""
+"""Immutable views of servers, catalogs and results for frontends, and selection of the icons that may be shown."""
 
 import binascii
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from mcphost.unicode_forms import split_url
 class OutputValidation(Struct, frozen=True):
     """Result of validating a tool's output against its output schema.
 
-    `none`: there is no schema; `fits`: the output is valid; `misfit`: it is invalid; `unchecked`: it could not be
-    validated. For the last two, `text` gives the reason.
+    The outcome is `none` if there is no schema, `fits` if the output is valid, `misfit` if it is invalid, and
+    `unchecked` if it could not be validated. For the last two, `text` gives the reason.
     """
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
@@ -34,7 +34,7 @@ class OutputValidation(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """Everything that one server offers, as last listed; `left_out` has a sentence for each omitted entry."""
+    """Everything that one server offered when it was last asked; `left_out` has a sentence for each omitted entry."""
 
     tools: Sequence[Tool] = ()
     """The definitions of the tools; each is decoded when it is accessed."""
@@ -47,7 +47,7 @@ class Catalog(Struct, frozen=True):
 
 
 def summarize_catalog(catalog: Catalog) -> str:
-    """Return the counts of tools, resources and prompts, such as "3 tools, 1 resource, 0 prompts"."""
+    """Return the numbers of tools, resources and prompts as text, such as "3 tools, 1 resource, 0 prompts"."""
     kinds = ((catalog.tools, "tool"), (catalog.resources, "resource"), (catalog.prompts, "prompt"))
     return ", ".join(pluralize(len(items), noun) for items, noun in kinds)
 
@@ -58,7 +58,7 @@ def estimate_definition_tokens(tool: Tool) -> int:
 
 
 def describe_capabilities(facts: ServerFacts) -> str:
-    """Return the capabilities that a server declared, separated by commas."""
+    """Return the capabilities that a server declared, separated by commas, or "nothing"."""
     given = facts.capabilities
     words = [
         name + (" (reports changes)" if item.list_changed else "")
@@ -77,9 +77,9 @@ class ServerView(Struct, frozen=True):
     """Snapshot of the state of one server.
 
     `facts` is None until the server is ready. `log` contains the newest lines, oldest first. `counts` maps descriptions
-    of unusual messages, such as dropped or refused ones, to their number since the start. `account` is the
-    account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` contains the names of changed
-    tools that the user has not accepted. `known_roots` is what the server knows about the user's folders.
+    of unusual messages, such as dropped or refused ones, to how often they occurred since the server started. `account`
+    is the account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` contains the names of
+    changed tools that the user has not accepted. `known_roots` are the user's folders that the server has received.
     """
 
     config: ServerConfig
@@ -107,7 +107,7 @@ class ServerView(Struct, frozen=True):
 
 
 class ManualCallResult(Struct, frozen=True):
-    """The result of a user's tool call: as received, as text, and validated against the output schema."""
+    """The result of a tool call by the user: as received, as text, and validated against the output schema."""
 
     result: CallToolResult
     text: str
@@ -120,7 +120,7 @@ class TurnResult(Struct, frozen=True):
     """Result of a turn: the model's last text, the number of declined tool calls, and an error, if any.
 
     `exit_code` is for commands that run one turn: 5 if a tool call was declined, 7 if the model did not finish, for
-    example because the limit of tool rounds was reached.
+    example because the limit of rounds of tool calls was reached.
     """
 
     outcome: str
@@ -147,9 +147,9 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
     """Return the best icon that can be drawn without a network request, or None if there is none.
 
-    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP
-    (specification 2026-07-28, basic#icons). Icons for a dark or light theme, as given by *dark*, are preferred, then
-    icons for any theme.
+    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP (specification
+    2026-07-28, basic#icons). Icons for the theme in use, which is dark if *dark* is true, are preferred to icons for
+    any theme.
     """
     theme = "dark" if dark else "light"
     order = {theme: 0, None: 1}
@@ -166,7 +166,7 @@ def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
 
 
 def allowed_icons(icons: tuple[Icon, ...], server_url: str) -> tuple[Icon, ...]:
-    """Return the icons that may be shown: embedded ones, and https icons of an https server's own origin."""
+    """Return the icons that may be shown: embedded ones, and https icons from the origin of an https server."""
     return tuple(icon for icon in icons[:ICON_LIMIT] if _is_allowed(icon.src, server_url))
 
 

@@ -1,4 +1,7 @@
-"""Conversion of messages to OpenAI's Chat Completions JSON, and of worker events to model events; no I/O."""
+"""Conversion of messages to OpenAI's Chat Completions JSON, and of worker events to model events.
+
+This module does no I/O.
+"""
 
 import re
 import uuid
@@ -88,7 +91,7 @@ def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
 
 
 def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Raw:
-    """Encode a conversation as Chat Completions JSON, with cache breakpoints if the provider needs them."""
+    """Encode a conversation as Chat Completions JSON, with cache breakpoints if the provider requires them."""
     chat = list(make_chat_messages(messages, system, route))
     if route.marks_cache:
         mark_cache(chat)
@@ -98,9 +101,9 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
 def mark_cache(chat: list[Json]) -> None:
     """Add Anthropic's cache breakpoints to the system prompt and to two input messages.
 
-    These are the last input message of this request and that of the previous request. The breakpoint on the system
-    prompt covers the tools as well. Anthropic allows four breakpoints per request, and ignores those on prefixes of
-    less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
+    The two messages are the last input messages of this request and of the previous request. The breakpoint on the
+    system prompt covers the tools as well. Anthropic allows four breakpoints per request, and ignores those on prefixes
+    of less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
     """
     inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
     answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)
@@ -142,7 +145,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Adapt inserted messages (from prompts, or with background results) to what all providers accept.
+    """Adapt messages that were inserted by a prompt or contain a background result to what all providers accept.
 
     Some providers reject two consecutive messages with the same role, or a conversation that begins with an answer, and
     all of them reject media in an answer. Messages written by the user or the model change only if they are merged with
@@ -166,7 +169,7 @@ def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _split_media(message: Message) -> Iterator[Message]:
-    """Move the media of a prompt's assistant message to a user message after it.
+    """Move the media in a prompt's assistant message to a new user message after it.
 
     Any other message is yielded unchanged.
     """
@@ -211,7 +214,7 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message, as a string if possible because some servers accept only strings."""
+    """Return the content of a user message; it is a string if possible, because some servers accept only strings."""
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -250,7 +253,7 @@ def _describe_resource(part: ResourcePart) -> str:
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
     """Yield the JSON of an assistant message, or nothing if the message is empty.
 
-    Reasoning is included if it came from the same provider. Tool calls are added to *open_calls*, which maps mcphost's
+    Reasoning is included if the same provider produced it. Tool calls are added to *open_calls*, which maps mcphost's
     call ids to the ids in the request.
     """
     result: Json = {"role": "assistant", "content": message.text or None}
@@ -286,7 +289,7 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """Return the id to send for a tool call: the provider's id if the model accepts it, else mcphost's."""
+    """Return the id to send for a tool call: the provider's own id if this model accepts it, otherwise mcphost's id."""
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id
@@ -295,7 +298,7 @@ def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
 def encode_arguments(use: ToolUsePart) -> str:
     """Encode a tool call's arguments as a JSON object, because some provider libraries parse them.
 
-    If the arguments are not valid JSON, the object contains the beginning of their text.
+    If the model sent arguments that are not a JSON object, the encoded object contains the beginning of their text.
     """
     return dumps(use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]})
 
@@ -303,8 +306,8 @@ def encode_arguments(use: ToolUsePart) -> str:
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
     """Return the reasoning blocks to send back to the provider, and the order of the items in the answer.
 
-    The order has one letter per item; see `worker_protocol.ITEM_ORDER`. Both are empty if the reasoning came from
-    another provider.
+    The order is a string with one letter per item; see `worker_protocol.ITEM_ORDER`. Both values are empty if the
+    reasoning came from another provider.
     """
     try:
         value: Any = loads(part.replay)
@@ -323,9 +326,10 @@ def is_reasoning_item(block: Any) -> bool:
 
 
 def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
-    """Return the message for a tool result.
+    """Return the request's message for a tool result.
 
-    If the provider accepts no images in tool results, they are added to *pictures*, for a user message that follows.
+    If the provider accepts no images in tool results, the images are added to *pictures*, which the caller sends in a
+    user message after the results.
     """
     text = f"Error: {part.text}" if part.is_error else part.text
     if part.reused_at:
@@ -363,7 +367,7 @@ def file_item(file: FilePart) -> Json:
 
 
 class AnswerAssembler:
-    """Incremental conversion of one answer's worker events to model events.
+    """Incremental converter of the worker events of one answer to model events.
 
     The fragments of each tool call are collected until the call is complete.
     """
@@ -382,7 +386,7 @@ class AnswerAssembler:
     def feed(self, event: worker_protocol.WorkerEvent) -> Iterator[ModelEvent]:
         """Convert a worker event to model events; `WorkerFinished` completes the tool calls.
 
-        Raises ModelError if there are too many tool calls.
+        Raises ModelError if the answer contains too many tool calls.
         """
         if isinstance(event, worker_protocol.WorkerThinkingDelta):
             yield from self._add_thinking(event)
@@ -491,7 +495,7 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
 
 
 class ThinkingBlockAssembler:
-    """Reasoning blocks of one answer, assembled from streamed pieces.
+    """Collector that assembles the reasoning blocks of one answer from streamed pieces.
 
     The text of a block arrives first and its signature last, sometimes together with a second copy of the complete
     text.
@@ -504,7 +508,7 @@ class ThinkingBlockAssembler:
         """Whether a signature has arrived since `signed_blocks` was last called."""
 
     def add(self, piece: Json) -> int:
-        """Add a piece, and return its approximate size in characters."""
+        """Add a piece of a reasoning block, and return the approximate size of the piece in characters."""
         size = len(encode(piece))
         last = self._blocks[-1] if self._blocks else None
         if last is None or piece.get("type") == "redacted_thinking" or _is_signed(last):

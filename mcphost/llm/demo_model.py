@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern that recognizes a request, the tool to call for it, and the argument name for each group."""
+    """A pattern that recognizes a request, the tool to call, and the argument name for each group of the pattern."""
 
     pattern: str
     tool: str
@@ -87,7 +87,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A request that was recognized in a message; `tool` is the name of a tool, or the end of the name."""
+    """A request that was recognized in a message; `tool` is a tool's name, or the part of it after a separator."""
 
     tool: str
     arguments: dict[str, Any]
@@ -148,7 +148,7 @@ class DemoModel:
 
 
 def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
-    """Return the text and the tool calls that answer a request."""
+    """Return the text and the tool calls with which the demo model answers a request."""
     last = request.messages[-1] if request.messages else None
     if last is None:
         return HELP, ()
@@ -179,7 +179,7 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
 
 
 def find_requests(text: str) -> list[DemoRequest]:
-    """Return the distinct requests in *text*, in order; no part of the text is used for two requests."""
+    """Return the distinct requests in *text*, in order; no part of the text counts for two requests."""
     if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", text, re.IGNORECASE):
         return [DemoRequest(named[1], parse_arguments(named[2]))]
     matches: list[tuple[int, int, DemoRequest]] = []
@@ -198,9 +198,9 @@ def find_requests(text: str) -> list[DemoRequest]:
 
 
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each matched argument, with numbers converted.
+    """Yield the name and value of each matched argument; the text of a number is converted to a number.
 
-    If the pattern has no groups (as for "slowly"), the value of the first argument is 5.
+    If the pattern has no groups, as for "slowly", the value of the first argument is 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):
@@ -209,12 +209,12 @@ def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str,
 
 
 def parse_number(text: str) -> int | float:
-    """Parse a number: as float if it has a decimal point, else as int."""
+    """Convert text to a float if it contains a decimal point, otherwise to an int."""
     return float(text) if "." in text else int(text)
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Parse arguments written as a JSON object or `key=value …`; a value that is not JSON is a string."""
+    """Parse arguments written as a JSON object or as `key=value …`; a value that is not JSON becomes a string."""
     text = text.strip()
     if text.startswith("{"):
         try:
@@ -232,7 +232,10 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
-    """Return the tool named *name*, or else the first tool whose name ends with a separator and *name*."""
+    """Return the tool named *name*, or else the first tool whose name ends with *name* after a separator.
+
+    Return None if there is no such tool. Separators and upper or lower case make no difference.
+    """
     normalized = _normalize_name(name)
     for tool in tools:
         if _normalize_name(tool.name) == normalized:
@@ -255,7 +258,7 @@ def parse_schema(tool: ToolSpec) -> dict[str, Any]:
 
 
 def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str:
-    """Return a sentence that asks for missing required arguments, or "" if none is missing."""
+    """Return a sentence that asks for the required arguments that are missing, or "" if none are missing."""
     required: Any = parse_schema(tool).get("required")
     required_names = cast("list[Any]", required) if isinstance(required, list) else []
     names = [str(name) for name in required_names if name not in arguments]
@@ -266,7 +269,7 @@ def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 
 def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
-    """Create a call of *tool*, dropping any arguments that its schema does not define."""
+    """Create a call of *tool*, omitting any arguments that the tool's schema does not define."""
     properties = parse_schema(tool).get("properties")
     if isinstance(properties, dict) and properties:
         arguments = {name: value for name, value in arguments.items() if name in properties}
@@ -299,14 +302,14 @@ def describe_result(part: ToolReturnPart) -> str:
 
 
 def list_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """Return a sentence that lists the connected tools."""
+    """Return a sentence that lists the tools of the connected servers."""
     if not tools:
         return "\nNo tools are available."
     return "\nAvailable tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
 
 
 def list_attachments(message: Message) -> str:
-    """Return a sentence that lists the resources attached to a message, to show that they arrived."""
+    """Return a sentence that lists the resources attached to a message, to show that the model received them."""
     parts = [part for part in message.parts if isinstance(part, ResourcePart)]
     if not parts:
         return ""

@@ -1,8 +1,8 @@
 """Classification of failed model requests, and error messages for the user that contain no API keys.
 
 The status code, the exception chain and the wording are considered together, because litellm's class names alone are
-misleading (measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a
-BadRequestError, and a context overflow is recognized only for some providers).
+misleading: in tests, a refused connection was an InternalServerError with status 500, a 403 was an APIError or a
+BadRequestError, and a context overflow was recognized only for some providers.
 """
 
 import re
@@ -78,7 +78,7 @@ MAX_PROVIDER_MESSAGE = 600
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """Names to use in error messages, and the API key (`secret`) to remove from them."""
+    """Names to use in error messages, and the API key (`secret`) to remove from the messages."""
 
     model: str
     provider: str
@@ -88,7 +88,7 @@ class ErrorContext(Struct, frozen=True, kw_only=True):
 
 
 def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
-    """Return the error to raise for a failed request."""
+    """Return the error to raise for a failed request, with a message and a hint for the user."""
     if failure.class_names and failure.class_names[0].endswith(f".{AnswerTooLong.__name__}"):
         return answer_too_long_error(failure.message)
     if failure.class_names and failure.class_names[0].endswith(f".{RedirectRefused.__name__}"):
@@ -119,7 +119,7 @@ def _is_complete(message: str) -> bool:
 
 
 def classify_failure(failure: CallFailure) -> ModelErrorKind:
-    """Classify a failure by its status code, exception chain and wording."""
+    """Return the kind of a failure, from its status code, exception chain and wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.class_names}
     if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "RedirectRefused"}):
@@ -150,9 +150,9 @@ def _classify_status(status: int, text: str) -> ModelErrorKind:
 
 
 def is_retryable(failure: CallFailure) -> bool:
-    """Return whether the same request may succeed if it is repeated soon.
+    """Return whether the same request may succeed if it is sent again soon.
 
-    False, for example, for a refused connection, an account without credit, or an invalid API key.
+    The result is False, for example, for a refused connection, an account without credit, or an invalid API key.
     """
     kind = classify_failure(failure)
     names = {name.rpartition(".")[2] for name in failure.class_names}
@@ -164,12 +164,12 @@ def is_retryable(failure: CallFailure) -> bool:
 
 
 def refuses_tools(failure: CallFailure) -> bool:
-    """Return whether a provider or litellm reports that the model does not support tools."""
+    """Return whether a request failed because the model does not support tools, according to its error message."""
     return failure.status in (0, 400, 404, 422, 500, 501) and NO_TOOLS_PATTERN.search(failure.message) is not None
 
 
 def extract_provider_message(message: str) -> str:
-    """Extract the provider's message from litellm's message, which may embed it as JSON or as a bytes repr."""
+    """Return the provider's message from litellm's message, which may embed it as JSON or as a bytes repr."""
     for brace in islice(re.finditer(r"\{", message), 20):
         tail = message[brace.start() :]
         end = tail.rfind("}")
@@ -187,7 +187,7 @@ def extract_provider_message(message: str) -> str:
 
 
 def extract_message(value: Any) -> str:
-    """Return the message in a provider's error object: `error.message`, `error` or `message`, else ""."""
+    """Return the message in a provider's error object (`error.message`, `error` or `message`), or "" if it has none."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return extract_message(members.get("error", members.get("message")))
@@ -195,7 +195,7 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Replace *secret*, and anything else that looks like an API key, with `***`; providers may quote keys."""
+    """Replace *secret* and anything else that looks like an API key with `***`, because providers may quote keys."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)

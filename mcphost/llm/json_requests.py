@@ -1,4 +1,4 @@
-"""HTTP client for small JSON responses from model servers and providers, and checks of their values."""
+"""HTTP client for small JSON responses from model servers and providers, and checks of the values in them."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -29,7 +29,7 @@ class JsonAnswer(Struct, frozen=True):
 class JsonClient:
     """HTTP client for small JSON responses; use it in an `async with` block. It does not follow redirects.
 
-    *uses_proxies* enables the proxies that are set in the environment; it must be False for requests to this machine.
+    *uses_proxies* enables the proxies configured in the environment; it must be False for requests to this machine.
     *timeout* is in seconds and applies separately to connecting and to each read.
     """
 
@@ -58,7 +58,7 @@ class JsonClient:
         headers: Mapping[str, str] | None = None,
         limit: int = MAX_BODY_BYTES,
     ) -> JsonAnswer:
-        """Send a request and return the response, also if the request failed. May be cancelled.
+        """Send a request and return the response, even if the request failed. May be cancelled.
 
         A body that exceeds *limit* bytes or is not a JSON object is discarded.
         """
@@ -84,7 +84,7 @@ class JsonClient:
 
 
 def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list[dict[str, Any]]:
-    """Return the objects among the first *limit* items of the list `answer[key]`, or [] if there is no list."""
+    """Return the objects among the first *limit* items of the list `answer[key]`, or [] if it is not a list."""
     entries = None if answer is None else answer.get(key)
     if not isinstance(entries, list):
         return []
@@ -93,7 +93,7 @@ def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list
 
 
 def valid_names(names: Iterable[object]) -> list[str]:
-    """Return those names that can be displayed, and used in settings, without changes."""
+    """Return the names that can be displayed, and used in settings, without changing them."""
     return [
         name
         for name in names

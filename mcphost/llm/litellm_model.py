@@ -46,8 +46,8 @@ MAX_RETRY_DELAY = 60.0
 class ModelDeadlines(Struct, frozen=True, kw_only=True):
     """Time limits for one answer, in seconds.
 
-    `first_token` limits connecting and waiting for the first piece of the answer, `idle` each later pause, and `total`
-    all attempts together.
+    `first_token` limits connecting and waiting for the first piece of the answer, `idle` limits each later pause, and
+    `total` limits all attempts together.
     """
 
     first_token: float = 300.0
@@ -72,7 +72,7 @@ class LiteLlmModel:
         deadlines: ModelDeadlines | None = None,
         refusals: ToolRefusals | None = None,
     ) -> None:
-        """Create a model; *refusals* records, for later runs, that the provider refuses tools for it."""
+        """Create a model; if the provider refuses tools for it, *refusals* stores this fact for later runs."""
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
         self._environ = environ
@@ -89,7 +89,7 @@ class LiteLlmModel:
 
     @property
     def name(self) -> str:
-        """Name of the model in the configuration, `provider/model`."""
+        """Name of the model in the configuration, in the form `provider/model`."""
         return self._config.name
 
     @property
@@ -99,15 +99,15 @@ class LiteLlmModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts about the model from litellm's list of models; configured values take precedence."""
+        """Facts about the model from litellm's list of models; values from the configuration take precedence."""
         return self._facts
 
     async def prepare(self) -> None:
-        """Find the API key, start the worker and load the facts. Raises ModelError; may be cancelled."""
+        """Find the API key, start the worker and load the model's facts. Raises ModelError; may be cancelled."""
         await self._ensure_ready()
 
     async def load_facts(self) -> None:
-        """Load the facts from litellm's model list, without an API key or a request to the provider."""
+        """Load the facts about the model from litellm's list, without an API key or a request to the provider."""
         await self._worker.ensure_ready()
         await self._load_facts()
 
@@ -165,11 +165,11 @@ class LiteLlmModel:
     async def _attempt(
         self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
-        """Send the request once and yield the events of the answer; *deadline* is an event loop time.
+        """Send the request once and yield the events of the answer; *deadline* is a time on the event loop's clock.
 
-        Raises _RetryableError if nothing was received and the same request may succeed later, _ToolsRefusedError if it
-        may succeed without tools, _DefinitionRefusedError if it may succeed without some of the tools, and otherwise
-        ModelError.
+        Raises _RetryableError if nothing was received and the same request may succeed later, _ToolsRefusedError if the
+        request may succeed without tools, _DefinitionRefusedError if it may succeed without some of the tools, and
+        ModelError for any other failure.
         """
         from mcphost.llm.chat_completions import AnswerAssembler
         from mcphost.llm.errors import answer_too_long_error, is_retryable, make_model_error
@@ -234,7 +234,7 @@ class LiteLlmModel:
     def _disable_tools(self, refused: "_ToolsRefusedError") -> None:
         """Stop offering tools to this model, because its provider refused them.
 
-        Raises ModelError if tools were already disabled; otherwise, the same request would be repeated forever.
+        Raises ModelError if tools were already disabled; otherwise, the same request would be repeated endlessly.
         """
         if self._facts.supports_tools is False:
             raise refused.error from None
@@ -242,7 +242,7 @@ class LiteLlmModel:
         self._refusal, self._is_refusal_new = ToolsRefused(refused.reason), True
 
     async def _remember_refusal(self) -> None:
-        """Store a new refusal for later runs, once the same request has succeeded without tools."""
+        """Store a new refusal of tools for later runs, after the same request has succeeded without tools."""
         if self._is_refusal_new and self._refusals is not None:
             self._is_refusal_new = False
             config, reason = self._config, self._refusal.reason
@@ -259,7 +259,7 @@ class LiteLlmModel:
             self._refusal = ToolsRefused(known.reason, known.refused_at)
 
     def _replace_refused_tool(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
-        """Replace a refused tool with its simplified form in later requests, or omit it if there is none."""
+        """Send a refused tool in its simplified form in later requests, or omit the tool if it has no such form."""
         if tool.simple is not None:
             self._simplified[_key(tool.spec)] = tool.simple
             return ToolSimplified(tool.spec.name, tool.reason)
@@ -273,7 +273,7 @@ class LiteLlmModel:
         context: "ErrorContext",
         refused: "_DefinitionRefusedError",
     ) -> "list[RefusedTool]":
-        """Find the tools that the provider refuses by sending small test requests.
+        """Send small test requests to find the tools that the provider refuses.
 
         Raises ModelError if a test request fails for another reason, or if no refused tool is found within the time
         limit.
@@ -314,7 +314,7 @@ class LiteLlmModel:
         return found
 
     async def _expand_headers(self) -> dict[str, str]:
-        """Return the configured headers with their references expanded.
+        """Return the configured HTTP headers with their references to variables and secrets expanded.
 
         Raises ModelError if a referenced value is missing.
         """
@@ -342,7 +342,10 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer without text or tokens, which litellm returns for HTML or an empty body."""
+        """Return the error for an answer without text or tokens.
+
+        litellm returns such an answer if the response is HTML or has an empty body.
+        """
         place = self._config.api_base or providers.parse_provider(self._config.name)
         return ModelError(f"{place} did not respond like a model API.", "Check the base address and the model's name.")
 
@@ -417,9 +420,9 @@ class LiteLlmModel:
         return self._config.tools == "always"
 
     def _max_tokens(self, request: ModelRequest) -> int:
-        """Return the limit on output tokens for a request, or 0 for no limit.
+        """Return the maximum number of output tokens for a request, or 0 for no limit.
 
-        It never exceeds the model's own maximum, because providers reject a larger number.
+        The result never exceeds the model's own maximum, because providers reject a larger number.
         """
         limits = [limit for limit in (request.max_output_tokens, self._config.max_output_tokens) if limit]
         if limits and self._facts.max_output_tokens:
@@ -427,7 +430,7 @@ class LiteLlmModel:
         return min(limits, default=0)
 
     async def _ensure_ready(self) -> providers.ProviderKey:
-        """Start the worker, load the facts and return the API key. Raises ModelError.
+        """Start the worker, load the facts about the model and return the API key. Raises ModelError.
 
         If the provider is unknown, the error says so instead of asking for a key.
         """
@@ -443,7 +446,7 @@ class LiteLlmModel:
         return key
 
     async def _load_facts(self) -> None:
-        """Load the facts from litellm's model list once. Raises ModelError for an unknown provider."""
+        """Load the facts from litellm's list, unless already loaded. Raises ModelError for an unknown provider."""
         if self._has_loaded_facts:
             return
         call = self._worker.open_call()
@@ -471,7 +474,10 @@ class LiteLlmModel:
             await self._recall_refusal()
 
     def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
-        """Return the configured prices, or the prices in litellm's list, in US dollars per token."""
+        """Return the configured prices or, if there are none, the prices in litellm's list, in US dollars per token.
+
+        The list's prices are not returned for a model with a configured address, to which they do not apply.
+        """
         config = self._config
         if config.input_price is not None and config.output_price is not None:
             return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
@@ -484,7 +490,7 @@ class LiteLlmModel:
         }
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
-        """Return the event with its cost computed from the configured prices, if there are any.
+        """Return the event; if prices are configured, replace its cost with the cost at those prices.
 
         Only WorkerFinished has a cost; other events are returned unchanged.
         """
@@ -517,12 +523,12 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return a key that identifies the definition of a tool, and changes with it."""
+    """Return a key that identifies a tool's definition, and differs if any part of the definition differs."""
     return spec.name, spec.description, bytes(spec.schema)
 
 
 class _RetryableError(Exception):
-    """Raised if an attempt failed and may be repeated; `error` is the ModelError of the attempt."""
+    """Raised if an attempt failed and may be repeated; `error` is the ModelError for the failed attempt."""
 
     def __init__(self, error: ModelError) -> None:
         super().__init__(error.message)

@@ -1,11 +1,11 @@
-"""Patches for litellm and httpx in the worker process: OpenAI's refusals and errors, and redirects.
+"""Patches for litellm and httpx in the worker process, for OpenAI's refusals and errors and for redirects.
 
 litellm 1.105 drops the refusals of OpenAI's models in Chat Completions; the patch passes them on as text and marks the
 stream.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another origin, it
-would remove only the `Authorization` header and send the key headers of Anthropic and Gemini. Therefore every redirect
-is refused.
+would remove only the `Authorization` header and send the headers in which Anthropic and Gemini expect the key.
+Therefore, every redirect is refused.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ Json = dict[str, Any]
 
 
 def patch_refusals(chat: Any) -> None:
-    """Patch *chat*, litellm's stream class for Chat Completions, to pass on refusals as text."""
+    """Patch *chat*, litellm's stream class for Chat Completions, to pass on a model's refusals as text."""
     _wrap_method(chat, "chunk_creator", _convert_chat_refusal)
 
 
 def patch_stream_errors(responses: Any) -> None:
-    """Patch litellm's stream class for the Responses API to report the message of an `error` event.
+    """Patch litellm's stream class for the Responses API to report the message in an `error` event.
 
-    litellm 1.105 looks for the message in a member `error`, which OpenAI's events do not have.
+    litellm 1.105 looks for the message in a member named `error`, which OpenAI's events do not have.
     """
     _wrap_method(responses, "_maybe_raise_for_error_event", _nest_error)
 
@@ -36,13 +36,13 @@ def _nest_error(_stream: Any, event: Any) -> Any:
 
 
 def is_refused(stream: Any) -> bool:
-    """Return whether the model refused to answer; litellm then reports `stop`, as for a normal end."""
+    """Return whether the model refused to answer; litellm reports this as `stop`, like a normal end."""
     streams = (stream, getattr(stream, "completion_stream", None))
     return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
 
 
 def _wrap_method(kind: Any, name: str, transform: Callable[[Any, Any], Any]) -> None:
-    """Wrap the method *name* of class *kind* so that it receives each chunk as changed by *transform*."""
+    """Wrap the method *name* of class *kind* so that each chunk first passes through *transform*."""
     method = getattr(kind, name)
 
     def run(self: Any, chunk: Any) -> Any:
@@ -64,7 +64,7 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
 
 
 def patch_tool_names(ollama: Any) -> None:
-    """Patch *ollama*, litellm's class for Ollama's chat API, to name the tool in each tool result.
+    """Patch *ollama*, litellm's class for Ollama's chat API, to include the tool's name in each tool result.
 
     Chat templates use the name (`tool_name` in Ollama's API reference); litellm 1.110 sends only the id of the call.
     """

@@ -50,7 +50,7 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """A URL (without a path) to probe, and the kind of model server that usually listens there."""
+    """A URL to probe, which has no path, and the kind of model server that usually listens there."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
@@ -79,21 +79,21 @@ class LocalModelServer(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Display name, for example "Ollama"."""
+        """Display name of the server, for example "Ollama"."""
         return TITLES[self.kind]
 
     def model_config(self, model: LocalModel) -> ModelConfig:
-        """Return the configuration with which mcphost uses *model*."""
+        """Return the configuration for using *model* in mcphost."""
         base = self.url if self.kind == "ollama" else f"{self.url}/v1"
         name = f"{_LITELLM_PROVIDERS[self.kind]}/{model.id}"
         return ModelConfig(name=name, api_base=base, context_window=model.context_window)
 
 
 def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[LocalAddress, ...]:
-    """Return the local addresses where model servers may listen.
+    """Return the addresses on this machine at which model servers may listen.
 
-    These are the usual ports, the address in `OLLAMA_HOST`, and the URLs in *more*, except for any that are not on this
-    machine.
+    These are the usual ports, the address in `OLLAMA_HOST`, and the URLs in *more*. Addresses that are not on this
+    machine are omitted.
     """
     ollama = parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [
@@ -135,8 +135,7 @@ async def find_local_servers(
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
     """Return *server* with the capabilities and context sizes of its models, if it is an Ollama server.
 
-    Any other server is returned unchanged. Models for which no response arrives within *seconds* are returned
-    unchanged, too.
+    Any other server is returned unchanged, and so is a model for which no response arrives within *seconds*.
     """
     if server.kind != "ollama":
         return server
@@ -159,7 +158,10 @@ _Identify = Callable[[JsonClient, str], Awaitable[LocalModelServer | None]]
 
 
 def _identification_order(kind: LocalServerKind) -> tuple[_Identify, ...]:
-    """Return the functions that try to identify a server: first the one for *kind*, last the generic one."""
+    """Return the functions that try to identify a server, beginning with the one for *kind*.
+
+    The last function recognizes any OpenAI-compatible server.
+    """
     checks: dict[LocalServerKind, _Identify] = {
         "ollama": _identify_ollama,
         "lm_studio": _identify_lm_studio,
@@ -232,9 +234,9 @@ async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | Non
 
 
 async def _identify_openai_compatible(client: JsonClient, url: str, owner: str = "") -> LocalModelServer | None:
-    """Identify a server that lists its models in OpenAI's format.
+    """Identify a server that lists its models in OpenAI's format; return None if the server does not.
 
-    If *owner* is given, the server's first model must have this owner.
+    If *owner* is not "", the server's first model must have this owner.
     """
     answer = (await client.request("GET", f"{url}/v1/models")).body
     entries = list_objects(answer, "data", MAX_MODELS)

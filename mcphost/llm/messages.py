@@ -11,7 +11,8 @@ Outcome = Literal["ok", "error", "failed", "declined", "stopped", "background"]
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens and cost of one model request; `cost` is in US dollars, or None if unknown.
 
-    `cached_tokens` is the number of input tokens that came from the provider's cache, which saved `saved` US dollars.
+    `cached_tokens` is the number of input tokens that were read from the provider's cache, which saved `saved` US
+    dollars.
     """
 
     input_tokens: int = 0
@@ -40,7 +41,7 @@ class TextPart(Struct, frozen=True, tag="text"):
 class ThinkingPart(Struct, frozen=True, tag="thinking"):
     """Reasoning that the provider disclosed.
 
-    `replay` is JSON that the next request must send back to the provider, or "".
+    `replay` is JSON that the next request must send back to the provider, or "" if there is nothing to send back.
     """
 
     text: str
@@ -50,8 +51,9 @@ class ThinkingPart(Struct, frozen=True, tag="thinking"):
 class ToolUsePart(Struct, frozen=True, tag="tool_use"):
     """A tool call by the model.
 
-    `name` is the tool's model-facing name. `arguments` is None if `raw`, the arguments as text, is not a JSON object.
-    `id` is assigned by mcphost and unique in the conversation; `provider_id` is the provider's own id, or "".
+    `name` is the name under which the model knows the tool. `raw` is the text of the arguments; if this text is not a
+    JSON object, `arguments` is None. `id` is assigned by mcphost and unique in the conversation; `provider_id` is the
+    provider's own id, or "" if it sent none.
     """
 
     id: str
@@ -64,12 +66,12 @@ class ToolUsePart(Struct, frozen=True, tag="tool_use"):
 class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     """Result of a tool call, as sent to the model; `server` and `tool` are "" if the tool is unknown.
 
-    If the text is truncated, `kept` is the file with the complete result. `reviewed` is whether the user reviewed the
-    result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions. "background"
-    means that the call is still running, and that its result follows in a separate message.
+    If the text is truncated, `kept` is the path of the file with the complete result. `reviewed` is True if the user
+    reviewed the result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions.
+    "background" means that the call is still running, and that its result follows in a separate message.
 
-    If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call at that time,
-    in seconds since 1970.
+    If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call made at that
+    time, in seconds since 1970.
     """
 
     use_id: str
@@ -88,7 +90,8 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
 class ImagePart(Struct, frozen=True, tag="image"):
     """A base64-encoded image.
 
-    For an attachment, `name` is its path or URI, and `server` is the server that provided it, or "" for a local file.
+    If the image is an attachment, `name` is its path or URI, and `server` is the server that provided it, or "" for a
+    local file.
     """
 
     mime_type: str
@@ -109,11 +112,11 @@ class FilePart(Struct, frozen=True, tag="file"):
 class ResourcePart(Struct, frozen=True, tag="resource"):
     """Text that the user attached: a server's resource, the result of a tool, or a local file or folder.
 
-    `tool` is the name of the tool whose result this is, otherwise "". `server` is "" for a local file or folder. For a
-    binary resource that the model does not accept, `text` only says so.
+    If the text is a tool's result, `tool` is the name of the tool; otherwise, `tool` is "". `server` is "" for a local
+    file or folder. For a binary resource that the model does not accept, `text` only says so.
 
     `use_id` is "" for an attachment. Otherwise, the part is the result of the tool call with this id, which continued
-    in the background; if `text` has only the beginning of the result, `kept` is the file with all of it.
+    in the background; if `text` has only the beginning of the result, `kept` is the path of the file with all of it.
 
     If `whole` is not "", it is the new text of a resource that was attached before, and `text`, which is sent to the
     model, is a unified diff from the earlier version.
@@ -140,12 +143,12 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 def make_result_part(server: str, tool: str, text: str) -> ResourcePart:
-    """Return the result of a tool as a part of a user message."""
+    """Return the result of a tool as a part of a user message, to which the user attached it."""
     return ResourcePart(server, f"tool:{tool}", text, tool=tool)
 
 
 def resource_key(part: Part) -> tuple[str, str] | None:
-    """Return the server and URI of an attached resource, or None if the part is not one."""
+    """Return the server and URI of an attached resource, or None if *part* is not an attached resource."""
     match part:
         case ResourcePart() if part.server and not part.use_id and not part.tool:
             return part.server, part.uri
@@ -156,7 +159,7 @@ def resource_key(part: Part) -> tuple[str, str] | None:
 
 
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
-    """Return whether the part is the result of a tool call, and not just a note that the result follows later."""
+    """Return whether *part* is the result of a tool call, and not just a note that the result follows later."""
     if isinstance(part, ToolReturnPart):
         return part.outcome != "background"
     return isinstance(part, ResourcePart) and bool(part.use_id)
@@ -170,11 +173,11 @@ class PromptSource(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
-    """A message in a conversation; `at` is in seconds since 1970.
+    """A message in a conversation; `at` is the time of the message in seconds since 1970.
 
-    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` is the token usage of the
+    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of the
     request that produced the message; it is None for other messages, and for messages stored by early versions.
-    `prompt` is the prompt that the message was inserted from, or None.
+    `prompt` is the prompt from which the message was inserted, or None.
     """
 
     role: Role
@@ -187,12 +190,12 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def text(self) -> str:
-        """The text parts of the message, joined."""
+        """The text of the message: the concatenation of its text parts."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
     def late_result(self) -> ResourcePart | None:
-        """The result of a background call that this message contains, or None."""
+        """The result of a background tool call that this message contains, or None if it contains none."""
         return next((part for part in self.parts if isinstance(part, ResourcePart) and part.use_id), None)
 
     @property
@@ -204,7 +207,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def is_typed(self) -> bool:
-        """Whether the user wrote the message."""
+        """Whether the user wrote the message; False for inserted prompts and background results."""
         return self.role == "user" and self.prompt is None and self.late_result is None
 
     @property

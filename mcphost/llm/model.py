@@ -9,7 +9,7 @@ from mcphost.serialization import Raw, Struct
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as described to the model; `schema` is raw JSON Schema."""
+    """A tool as described to the model; `schema` is the JSON Schema of the arguments as raw JSON."""
 
     name: str
     description: str
@@ -19,9 +19,9 @@ class ToolSpec(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 
-    `tool_choice` "required" demands at least one tool call, "none" forbids tool calls. A provider that does not support
-    `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the model is instructed to make only one tool
-    call at a time.
+    A `tool_choice` of "required" demands at least one tool call, and "none" forbids tool calls. A provider that does
+    not support `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the provider is asked to limit the
+    answer to one tool call, if it supports that.
     """
 
     messages: tuple[Message, ...]
@@ -42,9 +42,9 @@ class TextDelta(Struct, frozen=True):
 
 
 class ThinkingDelta(Struct, frozen=True):
-    """A piece of reasoning; see ThinkingPart.
+    """A piece of the model's reasoning; see ThinkingPart.
 
-    Unless it is "", `replay` replaces the value from earlier pieces.
+    If `replay` is not "", it replaces the `replay` value of earlier pieces.
     """
 
     text: str
@@ -52,7 +52,7 @@ class ThinkingDelta(Struct, frozen=True):
 
 
 class ToolUseStarted(Struct, frozen=True):
-    """Start of a tool call; its arguments follow."""
+    """Start of a tool call; the arguments follow in ToolUseDelta events."""
 
     id: str
     name: str
@@ -72,7 +72,7 @@ class ToolUseReady(Struct, frozen=True):
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Notice that nothing was received, and that the request will be sent again after `seconds`."""
+    """Event before a retry: nothing was received, and the request will be sent again after `seconds`."""
 
     seconds: float
     reason: str
@@ -80,10 +80,10 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class ToolsRefused(Struct, frozen=True):
-    """Notice that no tools were sent because the model does not support them; emitted once per model.
+    """Event for an answer without tools, because the model does not support them; emitted once per model.
 
-    `reason` is the provider's message, or "" if no request was needed to find out. If tools were refused in an earlier
-    run, `refused_at` is the time of the refusal in seconds since 1970; otherwise, it is 0.
+    `reason` is the provider's message, or "" if this was known without a request. If tools were refused in an earlier
+    run, `refused_at` is the time of that refusal in seconds since 1970; otherwise, it is 0.
     """
 
     reason: str = ""
@@ -91,14 +91,14 @@ class ToolsRefused(Struct, frozen=True):
 
 
 class ToolQuarantined(Struct, frozen=True):
-    """Notice that a tool is omitted from now on, because the provider refused its definition."""
+    """Event for a tool that is omitted from now on, because the provider refused its definition."""
 
     name: str
     reason: str
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Notice that a tool is sent with a simpler schema from now on, because the provider refused its own."""
+    """Event for a tool that gets a simpler schema from now on, because the provider refused the original schema."""
 
     name: str
     reason: str
@@ -107,7 +107,7 @@ class ToolSimplified(Struct, frozen=True):
 class StreamFinished(Struct, frozen=True):
     """End of the stream.
 
-    `reason` is only a hint: if there were tool calls, the turn continues regardless of it.
+    `reason` is only a hint: if the answer contains tool calls, the turn continues regardless of `reason`.
     """
 
     reason: str = "stop"
@@ -158,12 +158,12 @@ class ChatModel(Protocol):
 
     @property
     def label(self) -> str:
-        """Display name; the one of the demo model states that it is not an AI."""
+        """Display name of the model; that of the demo model states that it is not an AI."""
         ...
 
     @property
     def facts(self) -> ModelFacts:
-        """Known facts about the model; the first answer may add facts."""
+        """Facts known about the model; more facts may become known with the first answer."""
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
@@ -178,7 +178,10 @@ class ChatModel(Protocol):
         ...
 
     async def load_facts(self) -> None:
-        """Load the facts without an API key or a request to the provider. Raises ModelError; may be cancelled."""
+        """Load the facts about the model without an API key or a request to the provider.
+
+        Raises ModelError; may be cancelled.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,7 @@
-"""Default models of providers, and the chat models in litellm's table, which is read without importing litellm."""
+"""Default models of providers, and the chat models in litellm's model table.
+
+The table is read without importing litellm.
+"""
 
 from collections.abc import Iterable
 from functools import cache
@@ -55,7 +58,7 @@ _MAX_TABLE_BYTES = 50_000_000
 
 
 class CatalogModel(Struct, frozen=True, kw_only=True):
-    """A model as described in litellm's table; 0 and None mean unknown."""
+    """A chat model as described in litellm's model table; 0 and None mean unknown."""
 
     name: str
     """The model's name in litellm, `provider/model`."""
@@ -88,8 +91,9 @@ class PricedModel(NamedTuple):
 
 
 def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
-    """Return the models with known prices: configured ones, those in litellm's table, or zero for local models.
+    """Return the models in *configs* whose prices are known.
 
+    The prices are those in the configuration or, if there are none, those in litellm's table; local models are free.
     This reads the table with `load_catalog`, so call it in a worker thread.
     """
     listed = {model.name: model for model in load_catalog()}
@@ -107,7 +111,7 @@ def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
 
 @cache
 def load_catalog() -> tuple[CatalogModel, ...]:
-    """Return the chat models in litellm's table, sorted by provider and name, or () if there is no table.
+    """Return the chat models in litellm's table, sorted by provider and name, or () if the table is missing.
 
     The first call takes about 0.2 s, so call it in a worker thread.
     """

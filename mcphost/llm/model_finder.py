@@ -1,4 +1,4 @@
-"""Search for available models by API key, on local model servers, and in litellm's table."""
+"""Search for available models: by API key, on local model servers, and in litellm's model table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -47,12 +47,12 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
 
 
 def recognize_provider(key: str) -> str:
-    """Return the provider that issues API keys with the prefix of this key, or "" if it is unknown."""
+    """Return the provider whose API keys begin like *key*, or "" if the prefix is unknown."""
     return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
 
 
 class FoundKey(Struct, frozen=True):
-    """A provider with an API key, found in the environment variable or keyring entry named `variable`."""
+    """A provider whose API key was found in the environment variable or keyring entry named `variable`."""
 
     provider: str
     variable: str
@@ -74,7 +74,7 @@ class FoundKey(Struct, frozen=True):
 async def find_keys(
     environ: Mapping[str, str], keyring: KeyLookup | None = None, providers: Iterable[str] = DEFAULT_MODELS
 ) -> tuple[FoundKey, ...]:
-    """Return the *providers* that have an API key in the environment or else in the keyring.
+    """Return the *providers* that have an API key in the environment or, if not there, in the keyring.
 
     By default, every provider with a default model is checked. A keyring that is locked or does not respond is treated
     as empty. May be cancelled.
@@ -95,7 +95,7 @@ async def find_keys(
 
 
 class AvailableModel(Struct, frozen=True, kw_only=True):
-    """A model that the user can choose, and what is known about it; 0 and None mean unknown."""
+    """A model that the user can choose, and the facts known about it; 0 and None mean unknown."""
 
     config: ModelConfig
     provider: str
@@ -127,7 +127,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 
 
 class ModelFinder:
-    """Search for models that the user can choose; it starts no server and loads no model."""
+    """Search for models that the user can choose; it neither starts a server nor loads a model."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class ModelFinder:
         is_session_only: Callable[[str], bool] = lambda name: False,
         refusals: ToolRefusals | None = None,
     ) -> None:
-        """Create a finder; models in *refusals* are listed as not supporting tools."""
+        """Create a finder; models with refused tools, according to *refusals*, are shown as not supporting tools."""
         self._refusals = refusals
         self._environ = environ
         self._keyring = keyring
@@ -155,7 +155,7 @@ class ModelFinder:
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
 
     async def find_late(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return local models that are not in *known*, found on servers that take a few seconds to respond.
+        """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
 
         May be cancelled.
         """
@@ -165,10 +165,10 @@ class ModelFinder:
         return tuple((await self._mark_refused(late))[:_MAX_PROPOSED_MODELS])
 
     async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
-        """Return all models: remembered models, then models with an API key, local models, and all others.
+        """Return all models: remembered models, models with an API key, local models, and then all others.
 
-        Remembered models, which are favorites or were used recently, keep the parameters they were last used with. May
-        be cancelled.
+        Remembered models, which are favorites or were used recently, keep the parameters with which they were last
+        used. May be cancelled.
         """
         keys, local, catalog = await self._search()
         origins = {key.provider: describe_key(key) for key in keys}
@@ -191,7 +191,7 @@ class ModelFinder:
         return tuple(await self._mark_refused([*first, *rest]))
 
     async def add_listed(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Ask providers which models they offer, and return *models* with any missing ones added.
+        """Ask providers which models they offer, and return *models* with the missing ones added.
 
         Only providers with an API key are asked. Models that a provider does not list are kept. May be cancelled.
         """
@@ -207,7 +207,7 @@ class ModelFinder:
         return (*models[:first], *added, *models[first:])
 
     async def _mark_refused(self, models: list[AvailableModel]) -> list[AvailableModel]:
-        """Return the models, with those that are in the list of refusals marked as not supporting tools."""
+        """Return the models, and mark those whose provider has refused tools as not supporting tools."""
         if self._refusals is None:
             return models
         refused = await anyio.to_thread.run_sync(self._refusals.load)
@@ -239,9 +239,10 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
-        """Describe a remembered model that no list contains.
+        """Return a remembered model that is neither in litellm's table nor on a local server.
 
-        It is considered usable if its API key was found, or if an address but no key variable is configured for it.
+        The model is considered usable if its API key was found, or if an address but no key variable is configured for
+        it.
         """
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
@@ -297,7 +298,7 @@ def describe_key(key: FoundKey) -> str:
 
 
 def proposed_model(key: FoundKey) -> AvailableModel | None:
-    """Return the default model of the provider whose key was found, or None if it has no default."""
+    """Return the default model of the provider whose key was found, or None if the provider has no default model."""
     return _make_proposed(key, {}) if key.provider in DEFAULT_MODELS else None
 
 

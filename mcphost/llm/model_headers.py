@@ -1,4 +1,4 @@
-"""Configured HTTP headers for requests to model providers; their values can contain references to secrets."""
+"""Configured HTTP headers for requests to model providers; the values may contain references to secrets."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ async def expand_headers(
     """Return the headers with `${env:NAME}` and `${keyring:NAME}` expanded.
 
     Secrets are registered for redaction. Raises ModelError if a variable or keyring entry is missing, or if HTTP does
-    not allow a name or value.
+    not allow the name or value of a header.
     """
     expanded: dict[str, str] = {}
     for name, text in headers.items():
@@ -42,7 +42,7 @@ async def expand_headers(
 
 
 async def _read_keyring(text: str, keyring: KeyLookup | None) -> dict[str, str]:
-    """Return the keyring entries that *text* refers to, by name; missing entries are omitted."""
+    """Return the keyring entries to which *text* refers, as a dict by name; missing entries are omitted."""
     entries: dict[str, str] = {}
     for reference in find_references(text):
         if reference.kind == "keyring" and keyring is not None and (value := await keyring(reference.name)) is not None:

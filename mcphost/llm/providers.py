@@ -68,10 +68,10 @@ DeepSeek and Moonshot refuse a tool result without the reasoning that led to the
 
 
 def accepts_reasoning_text(config: ModelConfig) -> bool:
-    """Return whether requests to a model include the text of its own earlier reasoning.
+    """Return whether a provider accepts the text of a model's earlier reasoning in later requests.
 
-    They also do for an unknown OpenAI-compatible server, because the text came from that server. OpenAI's own models do
-    not disclose their reasoning in this form.
+    The result is also True for an unknown OpenAI-compatible server, because the text came from that server. OpenAI's
+    own models do not disclose their reasoning in this form.
     """
     provider = parse_provider(config.name)
     return provider in REASONING_TEXT_PROVIDERS or (provider == "openai" and bool(config.api_base))
@@ -84,14 +84,14 @@ def marks_cache(model: str) -> bool:
 
 
 class ProviderKey(Struct, frozen=True):
-    """The API key to send to a provider ("" for none), and the environment variable in which users set it."""
+    """The API key to send to a provider ("" for none), and the environment variable in which users set the key."""
 
     value: str
     variable: str
 
 
 def parse_provider(model: str) -> str:
-    """Return the provider that a model name contains, or implies as `gpt-4o` does; "" if there is none."""
+    """Return the provider that a model name contains (`openai/gpt-4o`) or implies (`gpt-4o`), otherwise ""."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
@@ -101,12 +101,12 @@ def parse_provider(model: str) -> str:
 
 
 def is_known_provider(provider: str) -> bool:
-    """Return whether mcphost has facts about the provider; litellm supports many more providers."""
+    """Return whether mcphost has its own facts about the provider; litellm supports many more providers."""
     return provider in KEY_VARIABLES or provider in LOCAL_PROVIDERS or provider in CREDENTIAL_CHAIN_PROVIDERS
 
 
 def add_default_provider(config: ModelConfig) -> ModelConfig:
-    """Add `openai/` to a model name that has no provider, if an address is configured.
+    """Add `openai/` to a model name without a provider, if an address is configured for the model.
 
     Most servers at configured addresses are OpenAI-compatible.
     """
@@ -116,9 +116,9 @@ def add_default_provider(config: ModelConfig) -> ModelConfig:
 
 
 def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelConfig:
-    """Add the address in `OLLAMA_HOST` to an Ollama model without an address.
+    """Add the address in `OLLAMA_HOST` to an Ollama model for which no address is configured.
 
-    litellm reads only `OLLAMA_API_BASE`.
+    This is necessary because litellm reads only `OLLAMA_API_BASE`.
     """
     host = environ.get("OLLAMA_HOST", "").strip()
     is_ollama = parse_provider(config.name) in ("ollama", "ollama_chat")
@@ -130,8 +130,8 @@ def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelC
 def parse_ollama_host(text: str) -> str:
     """Convert the value of `OLLAMA_HOST`, which may lack a scheme or port, to a URL.
 
-    An empty value becomes Ollama's default URL. A server that listens on all addresses (0.0.0.0) is contacted at
-    127.0.0.1.
+    An empty value becomes Ollama's default URL. The address 0.0.0.0, at which a server listens on all interfaces,
+    becomes 127.0.0.1.
     """
     host = text.strip().rstrip("/")
     if not host:
@@ -156,7 +156,7 @@ def unknown_provider_error(model: str) -> ModelError:
 
 
 def key_variables(config: ModelConfig) -> tuple[str, ...]:
-    """Return the environment variables that may contain the API key, the preferred one first."""
+    """Return the environment variables that may contain the API key of a model, the preferred one first."""
     provider = parse_provider(config.name)
     if config.api_key_env:
         return (config.api_key_env,)
@@ -164,7 +164,7 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether a URL points to this machine."""
+    """Return whether a URL is certain to point to this machine."""
     try:
         host = split_url(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
@@ -177,10 +177,10 @@ def _needs_named_key(url: str) -> bool:
 
 
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
-    """Return the API key from the environment or, if there is none, from the keyring.
+    """Return the API key for a model from the environment or, if it is not set there, from the keyring.
 
-    Raises ModelError (auth) if a required key is missing. A model server that is on this machine or has no TLS receives
-    a key only if the configuration of the model names the variable.
+    Raises ModelError (auth) if a required key is missing. A model server that is on this machine or does not use TLS
+    receives a key only if the model's configuration names the variable.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)

@@ -5,8 +5,8 @@ Providers support different parts of JSON Schema: OpenAI requires an object with
 schemas use only what all providers accept. Arguments are still validated against the server's own schema before a call,
 so simplification permits nothing more.
 
-Sources: OpenAI's "Function calling" and its messages about invalid schemas, Anthropic's reference of `tools` in
-Messages, and Google's `FunctionDeclaration`. Does no I/O itself.
+Sources: OpenAI's "Function calling" and its error messages about invalid schemas, Anthropic's reference of `tools` in
+Messages, and Google's `FunctionDeclaration`. This module does no I/O itself.
 """
 
 import re
@@ -33,9 +33,9 @@ _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.
 
 
 class RefusedTool(Struct, frozen=True):
-    """A tool whose definition a provider refuses, with the provider's reason.
+    """A tool whose definition a provider refuses, and the provider's reason.
 
-    `simple` is the tool with a simpler schema that the provider accepts, or None.
+    `simple` is the same tool with a simpler schema that the provider accepts, or None if there is none.
     """
 
     spec: ToolSpec
@@ -48,15 +48,15 @@ ProbeFn = Callable[[Sequence[ToolSpec]], Awaitable[str]]
 
 
 def refuses_definition(failure: CallFailure) -> bool:
-    """Return whether a provider refused a request because of a tool's definition."""
+    """Return whether a request failed because the provider refused the definition of a tool."""
     return failure.status in (400, 422) and _DEFINITION_PATTERN.search(failure.message) is not None
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return the tools that the provider refuses; *reason* is its message about a request with all *tools*.
+    """Return the tools that the provider refuses; *reason* is the provider's message about a request with all *tools*.
 
     Tools that are named in the message are tested first, then halves of the list, with at most MAX_PROBES requests. The
-    result is empty if the refused tools cannot be determined. Raises the errors of *probe*. May be cancelled.
+    result is empty if the refused tools cannot be determined. Raises any errors of *probe*. May be cancelled.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)
@@ -69,7 +69,7 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
 
 async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
-    """Return the refused tool with a simpler schema added, if a test request shows that it is accepted."""
+    """Return the refused tool, with a simpler schema added if a test request shows that the provider accepts it."""
     simple = simplify_tool(refused.spec)
     return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)
 
@@ -86,7 +86,7 @@ class _Finder:
         return await self._probe(tools)
 
     async def search(self, tools: Sequence[ToolSpec], reason: str) -> list[RefusedTool]:
-        """Return the refused tools in *tools*; a request with all of them was refused because of *reason*."""
+        """Return the refused tools among *tools*; a request with all of these was refused because of *reason*."""
         if len(tools) <= 1:
             return [RefusedTool(spec, reason) for spec in tools]
         middle = len(tools) // 2
@@ -98,7 +98,7 @@ class _Finder:
 
 
 def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
-    """Return the tools that an error message names, by index or in quotes."""
+    """Return the tools to which an error message refers, either by index or by name in quotes."""
     places = [int(first or second) for first, second in _INDEX_PATTERN.findall(reason[:2_000])]
     named = [tools[place] for place in dict.fromkeys(places) if place < len(tools)]
     return named or [spec for spec in tools if any(f"{mark}{spec.name}{mark}" in reason for mark in "'\"`")][:2]
@@ -118,7 +118,7 @@ Json = dict[str, Any]
 
 
 def simplify_tool(tool: ToolSpec) -> ToolSpec | None:
-    """Return the tool with a simpler schema, or None if there is nothing to simplify."""
+    """Return the tool with a simpler schema, or None if the schema cannot be simplified."""
     try:
         own: Any = loads(tool.schema) if bytes(tool.schema) else {}
     except MalformedMessage:
@@ -134,7 +134,7 @@ class _Simplifier:
         self._left = MAX_NODES
 
     def simplify_top(self) -> Json:
-        """Return the root as an object schema; the properties of its alternatives become optional."""
+        """Return the root schema as an object schema; properties of its alternatives become optional."""
         merged = self._merge(self._root, 0)
         simple = self._simplify(merged | {"type": "object"}, 0)
         empty: Json = {"type": "object", "properties": {}}
@@ -182,7 +182,7 @@ class _Simplifier:
         return {"properties": simple} | ({"required": list(dict.fromkeys(required))} if required else {})
 
     def _merge(self, schema: Json, depth: int) -> Json:
-        """Merge the properties of `allOf`, `anyOf` and `oneOf` into a schema.
+        """Merge the properties in the `allOf`, `anyOf` and `oneOf` of a schema into the schema itself.
 
         A property is required only if the schema itself or `allOf` requires it.
         """
@@ -238,8 +238,8 @@ def _list(value: Any) -> list[Any]:
 def find_schema_problem(schema: Raw, provider: str) -> str:
     """Return why a provider would refuse a tool's input schema, or "" if no reason is known.
 
-    For a provider without known rules, the only problem is an input that is not an object. If *provider* is "", the
-    rules of all providers apply.
+    For a provider without known rules, only a schema that is not an object schema is a problem. If *provider* is "",
+    the rules of all providers apply.
     """
     try:
         root: Any = loads(schema) if bytes(schema) else {"type": "object"}
@@ -263,7 +263,7 @@ def find_schema_problem(schema: Raw, provider: str) -> str:
 
 
 def _iter_nodes(root: Json) -> Iterator[Json]:
-    """Yield at most MAX_NODES objects of a schema, the outer ones first."""
+    """Yield the JSON objects in a schema, the outer ones first; at most MAX_NODES values are examined."""
     waiting: list[Any] = [root]
     for _ in range(MAX_NODES):
         if not waiting:

@@ -1,12 +1,12 @@
 """Limits on a model's answer, and on the raw bytes of a provider's response before they are parsed.
 
 The worker process enforces the limits on bytes as the response arrives; the host checks the finished answer again
-before it stores it.
+before storing it.
 
 litellm and the providers' own libraries build about ten Python objects for each JSON object in an event, at 20
 microseconds each; their event stream decoders take a third of a microsecond for each empty line. A hostile response
-must therefore be stopped before they see it. All of them read through `httpx.Response.aiter_bytes`, which
-`limit_responses` wraps; `disable_compression` requests uncompressed responses.
+must therefore be stopped before it reaches these libraries. All of them read through `httpx.Response.aiter_bytes`,
+which `limit_responses` wraps; `disable_compression` requests uncompressed responses.
 """
 
 import zlib
@@ -38,7 +38,7 @@ class AnswerTooLong(Exception):
 
 
 class AnswerMeter:
-    """Counter for the lines and chunks of one answer; its methods raise AnswerTooLong beyond a limit."""
+    """Counter for the lines and chunks of one answer; its methods raise AnswerTooLong if a limit is exceeded."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -46,7 +46,7 @@ class AnswerMeter:
         self._chunks = 0
 
     def add_line(self, line_bytes: int) -> None:
-        """Count one line from the worker, of *line_bytes* bytes."""
+        """Count one line of *line_bytes* bytes that the worker has sent."""
         self._bytes += line_bytes
         self._deltas += 1
         if line_bytes > MAX_LINE_BYTES or self._bytes > MAX_ANSWER_BYTES:
@@ -54,7 +54,7 @@ class AnswerMeter:
         self._check(self._deltas)
 
     def add_chunk(self) -> None:
-        """Count one chunk from the provider, which may contain any number of deltas."""
+        """Count one chunk that the provider has sent; it may contain any number of deltas."""
         self._chunks += 1
         self._check(self._chunks)
 
@@ -64,7 +64,7 @@ class AnswerMeter:
 
 
 def parse_token_count(value: object) -> int:
-    """Return a token count from a provider's report, or 0 if the value is invalid."""
+    """Return a token count from a provider's usage report, or 0 if the value is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
         return 0
     return int(value)
@@ -146,9 +146,9 @@ class LineMeter:
 
 
 class EventLineBuffer:
-    """Buffer that releases only complete lines of an event stream, and counts the lines in each event.
+    """Buffer that releases only complete lines of an event stream, and limits the number of lines in each event.
 
-    Event stream decoders copy an incomplete line each time that another piece of it arrives.
+    It is needed because event stream decoders copy an incomplete line each time that another piece of it arrives.
     """
 
     def __init__(self) -> None:
@@ -156,9 +156,9 @@ class EventLineBuffer:
         self._line_count = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Add bytes, and return the lines that are now complete.
+        """Add bytes, and return all lines that are now complete.
 
-        Raises AnswerTooLong for an event with too many lines.
+        Raises AnswerTooLong if an event has too many lines.
         """
         end = data.rfind(b"\n") + 1
         if not end:
@@ -175,7 +175,7 @@ class EventLineBuffer:
         return whole
 
     def flush(self) -> bytes:
-        """Return the incomplete last line."""
+        """Return the incomplete last line, which may be empty."""
         return b"".join(self._rest)
 
     def _check_line_count(self, lines: int) -> None:
@@ -192,7 +192,7 @@ class Decompressor:
         self._compressed_size = self._decompressed_size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the decompressed data in small pieces. Raises AnswerTooLong if it is too large or invalid."""
+        """Yield the decompressed data in small pieces. Raises AnswerTooLong if the data is too large or invalid."""
         self._compressed_size += len(data)
         while data and not self._decompressor.eof:
             try:
@@ -211,7 +211,7 @@ class Decompressor:
 
 
 def limit_responses(response: Any) -> None:
-    """Patch a response class (`httpx.Response`) so that all reads are limited."""
+    """Patch a response class (`httpx.Response`) to enforce the limits of this module on all reads."""
     read = response.aiter_bytes
 
     async def decoded(self: Any, chunk_size: int | None) -> AsyncIterator[bytes]:
@@ -245,7 +245,7 @@ def limit_responses(response: Any) -> None:
 
 
 def disable_compression(client: Any) -> None:
-    """Patch a client class (`httpx.AsyncClient`) so that it requests uncompressed responses."""
+    """Patch a client class (`httpx.AsyncClient`) to request uncompressed responses."""
     send = client.send
 
     async def send_plain(self: Any, request: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: conversion of Chat Completions JSON to requests, and of its events to worker events.
+"""OpenAI's Responses API: conversion of Chat Completions JSON to requests, and of the API's events to worker events.
 
 litellm's own conversion loses data that this API expects back: it moves all reasoning items before the text and the
 tool calls, drops their summaries, and replaces the ids of calls. This module runs in the worker process and does no
@@ -27,7 +27,7 @@ _CHAT_ONLY = (
 
 
 def make_responses_arguments(chat: Json) -> Json:
-    """Convert litellm's arguments for Chat Completions to its arguments for the Responses API."""
+    """Convert the arguments of litellm's Chat Completions function to those of its Responses API function."""
     arguments = {name: value for name, value in chat.items() if name not in _CHAT_ONLY}
     arguments["model"] = str(chat["model"]).replace("responses/", "", 1)
     messages: list[Json] = chat["messages"]
@@ -48,7 +48,7 @@ def make_responses_arguments(chat: Json) -> Json:
 
 
 def make_input_items(message: Json) -> Iterator[Json]:
-    """Yield the Responses API input items for a Chat Completions message; none for the system prompt."""
+    """Yield the Responses API input items for a Chat Completions message; a system message yields none."""
     match message["role"]:
         case "user":
             yield {"type": "message", "role": "user", "content": _input_content(message["content"])}
@@ -79,7 +79,7 @@ def _input_part(part: Json) -> Json:
 
 
 def _assistant_items(message: Json) -> Iterator[Json]:
-    """Yield reasoning, text and tool calls, if possible in the order in which the model produced them."""
+    """Yield the reasoning, text and tool calls of an answer, if possible in the order in which they were produced."""
     text: str = message.get("content") or ""
     reasoning: list[Json] = list(message.get("reasoning_items") or ())
     written: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
@@ -110,7 +110,7 @@ def _members(value: Any) -> Json:
 
 
 class ResponsesStream:
-    """Conversion of the events of one streamed response to worker events.
+    """Converter of the events of one streamed response to worker events.
 
     The finish reason and the token counts are stored in *summary*.
     """
@@ -177,7 +177,7 @@ class ResponsesStream:
                 return []
 
     def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker event for a piece of text, with a blank line between the messages of a response."""
+        """Return the worker events for a piece of text, with a blank line between different messages of a response."""
         if not text:
             return []
         is_another = bool(self._texts) and index not in self._texts

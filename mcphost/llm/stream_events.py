@@ -1,6 +1,6 @@
 """Conversion of litellm's Chat Completions chunks to worker events, and the summary of a stream.
 
-Runs in the worker process. Does no I/O.
+This module runs in the worker process and does no I/O.
 """
 
 from typing import Any, cast
@@ -14,7 +14,7 @@ _RETAINED_CHARS = 64 * 1024
 
 
 class StreamSummary:
-    """Data that is collected during a stream for its last event, WorkerFinished."""
+    """Data collected during a stream for the last event of the stream, WorkerFinished."""
 
     def __init__(self, call_id: int, api_route: str) -> None:
         self.call_id = call_id
@@ -30,7 +30,7 @@ class StreamSummary:
         """Whether litellm's own token count is incomplete, because chunks were deleted."""
 
     def set_usage(self, usage: Any) -> None:
-        """Store the token counts from a chunk's usage report."""
+        """Store the token counts from the usage report in a chunk."""
         self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
         self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
@@ -38,9 +38,9 @@ class StreamSummary:
         self.cache_write_tokens = parse_token_count(getattr(details, "cache_creation_tokens", 0))
 
     def to_event(self, cost: float | None, uncached_cost: float | None = None) -> worker_protocol.WorkerFinished:
-        """Return the event that ends the stream, with its token counts and *cost* in US dollars.
+        """Return the event that ends the stream, with the collected token counts and *cost* in US dollars.
 
-        *uncached_cost* is what the answer would have cost without the provider's cache.
+        *uncached_cost* is the amount that the answer would have cost without the provider's cache.
         """
         return worker_protocol.WorkerFinished(
             call_id=self.call_id,
@@ -55,7 +55,7 @@ class StreamSummary:
 
 
 def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker_protocol.WorkerEvent]:
-    """Convert a litellm chunk to worker events, and update *summary*. Any member may be missing or None."""
+    """Convert a litellm chunk to worker events, and update *summary*. Any part of the chunk may be missing or None."""
     notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):
         summary.set_usage(usage)
@@ -85,9 +85,9 @@ def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker
 
 
 def trim_chunks(stream: Any) -> bool:
-    """Delete most of the chunks that litellm accumulates for logs and token counts, to limit memory.
+    """Delete most of the chunks that litellm accumulates for logs and token counts, to limit memory use.
 
-    The first and last chunks and the latest usage report are kept. Returns whether anything was deleted.
+    The first and last chunks and the latest usage report are kept. Returns True if anything was deleted.
     """
     if len(getattr(stream, "_generated_content", "")) > _RETAINED_CHARS:
         stream._generated_content = ""  # of the Responses API; litellm copies the list for each added delta
@@ -105,7 +105,7 @@ def trim_chunks(stream: Any) -> bool:
 
 
 def to_plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
-    """Return litellm's content blocks as dicts."""
+    """Convert litellm's content blocks to dicts."""
     plain: list[dict[str, Any]] = []
     for block in blocks or ():
         if isinstance(block, dict):

@@ -1,7 +1,8 @@
 """Token estimates for texts, messages and tools, made without the model's tokenizer.
 
-A token is about four Latin characters, two characters of other alphabets, or one Chinese, Japanese or Korean character.
-The estimate of a message is cached for the message's lifetime, so that a round costs one addition per message.
+A token is taken to be about four Latin characters, two characters of other alphabets, or one Chinese, Japanese or
+Korean character. The estimate for a message is cached as long as the message exists, so that estimating a request takes
+only one addition per message.
 """
 
 import weakref
@@ -34,7 +35,7 @@ MESSAGE_TOKENS = 4
 
 
 class MessageCache(Generic[T]):
-    """Cache of values that are computed from messages; a value is dropped together with its message.
+    """Cache of values that are computed from messages; a value is dropped when its message is deleted from memory.
 
     Messages are compared by identity, because comparing the text of long messages would be too slow.
     """
@@ -44,7 +45,7 @@ class MessageCache(Generic[T]):
         self._values: dict[int, tuple[weakref.ref[Message], T]] = {}
 
     def get(self, message: Message) -> T:
-        """Return the value for a message, computing it on first use."""
+        """Return the value for *message*; it is computed on first use."""
         key = id(message)
         found = self._values.get(key)
         if found is not None and found[0]() is message:
@@ -66,7 +67,7 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def bound_tokens(texts: Iterable[bytes]) -> int:
-    """Return a cautious (high) estimate of the number of tokens in these texts, for limits."""
+    """Return a deliberately high estimate of the number of tokens in *texts*, for enforcing limits."""
     return sum(map(len, texts)) // BYTES_PER_TOKEN
 
 
@@ -76,12 +77,12 @@ def estimate_tool_tokens(spec: ToolSpec) -> int:
 
 
 def estimate_definition(name: str, description: str, schema: bytes) -> int:
-    """Estimate the tokens of a tool definition from the parts that the model receives."""
+    """Estimate the number of tokens of a tool's definition from the parts that are sent to the model."""
     return MESSAGE_TOKENS + (len(name) + len(description.encode("utf-8", "replace")) + len(schema) + 3) // 4
 
 
 def estimate_message_tokens(message: Message) -> int:
-    """Estimate the tokens of a message; the estimate of each message object is computed once."""
+    """Estimate the number of tokens of a message; this is computed only once for each message object."""
     return _message_tokens.get(message)
 
 
@@ -112,8 +113,9 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate starts from the provider's token count for the latest answer, unless that answer is older than *since*:
-    the time, in seconds since 1970, at which the beginning of requests last changed.
+    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*:
+    the time, in seconds since 1970, at which the system prompt, a summary or shortened results last changed the
+    beginning of requests.
     """
     size = 0
     for message in reversed(request.messages):

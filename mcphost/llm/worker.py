@@ -4,7 +4,7 @@ Start it as `python -P -m mcphost.llm.worker` with pipes as file descriptors 0 a
 before litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
 immediately, even during the import, so that it never outlives the host.
 
-Traps (measured with litellm 1.105): the import downloads a map of models and loads `.env` from the current folder
+Pitfalls (observed with litellm 1.105): the import downloads a map of models and loads `.env` from the current folder
 unless two variables are set; leaving a stream with `break` keeps the connection to the provider open, so a stream is
 left early only by cancelling the task that iterates over it; the clients of some providers retry by default.
 """
@@ -65,7 +65,7 @@ PROVIDER_TIMEOUT = 3600.0
 
 
 def detach_pipes() -> tuple[int, int]:
-    """Return copies of descriptors 0 and 1, and point the originals to the null device and stderr."""
+    """Return copies of file descriptors 0 and 1; redirect the originals to the null device and standard error."""
     commands, events = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -82,7 +82,7 @@ class EventWriter:
         self._lock = threading.Lock()
 
     def send(self, event: worker_protocol.WorkerEvent, meter: AnswerMeter | None = None) -> None:
-        """Write an event. Raises AnswerTooLong, without writing, if *meter* is at its limit."""
+        """Write an event. Raises AnswerTooLong, without writing, if the event exceeds the limits of *meter*."""
         view = memoryview(worker_protocol.encode_line(event))
         if meter is not None:
             meter.add_line(len(view))
@@ -95,11 +95,11 @@ class EventWriter:
 
 
 def import_litellm(result: list[Any]) -> None:
-    """Import and patch litellm; append the module to *result*, or the exception if that fails.
+    """Import and patch litellm; append the module to *result*, or the exception if the import fails.
 
     On Linux, this lowers the priority of the current thread slightly, so that the import does not delay the first key
-    presses in the terminal. The priority cannot be raised again; at the usual nice value of 10, an import of 5 s would
-    take a minute on a busy machine.
+    presses in the terminal. The priority cannot be raised again; with the usual nice value of 10, an import of 5 s
+    would take a minute on a busy machine.
     """
     if sys.platform == "linux":
         with suppress(OSError):
@@ -127,7 +127,7 @@ def import_litellm(result: list[Any]) -> None:
 
 
 def configure_litellm(litellm: Any) -> None:
-    """Turn off litellm's output, log handlers, retries and silent changes to requests."""
+    """Turn off litellm's output, its log handlers, its retries, and its silent changes to requests."""
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.num_retries = 0
@@ -164,7 +164,7 @@ def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, A
 
 
 class LiteLlmWorker:
-    """Command loop of the worker; each model request runs in a task with its own cancel scope."""
+    """Command loop of the worker process; each model request runs in a task with its own cancel scope."""
 
     def __init__(self, litellm: Any, writer: EventWriter) -> None:
         self._litellm = litellm
@@ -251,7 +251,7 @@ class LiteLlmWorker:
     async def _open_stream(
         self, call_id: int, request: worker_protocol.CompletionRequest
     ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
-        """Send a request; return the stream, its summary, and the function that converts a chunk to events."""
+        """Send a request; return the stream, a summary for it, and the function that converts a chunk to events."""
         arguments = self._litellm_arguments(request)
         if self._uses_responses_api(request, arguments):
             summary = StreamSummary(call_id, "responses")
@@ -270,7 +270,7 @@ class LiteLlmWorker:
     def _is_truncated(
         request: worker_protocol.CompletionRequest, stream: Any, source: Any, summary: "StreamSummary"
     ) -> bool:
-        """Return whether the stream ended without a finish reason, which means that it was cut off.
+        """Return whether the stream ended without a finish reason, which means that the answer was cut off.
 
         Returns False if that cannot be determined. *source* is the provider's stream, taken from *stream* earlier
         because litellm 1.110 removes it at the end.
@@ -318,7 +318,7 @@ class LiteLlmWorker:
         return "parallel_tool_calls" in (names or ())
 
     def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
-        """Return the provider that litellm selects for a request, or "" if litellm knows none."""
+        """Return the provider that litellm selects for a request, or "" if litellm does not recognize the model."""
         try:
             return str(self._litellm.get_llm_provider(model=request.model, api_base=request.api_base or None)[1])
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
@@ -350,9 +350,9 @@ class LiteLlmWorker:
     def _compute_cost(
         self, request: worker_protocol.CompletionRequest, summary: "StreamSummary", *, is_cached: bool = True
     ) -> float | None:
-        """Return the cost in US dollars according to litellm's price list, or None if the model is not in it.
+        """Return the cost in US dollars according to litellm's price list, or None if the list has no price.
 
-        If *is_cached* is False, return the cost that the answer would have without the provider's cache.
+        If *is_cached* is False, return the cost that the answer would have had without the provider's cache.
         """
         if not (summary.input_tokens or summary.output_tokens):
             return None
@@ -413,8 +413,8 @@ def patch_usage() -> None:
 async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
     """Yield the chunks of *stream*, and ignore litellm 1.110's error for a stream without a finish reason.
 
-    The answer was cut off, but its tokens and cost are known. Older versions of litellm end such a stream without an
-    error.
+    The answer was cut off, but the tokens and the cost are known. Older versions of litellm end such a stream without
+    an error.
     """
     try:
         async for chunk in stream:
@@ -427,7 +427,8 @@ async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
 def patch_gemini_finish_reasons() -> None:
     """Patch litellm to record, for each Gemini stream, whether the provider gave a finish reason.
 
-    litellm 1.105 reports `stop` for every chunk without a reason, so its chunks do not show that a stream was cut off.
+    litellm 1.105 reports `stop` for every chunk without a finish reason, so the chunks do not show that a stream was
+    cut off.
     """
     with suppress(ImportError, AttributeError):
         from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
@@ -445,7 +446,7 @@ def patch_gemini_finish_reasons() -> None:
 
 
 def patch_openai_streams() -> None:
-    """Patch litellm to pass on refusals in Chat Completions, and error messages in the Responses API."""
+    """Patch litellm to pass on refusals in Chat Completions and error messages in the Responses API."""
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import streaming_handler
         from litellm.responses import streaming_iterator
@@ -455,7 +456,7 @@ def patch_openai_streams() -> None:
 
 
 def patch_ollama_requests() -> None:
-    """Patch litellm to include the name of the tool in each result that it sends to Ollama."""
+    """Patch litellm to include the tool's name in each tool result that it sends to Ollama."""
     with suppress(ImportError, AttributeError):
         from litellm.llms.ollama.chat.transformation import OllamaChatConfig
 
@@ -474,7 +475,7 @@ def has_finish_reason(chunk: Any) -> bool:
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return the value of the member *name* of a usage report, with invalid numbers and objects replaced."""
+    """Return the value of member *name* of a usage report, with invalid numbers and objects replaced."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {
@@ -490,7 +491,7 @@ def sanitize_usage(name: str, value: Any) -> Any:
 
 
 async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> None:
-    """Execute the commands from *reader* until the process ends."""
+    """Execute the commands that *reader* receives until the process ends."""
     send, receive = anyio.create_memory_object_stream[bytes](float("inf"))
     reader.connect(send)
     await LiteLlmWorker(litellm, writer).serve(receive)
@@ -499,7 +500,7 @@ async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> Non
 class CommandReader:
     """Background thread that reads the host's commands.
 
-    Commands are queued until the event loop runs. The process exits when the pipe is closed.
+    Commands are queued until the event loop runs. The whole process exits when the pipe is closed.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -513,7 +514,7 @@ class CommandReader:
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def connect(self, send: MemoryObjectSendStream[bytes]) -> None:
-        """Pass every line to *send* in the running event loop, beginning with the queued lines."""
+        """Pass every line to *send* on the running event loop, beginning with the queued lines."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -533,7 +534,7 @@ class CommandReader:
 
 
 def main() -> None:
-    """Run the worker process. If litellm cannot be imported, report that and exit with status 1."""
+    """Run the worker process. If litellm cannot be imported, report the error and exit with status 1."""
     limit_data_memory(MAX_DATA_BYTES)
     commands, descriptor = detach_pipes()
     os.environ.update(LITELLM_ENVIRONMENT)

@@ -1,7 +1,7 @@
-"""Client for the worker process, which starts on first use and can be ended within a second.
+"""Client for the worker process, which is started on first use and can be ended within a second.
 
-There is no background task: the event loop calls back when the pipe has data, and each event is delivered to its
-WorkerCall. `AnswerMeter` limits the number of unread events.
+There is no background task: the event loop calls back when the pipe has data, and each event is passed to the
+WorkerCall that it belongs to. `AnswerMeter` limits the number of unread events.
 """
 
 import asyncio
@@ -75,7 +75,8 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that the worker process inherits.
 
     The libraries for Bedrock, Azure and Vertex read credentials from AWS_*, AZURE_* and GOOGLE_* variables or from
-    files in the home folder, so those variables are included. API keys are not, because each request contains its own.
+    files in the home folder, so those variables are included. API keys are not included, because each request contains
+    the key that it needs.
     """
     inherited: dict[str, str] = {}
     for name, value in environ.items():
@@ -88,7 +89,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class WorkerCall:
-    """A command running in the worker, and a queue of its events; call `stop` to release it."""
+    """A command that runs in the worker process, and a queue of its events; call `stop` to release it."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
@@ -133,7 +134,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Id of the worker process, or None if it is not running."""
+        """Process id of the worker, or None if it is not running."""
         return self._current_run.pid if self._current_run and self._current_run.exit_code is None else None
 
     async def ensure_ready(self) -> str:
@@ -157,7 +158,7 @@ class WorkerProcess:
         raise run.startup_error()
 
     def send(self, command: worker_protocol.WorkerCommand, call_id: int) -> None:
-        """Send a command to the worker; if the worker has ended, the WorkerCall with *call_id* fails."""
+        """Send a command to the worker; if the worker has ended, queue a failure in the WorkerCall with *call_id*."""
         run = self._current_run
         if run is None or run.exit_code is not None:
             call = self._calls.get(call_id)
@@ -167,13 +168,13 @@ class WorkerProcess:
         run.write(worker_protocol.encode_line(command))
 
     def open_call(self) -> WorkerCall:
-        """Create a WorkerCall. The caller then sends its command with `send`, and finally calls its `stop`."""
+        """Create a WorkerCall. The caller then passes a command to `send`, and finally calls `WorkerCall.stop`."""
         self._last_call_id += 1
         call = self._calls[self._last_call_id] = WorkerCall(self, self._last_call_id)
         return call
 
     def cancel_call(self, call_id: int) -> None:
-        """Remove the WorkerCall with this id, and tell the worker to stop its command."""
+        """Remove the WorkerCall with this id, and tell the worker to stop the corresponding command."""
         run = self._current_run
         if self._calls.pop(call_id, None) is not None and run is not None and run.exit_code is None:
             run.write(worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stop", call_id=call_id)))
@@ -214,7 +215,7 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event that makes a WorkerCall fail because the worker has ended."""
+    """Return the event by which a WorkerCall fails because the worker process has ended."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )
@@ -309,7 +310,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
             pipe.write(line)
 
     def startup_error(self) -> ModelError:
-        """Return the error for a worker that exited before it was ready."""
+        """Return the error for a worker process that exited before it was ready."""
         return ModelError(
             "The library for models (litellm) could not be loaded.",
             "Reinstall mcphost; the log has the details.",
@@ -317,7 +318,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
         )
 
     def kill(self) -> None:
-        """Kill the worker's process group; the worker has no state to save."""
+        """Kill the worker's process group; nothing is lost, because the worker has no state to save."""
         if self.exit_code is not None or not self.pid:
             return
         with suppress(ProcessLookupError, PermissionError):

@@ -1,7 +1,7 @@
 """Protocol between the host and the worker process: one JSON value per line, in both directions.
 
 The host sends `WorkerCommand`s, and the worker sends `WorkerEvent`s. The command `stop` is not confirmed: the worker
-closes the connection to the provider and sends no more events with that id.
+closes the connection to the provider and sends no more events with the id of the stopped command.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ ITEM_ORDER = "item_order"
 
 
 class WorkerReady(Struct, frozen=True, tag="ready"):
-    """Notice that the worker has imported litellm."""
+    """Event that the worker sends once it has imported litellm."""
 
     call_id: int
     version: str
@@ -84,7 +84,7 @@ class WorkerTextDelta(Struct, frozen=True, tag="text"):
 
 
 class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
-    """A piece of reasoning; `blocks` are pieces of the provider's reasoning blocks, for later requests."""
+    """A piece of reasoning; `blocks` are pieces of the provider's reasoning blocks, for use in later requests."""
 
     call_id: int
     text: str
@@ -92,7 +92,7 @@ class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
 
 
 class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
-    """A piece of the tool call at `index`; each other field may be empty."""
+    """A piece of the tool call at position `index` in the answer; each of the other fields may be empty."""
 
     call_id: int
     index: int
@@ -104,7 +104,8 @@ class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
 class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
     """Normal end of a stream; `cost` is in US dollars, or None if unknown.
 
-    `cached_tokens` is the number of input tokens that came from the provider's cache, which saved `saved` US dollars.
+    `cached_tokens` is the number of input tokens that were read from the provider's cache, which saved `saved` US
+    dollars.
     """
 
     call_id: int
@@ -118,7 +119,7 @@ class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
 
 
 class WorkerFailed(Struct, frozen=True, tag="failed"):
-    """Failure of a command, for the reason in `failure`."""
+    """Event for a command that failed; `failure` describes the reason."""
 
     call_id: int
     failure: CallFailure
@@ -162,12 +163,12 @@ def encode_line(value: WorkerCommand | WorkerEvent) -> bytes:
 
 
 def decode_event(line: bytes) -> WorkerEvent:
-    """Decode a line from the worker. Raises MalformedMessage."""
+    """Decode a line that the worker sent. Raises MalformedMessage."""
     return cast("WorkerEvent", decode(line, cast("type[Any]", WorkerEvent), "line of the model worker"))
 
 
 def decode_command(line: bytes) -> WorkerCommand:
-    """Decode a line from the host. Raises MalformedMessage."""
+    """Decode a line that the host sent. Raises MalformedMessage."""
     return decode(line, WorkerCommand, "command")
 
 
@@ -177,7 +178,7 @@ MAX_BATCH_LENGTH = 64 * 1024
 
 
 class EventBatch:
-    """Batch that merges consecutive pieces of text into fewer events before sending them.
+    """Sender of events that merges consecutive pieces of text, so that fewer events are sent.
 
     The first piece is sent immediately, later pieces about once per iteration of the event loop. `put` and `flush`
     raise AnswerTooLong if *send* does. All methods must be called on the event loop's thread. Call `flush` before
@@ -194,7 +195,7 @@ class EventBatch:
         self._error: AnswerTooLong | None = None
 
     def put(self, event: WorkerEvent) -> None:
-        """Send an event immediately, or hold it back to merge it with later ones."""
+        """Send an event immediately, or hold it back to merge it with later events."""
         merged = None if self._pending is None else merge_events(self._pending, event)
         if merged is None:
             self.flush()
@@ -270,7 +271,7 @@ def make_failure(error: BaseException) -> CallFailure:
 def exception_chain(error: BaseException) -> list[BaseException]:
     """Return the error followed by the exceptions that caused it, without duplicates.
 
-    The causes are `__cause__`, `__context__`, and the `original_exception` of litellm's exceptions.
+    The causes are found in `__cause__`, `__context__`, and the `original_exception` of litellm's exceptions.
     """
     chain: list[BaseException] = []
     pending: list[Any] = [error]
@@ -286,7 +287,7 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 def best_message(chain: list[BaseException]) -> str:
     """Return the message of the first exception in *chain* that is not litellm's MidStreamFallbackError.
 
-    That exception hides the provider's message, which one of its causes contains.
+    A MidStreamFallbackError hides the provider's message, which is in one of the exceptions that caused it.
     """
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):
@@ -295,7 +296,7 @@ def best_message(chain: list[BaseException]) -> str:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Return the delay in seconds from the Retry-After header of a failed request, or None."""
+    """Return the delay in seconds from the Retry-After header of a failed request, or None if there is none."""
     places: list[Any] = [
         getattr(getattr(error, "response", None), "headers", None),
         getattr(error, "litellm_response_headers", None),

@@ -1,1 +1,1 @@
-"""MCP messages of all supported protocol revisions, as frozen data. Does no I/O."""
+"""MCP messages of all supported protocol revisions, as immutable data. Does no I/O."""

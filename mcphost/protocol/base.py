@@ -8,20 +8,20 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ClientRequest(WireStruct, Generic[R_co], frozen=True):
-    """A request to a server; its fields are the params, and its result is decoded to the type `RESULT`."""
+    """A request to a server; the fields are the params, and the result is decoded to the type `RESULT`."""
 
     METHOD: ClassVar[str]
     RESULT: ClassVar[type[Any]]
 
 
 class Notification(WireStruct, frozen=True):
-    """A notification to or from a server; its fields are the params."""
+    """A notification to or from a server; the fields are the params."""
 
     METHOD: ClassVar[str]
 
 
 class Result(WireStruct, frozen=True):
-    """Base class of results, with the members that every result can have.
+    """Base class of results, with the members that all results share.
 
     Before revision 2026-07-28, `result_type` is always "", which means that the result is complete.
     """
@@ -52,9 +52,9 @@ class Annotations(
     rename={"raw_audience": "audience", "raw_priority": "priority", "raw_last_modified": "lastModified"},
     kw_only=True,
 ):
-    """A server's hints about content or a resource, such as its intended audience.
+    """A server's hints about content or a resource, such as the intended audience.
 
-    They are not trusted, and invalid values are ignored.
+    The hints are not trusted, and invalid values are ignored.
     """
 
     raw_audience: Any = None
@@ -69,13 +69,13 @@ class Annotations(
 
     @property
     def priority(self) -> float | None:
-        """Importance from 0 (optional) to 1 (required), or None."""
+        """Importance from 0 (optional) to 1 (required), or None if unspecified."""
         is_number = isinstance(self.raw_priority, int | float) and not isinstance(self.raw_priority, bool)
         return float(self.raw_priority) if is_number and 0 <= self.raw_priority <= 1 else None
 
     @property
     def last_modified(self) -> str | None:
-        """The time of the last change in ISO 8601 format, not validated; None if absent."""
+        """Time of the last change in ISO 8601 format, not validated; None if absent."""
         return (
             self.raw_last_modified
             if isinstance(self.raw_last_modified, str) and len(self.raw_last_modified) <= 64
@@ -84,7 +84,7 @@ class Annotations(
 
 
 class Icon(WireStruct, frozen=True):
-    """An icon of a server or of one of its features; downloaded only if a rule of the user allows it."""
+    """An icon of a server or one of its features; downloaded only if one of the user's rules allows it."""
 
     src: str
     mime_type: str | None = None
@@ -93,5 +93,5 @@ class Icon(WireStruct, frozen=True):
 
 
 def is_set(raw: Raw) -> bool:
-    """Return whether an optional member is present and not null."""
+    """Return whether *raw*, an optional member of a message, is present and not null."""
     return bytes(raw) not in (b"", b"null")

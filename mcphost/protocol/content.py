@@ -51,7 +51,7 @@ class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
 
 
 class ResourceLink(AnnotatedContent, frozen=True, tag="resource_link"):
-    """A link to a resource, which may be missing from the server's list of resources."""
+    """A link to a resource, which need not be in the server's list of resources."""
 
     uri: str
     name: str = ""
@@ -79,7 +79,7 @@ class EmbeddedResource(AnnotatedContent, frozen=True, tag="resource"):
 
 
 class UnknownContent(WireStruct, frozen=True):
-    """A content block, as raw JSON, that has an unknown type or is invalid for its type."""
+    """A content block of an unknown type, or with invalid members for its type, as raw JSON."""
 
     type: str
     raw: Raw

@@ -1,8 +1,8 @@
-"""Parser for the YAML front matter of a SKILL.md, and its comparison with the server's JSON.
+"""Parser for the YAML front matter of a SKILL.md, and comparison with the server's JSON.
 
 Front matter is untrusted. Only PyYAML's parser events are used, so that limits are checked before any value is built,
-and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, which
-rules out input that expands. A refused document invalidates only its own skill.
+and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, so that a
+short document cannot expand into a large value. A refused document invalidates only the skill that it belongs to.
 """
 
 import re
@@ -36,7 +36,7 @@ _MIDNIGHT = re.compile(r"T00:00:00(?:\.0+)?Z?")
 
 
 class PlainScalar(Struct, frozen=True):
-    """An unquoted scalar as text, because YAML versions disagree on some types (`yes`, `1_0`)."""
+    """An unquoted scalar, kept as text because YAML versions disagree on the types of some (`yes`, `1_0`)."""
 
     text: str
 
@@ -66,8 +66,8 @@ def parse_frontmatter(document: str) -> dict[str, Any]:
 def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
     """Return the path of the first field in which *parsed* and *expected* differ, or "" if they are equal.
 
-    *where* is the path of the two values. A PlainScalar is equal to every value that its text represents in any version
-    of YAML.
+    *where* is the path of *parsed* and *expected* themselves. A PlainScalar is equal to every value that its text
+    represents in any version of YAML.
     """
     if isinstance(parsed, dict) and isinstance(expected, dict):
         parsed_value, expected_value = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
@@ -110,7 +110,7 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _Events(Reader, Scanner, Parser):
-    """PyYAML's event parser without the syntax that only hostile front matter would use."""
+    """PyYAML's event parser, which refuses the syntax that only hostile front matter would use."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
@@ -131,14 +131,14 @@ class _Events(Reader, Scanner, Parser):
 
 
 class _Builder:
-    """Builder that creates values from parser events, and limits their number and depth."""
+    """Builder of values from parser events; the number and the depth of the values are limited."""
 
     def __init__(self, text: str) -> None:
         self._events = _Events(text)
         self._node_count = 0
 
     def build_document(self) -> dict[str, Any]:
-        """Build the front matter's only YAML document, and return its fields."""
+        """Build the only YAML document of the front matter, and return the fields as a dict."""
         self._next()  # the start of the stream
         start = self._next()
         if isinstance(start, yaml.DocumentStartEvent) and not start.explicit:

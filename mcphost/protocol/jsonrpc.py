@@ -1,7 +1,7 @@
 """JSON-RPC messages: parsing, serialization, batches and error codes (specification: basic/index#messages).
 
-Only the envelope is decoded; `params` and `result` stay raw JSON, so that each is decoded only once, directly to its
-type.
+Only the outer members are decoded; `params` and `result` stay raw JSON, so that each is decoded only once, directly to
+the right type.
 """
 
 import re
@@ -63,7 +63,7 @@ class JsonRpcResponse(Struct, frozen=True):
 
 
 class JsonRpcErrorResponse(Struct, frozen=True):
-    """A JSON-RPC error response; its id is None if the server could not read the request's id."""
+    """A JSON-RPC error response; `id` is None if the server could not read the id of the request."""
 
     id: RequestId | None
     error: ErrorData
@@ -114,7 +114,7 @@ def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
     """Parse a JSON-RPC message. Raises MalformedMessage.
 
     A lone surrogate (from a server that truncated text in the middle of an emoji) becomes U+FFFD. An error inside a
-    large result may be found only when the result is decoded.
+    large result may be found only later, when the result is decoded.
     """
     if len(line) > _LARGE_MESSAGE:
         return run_steps(parse_message_in_steps(bytes(line)))
@@ -152,10 +152,10 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
 
 
 def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
-    """Replace invalid UTF-8 in a message with U+FFFD; return *line* itself if there is none.
+    """Replace invalid UTF-8 in a message with U+FFFD; return *line* unchanged if it is valid.
 
-    Raw JSON is sometimes passed on undecoded, so it must be valid. Raises MalformedMessage if too much of it is
-    invalid. Yields every few milliseconds, so that other tasks can run.
+    Raw JSON is sometimes passed on undecoded, so it must be valid UTF-8. Raises MalformedMessage if too much of the
+    message is invalid. Yields every few milliseconds, so that other tasks can run.
     """
     strict = getincrementaldecoder("utf-8")()
     try:
@@ -181,7 +181,7 @@ def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
 
 
 def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
-    """Replace lone surrogates with U+FFFD; return None if there are none.
+    """Replace lone surrogates in *line* with U+FFFD; return None if there are none.
 
     Raises MalformedMessage if there are too many. Yields every few milliseconds, so that other tasks can run.
     """
@@ -212,7 +212,7 @@ def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
 
 
 def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
-    """Return a large response with an undecoded result, or None if the envelope must be decoded normally.
+    """Parse a large response without decoding the result; return None if it must be parsed normally.
 
     The text before and after the result is matched with regular expressions, because scanning for the end of a large
     result would take as long as decoding it. An invalid result raises an error later, when it is decoded.
@@ -231,7 +231,7 @@ def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
 
 
 def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
-    """Return the messages of a JSON-RPC batch as raw JSON.
+    """Split a JSON-RPC batch into its messages, as raw JSON.
 
     Raises MalformedMessage if *line* is not an array, is empty, or has more than *limit* messages.
     """
@@ -246,7 +246,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 def _detach(raw: Raw, size: int) -> Raw:
     """Copy *raw* if it is much shorter than the line that contains it, so that the line can be freed.
 
-    *size* is the size of the line in bytes.
+    *size* is the size of the line in bytes. Otherwise, return *raw* itself.
     """
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
@@ -285,7 +285,7 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
 
 
 def serialize_message(message: JsonRpcMessage) -> bytes:
-    """Encode a message as one line of JSON, without the newline."""
+    """Encode a message as one line of JSON, without a newline at the end."""
     if (
         isinstance(message, JsonRpcRequest) and memoryview(message.params).nbytes
     ):  # the most common case takes half the time this way

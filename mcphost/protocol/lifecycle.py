@@ -43,8 +43,8 @@ def parse_implementation(raw: Raw) -> Implementation:
 class ListCapability(WireStruct, frozen=True):
     """A server's capability for tools, prompts or resources.
 
-    `list_changed` is whether the server announces changes of the list, and `subscribe` whether clients can subscribe to
-    single resources.
+    `list_changed` states whether the server announces changes to the list, and `subscribe` whether clients can
+    subscribe to single resources.
     """
 
     list_changed: bool = False
@@ -52,7 +52,7 @@ class ListCapability(WireStruct, frozen=True):
 
 
 class ServerCapabilities(WireStruct, frozen=True):
-    """The capabilities that a server declared; all others are None or an empty Raw."""
+    """The capabilities that a server declared; undeclared ones are None or an empty Raw."""
 
     tools: ListCapability | None = None
     resources: ListCapability | None = None

@@ -1,4 +1,4 @@
-"""Notifications from server and client, subscriptions to them, and log levels.
+"""Notifications from server and client, subscriptions to notifications, and log levels.
 
 Specification: basic/utilities, server/utilities/logging, and (since 2026-07-28) subscriptions.
 """
@@ -11,7 +11,7 @@ from mcphost.serialization import Raw, WireStruct, decode_or_none
 
 
 class ProgressNotification(Notification, frozen=True):
-    """The notifications/progress notification; `progress` and `total` may be fractional."""
+    """The notifications/progress notification; `progress` and `total` may have fractions."""
 
     METHOD: ClassVar[str] = "notifications/progress"
     progress_token: int | str
@@ -99,7 +99,10 @@ _NOTIFICATION_TYPES: dict[str, type[Any]] = {
 
 
 def parse_notification(method: str, params: Raw) -> Notification | None:
-    """Decode a notification's params according to its method; return None if they are invalid."""
+    """Decode a notification's params according to *method*; return None if the params are invalid.
+
+    An unknown method results in an UnknownNotification.
+    """
     kind = _NOTIFICATION_TYPES.get(method)
     if kind is None:
         return UnknownNotification(method, params)
@@ -124,7 +127,7 @@ def severity(level: str) -> int:
 
 
 class SubscriptionFilter(WireStruct, frozen=True):
-    """The changes that a subscription reports: of lists, of single resources, and of tasks."""
+    """The changes that a subscription reports: to lists, single resources, and tasks."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
@@ -143,7 +146,7 @@ class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
 
 
 class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
-    """Notification that a subscription is active; `notifications` is the accepted part of the filter."""
+    """Notification that a subscription is active; `notifications` is the part of the filter that was accepted."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
     notifications: SubscriptionFilter | None = None

@@ -10,7 +10,7 @@ MAX_MESSAGES = 10_000
 
 
 class PromptArgument(WireStruct, frozen=True):
-    """An argument of a prompt; its value is always text."""
+    """An argument of a prompt; the value is always text."""
 
     name: str
     title: str | None = None
@@ -60,7 +60,7 @@ class GetPromptResult(Result, frozen=True):
     messages: tuple[PromptMessage, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError if there are too many messages; `decode` turns it into MalformedMessage."""
+        """Raise ValueError if there are too many messages; `decode` turns the error into MalformedMessage."""
         if len(self.messages) > MAX_MESSAGES:
             raise ValueError(f"a prompt of more than {MAX_MESSAGES:,} messages")
 
@@ -79,13 +79,13 @@ MAX_VALUES = 100
 
 
 class PromptReference(WireStruct, frozen=True, tag="ref/prompt", tag_field="type"):
-    """A reference to the prompt with the argument to complete, by name."""
+    """A reference, by name, to the prompt whose argument is to be completed."""
 
     name: str
 
 
 class ResourceTemplateReference(WireStruct, frozen=True, tag="ref/resource", tag_field="type"):
-    """A reference to the resource template with the variable to complete, by URI template."""
+    """A reference, by URI template, to the resource template whose variable is to be completed."""
 
     uri: str
 
@@ -94,7 +94,7 @@ CompletionReference = PromptReference | ResourceTemplateReference
 
 
 class CompletionArgument(WireStruct, frozen=True, omit_defaults=False):
-    """The argument to complete, with its current value."""
+    """The argument to complete, with the value entered so far."""
 
     name: str
     value: str
@@ -109,7 +109,7 @@ class CompletionContext(WireStruct, frozen=True):
 class Completion(WireStruct, frozen=True):
     """Suggested values, best first.
 
-    `total` is the number of all matching values, including those that are not listed, or None if it is unknown.
+    `total` is the number of all matching values, including those that were not sent, or None if it is unknown.
     """
 
     values: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class CompleteResult(Result, frozen=True):
 class Complete(ClientRequest[CompleteResult], frozen=True):
     """The completion/complete request.
 
-    `context` is None before protocol revision 2025-06-18, and if the user has entered no other argument yet.
+    `context` is None before protocol revision 2025-06-18, and if the user has not entered any other argument yet.
     """
 
     METHOD: ClassVar[str] = "completion/complete"

@@ -66,12 +66,12 @@ class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=T
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """Result of resources/read, which can have several entries, for example for a directory."""
+    """Result of resources/read, which can have several contents, for example for a directory."""
 
     contents: tuple[ResourceContents, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError if there are too many entries; `decode` turns it into MalformedMessage."""
+        """Raise ValueError if there are too many contents; `decode` turns the error into MalformedMessage."""
         if len(self.contents) > MAX_CONTENTS:
             raise ValueError(f"a resource of more than {MAX_CONTENTS:,} entries")
 
@@ -107,7 +107,7 @@ class ResourceNotFoundData(WireStruct, frozen=True):
 
 
 class UriIndex:
-    """Set of resource URIs that finds the ones to which an update applies.
+    """Set of resource URIs that can be searched for the resources that an update affects.
 
     A notification about an updated resource can name a sub-resource: a URI that extends the URI of the resource with a
     path, query or fragment. The time taken by `find` grows with the length of the URI, not with the size of the set.
@@ -139,7 +139,7 @@ class UriIndex:
             del self._lengths[bisect_left(self._lengths, len(uri))]
 
     def find(self, uri: str) -> list[str]:
-        """Return the URIs of which *uri* is an update, shortest first."""
+        """Return the URIs in the set that an update of *uri* affects, shortest first."""
         found: list[str] = []
         size = len(uri)
         for length in self._lengths:

@@ -1,7 +1,8 @@
 """The supported protocol revisions, with their features and eras (https://modelcontextprotocol.io/specification).
 
-There are two eras: up to revision 2025-11-25, a connection begins with an initialize handshake ("handshake"); from
-revision 2026-07-28 on, each request contains everything that the server needs to know about the client ("stateless").
+There are two eras. In the handshake era (up to revision 2025-11-25), a connection begins with an initialize handshake.
+In the stateless era (from revision 2026-07-28 on), each request contains everything that the server needs to know about
+the client.
 """
 
 from enum import StrEnum
@@ -23,7 +24,7 @@ class Revision(StrEnum):
 
     @property
     def era(self) -> Era:
-        """The era of the revision: "stateless" from revision 2026-07-28 on, before that "handshake"."""
+        """The protocol era of the revision: "stateless" from revision 2026-07-28 on, "handshake" before that."""
         return "stateless" if self >= Revision.V2026_07_28 else "handshake"
 
     @property
@@ -54,7 +55,7 @@ LATEST_STATELESS = STATELESS_REVISIONS[-1]
 
 
 def parse_revision(text: str) -> Revision | None:
-    """Return the revision with this date, or None if it is not supported."""
+    """Return the revision with the date *text*, or None if it is not supported."""
     try:
         return Revision(text)
     except ValueError:

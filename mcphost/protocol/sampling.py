@@ -1,4 +1,4 @@
-"""The messages in sampling requests: content blocks, roles, and checks that each tool use has a result.
+"""Messages of sampling requests: content blocks, roles, and checks that each tool use has a result.
 
 Specification: client/sampling (messages, tool result messages, tool use and result balance).
 """
@@ -64,7 +64,7 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """A message of a sampling request; its content is a tuple even if there is only one block."""
+    """A message of a sampling request; `content` is a tuple even if there is only one block."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]
@@ -81,7 +81,10 @@ class SamplingMessage(Struct, frozen=True):
 
 
 def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...]:
-    """Decode the messages of a sampling request. Raises MalformedMessage, which names the invalid message."""
+    """Decode the messages of a sampling request, and check that each tool use has a result.
+
+    Raises MalformedMessage.
+    """
     if not raws:
         raise MalformedMessage("A sampling request needs at least one message.")
     if len(raws) > MAX_MESSAGES:
@@ -134,7 +137,7 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
     """Check that each message with tool uses is followed by a message with exactly their results.
 
-    Raises MalformedMessage if it is not, and also for tool results anywhere else.
+    Raises MalformedMessage otherwise, and if there are tool results anywhere else.
     """
     for number, message in enumerate(messages, 1):
         before = messages[number - 2].tool_uses if number > 1 else ()
@@ -147,7 +150,7 @@ def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
 
 
 def parse_tool_choice(raw: Raw) -> Literal["auto", "required", "none"]:
-    """Return the mode of a `toolChoice`, "auto" if it is absent. Raises MalformedMessage."""
+    """Return the mode of a `toolChoice`; "auto" if *raw* is absent. Raises MalformedMessage."""
     match decode(raw, ToolChoice, "toolChoice").mode if is_set(raw) else "auto":
         case "auto" | "required" | "none" as mode:
             return mode

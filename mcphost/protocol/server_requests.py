@@ -1,7 +1,7 @@
 """Requests from a server to the client (sampling, elicitation, roots), and the client's results.
 
-Before revision 2026-07-28, a server sends them as JSON-RPC requests; from that revision on, in a result of type
-`input_required`. The request handler in `host.server_requests` determines which requests are supported.
+Before revision 2026-07-28, a server sends these requests as JSON-RPC requests; from that revision on, in a result of
+type `input_required`. The request handler in `host.server_requests` determines which requests are supported.
 """
 
 from collections.abc import Generator
@@ -91,8 +91,8 @@ class ListRootsResult(WireStruct, frozen=True):
 class ServerRequestRejection(WireStruct, frozen=True):
     """The rejection of a server's request.
 
-    Before revision 2026-07-28, it is sent as an error response; from that revision on, it makes the client's own
-    request fail.
+    Before revision 2026-07-28, the rejection is sent as an error response; from that revision on, it makes the client's
+    own request fail.
     """
 
     message: str
@@ -158,16 +158,16 @@ class InputRequest(WireStruct, frozen=True):
 
 
 class InputRequiredResult(Result, frozen=True):
-    """A result that asks for input; the client repeats its request with its answers and `request_state`."""
+    """A result that asks for input; the client repeats its request with the answers and `request_state`."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Parse `inputRequests`, keyed as by the server; return {} if absent or null. Raises MalformedMessage.
+    """Parse `inputRequests`; return them under the server's keys. Raises MalformedMessage.
 
-    Yields every few milliseconds, so that other tasks can run.
+    The result is empty if *raw* is absent or null. Yields every few milliseconds, so that other tasks can run.
     """
     if not is_set(raw):
         return {}

@@ -28,7 +28,7 @@ class SkillFile(WireStruct, frozen=True):
 
 
 class Skill(WireStruct, frozen=True):
-    """An entry of skills/list: the URI of the SKILL.md, its front matter as JSON, and the skill's files.
+    """A skill in the result of skills/list: the URI of the SKILL.md, its front matter as JSON, and the files.
 
     `resources` is raw JSON: a list of SkillFile, or the string "dynamic" if the content has no digests.
     """
@@ -39,7 +39,7 @@ class Skill(WireStruct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name from the front matter, which need not be unique."""
+        """The name from the front matter, which is not necessarily unique."""
         return str(self.frontmatter.get("name", ""))
 
     @property
@@ -68,13 +68,13 @@ class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
 
 
 class GetSkillResult(CacheableResult, frozen=True):
-    """Result of skills/get: the entry of one skill."""
+    """Result of skills/get: one skill, as in skills/list."""
 
     skill: Raw = Raw()
 
 
 class GetSkill(ClientRequest[GetSkillResult], frozen=True):
-    """The skills/get request, which returns one skill, also if skills/list does not include it."""
+    """The skills/get request, which returns one skill, even if skills/list does not include it."""
 
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = GetSkillResult
@@ -109,7 +109,7 @@ def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
 
 
 def find_skill_problem(skill: Skill) -> str:
-    """Return why a skill cannot be loaded, such as "it has no description", or "" if it can be loaded."""
+    """Explain why a skill cannot be loaded, for example "it has no description"; return "" if it can be."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
         return "its name is not one of lower-case letters, digits and single hyphens"
@@ -146,15 +146,15 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return a digest of the URIs and digests of all files; the user's approval is bound to it."""
+    """Return a digest of the URIs and digests of all files; the user's approval applies only to this digest."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
 
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
-    """Return how *content* differs from the listed *file*, such as "its SHA-256 differs", or "".
+    """Explain how *content* differs from the listed *file*, such as "its SHA-256 differs"; return "" if it matches.
 
-    The size and the SHA-256 are compared, and for SKILL.md each field of the front matter as well.
+    The size and the SHA-256 are compared, and for SKILL.md also each field of the front matter.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

@@ -1,4 +1,4 @@
-"""Messages for tasks in both forms: of revision 2025-11-25, and of the extension for 2026-07-28 (SEP-2663)."""
+"""Messages for tasks in two forms: that of revision 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
 
 from typing import Any, ClassVar
 
@@ -26,10 +26,10 @@ ID_LIMIT = 1_000
 
 
 class Task(Result, frozen=True):
-    """A task of a server or the client, with the members of both forms; durations are in milliseconds.
+    """A task that runs on a server or the client, with the members of both forms; durations are in milliseconds.
 
-    `result`, `error` and `input_requests` exist only in the extension, when the status is "completed", "failed" and
-    "input_required", respectively.
+    The two forms are those of revision 2025-11-25 and of the tasks extension. `result`, `error` and `input_requests`
+    exist only in the extension, when the status is "completed", "failed" and "input_required", respectively.
     """
 
     task_id: str = ""
@@ -52,13 +52,13 @@ class Task(Result, frozen=True):
 
     @property
     def ttl_seconds(self) -> float | None:
-        """Seconds after the creation of the task after which it may be deleted, or None if there is no limit."""
+        """Time after the creation of the task at which it may be deleted, in seconds; None if there is no limit."""
         value = self.ttl_ms if self.ttl_ms is not None else self.ttl
         return value / 1000 if value is not None and value > 0 else None
 
     @property
     def poll_seconds(self) -> float | None:
-        """The poll interval in seconds that the server requested, or None."""
+        """The poll interval that the server requested, in seconds; None if it requested none."""
         value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
         return value / 1000 if value is not None and value > 0 else None
 
@@ -70,7 +70,7 @@ class CreateTaskResult(Result, frozen=True):
 
 
 class TaskStatusNotification(Notification, frozen=True):
-    """Notice that the task of a tool call has changed; `task` is its new state."""
+    """Notification that the task of a tool call has changed; `task` is the new state of the task."""
 
     METHOD: ClassVar[str] = STATUS_NOTIFICATION
     task: Task
@@ -85,7 +85,7 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """A request for the result of a task that an earlier call of `tool` created, sent as repeated tasks/get.
+    """A request for the result of a task that an earlier call to `tool` created; tasks/get is sent repeatedly.
 
     Cancelling this request does not cancel the task; only cancelling the tool call that created it does.
     """
@@ -97,7 +97,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """The tasks/result request (revision 2025-11-25), which waits for a task and returns its result."""
+    """The tasks/result request (revision 2025-11-25); the server responds with the result when the task has ended."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -105,7 +105,7 @@ class GetTaskResult(ClientRequest[Raw], frozen=True):
 
 
 class CancelTask(ClientRequest[EmptyResult], frozen=True):
-    """The tasks/cancel request. Its result is the task in revision 2025-11-25, and empty in the extension."""
+    """The tasks/cancel request. The result is the task in revision 2025-11-25, and empty in the extension."""
 
     METHOD: ClassVar[str] = "tasks/cancel"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -113,7 +113,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """The tasks/update request (extension), with answers to input requests of a task under the same keys."""
+    """The tasks/update request (extension), with answers to the task's input requests under the same keys."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -174,7 +174,7 @@ class TasksCapability(WireStruct, frozen=True):
 
     @property
     def has_any(self) -> bool:
-        """Whether the server supports any part of the capability."""
+        """Whether the server supports any of the operations in the capability."""
         return self.can_list or self.can_cancel or self.can_run_tools
 
 
@@ -195,7 +195,7 @@ def parse_tasks_capability(declared: Raw) -> TasksCapability:
 
 
 def read_task_support(definition: Raw) -> tuple[str, str]:
-    """Return the name and the `execution.taskSupport` of a tool definition; absent members are ""."""
+    """Return the name and the `execution.taskSupport` of a tool definition; each is "" if missing."""
     try:
         tool = decode(definition, Tool, "tool")
     except MalformedMessage:
@@ -204,7 +204,7 @@ def read_task_support(definition: Raw) -> tuple[str, str]:
 
 
 def read_related_task(params: Raw) -> str:
-    """Return the id of the related task in the `_meta` of a message, or "" if there is none."""
+    """Return the id of the related task in the `_meta` of a message's params, or "" if there is none."""
     raw = bytes(params)
     if RELATED_TASK.encode() not in raw:
         return ""
@@ -215,7 +215,7 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
-    """Add the id of the related task to the `_meta` of a result; do nothing if *task_id* is empty."""
+    """Add the id of the related task to the `_meta` of a result; return it unchanged if *task_id* is empty."""
     if not task_id:
         return result
     meta = encode({RELATED_TASK: {"taskId": task_id}})

@@ -15,7 +15,8 @@ _SMALL_CONTENT = 16 * 1024
 class ToolAnnotations(WireStruct, frozen=True):
     """A server's claims about one of its tools.
 
-    They are not verified; a read-only claim has an effect only if the user trusts the annotations of the server.
+    The claims are not verified; a claim that the tool is read-only has an effect only if the user trusts the server's
+    annotations.
     """
 
     title: str | None = None
@@ -28,7 +29,7 @@ class ToolAnnotations(WireStruct, frozen=True):
     def effective(self) -> "ToolAnnotations":
         """The annotations, with the specification's defaults for missing ones.
 
-        By default, a tool writes, is destructive, and interacts with an open world.
+        By default, a tool may modify its environment, be destructive, and interact with an open world.
         """
         return ToolAnnotations(
             title=self.title,
@@ -49,7 +50,7 @@ class ToolExecution(WireStruct, frozen=True):
 
 
 class Tool(WireStruct, frozen=True):
-    """A tool definition; its schemas stay raw JSON until a form or a model needs them."""
+    """A tool definition; the schemas stay raw JSON until a form or a model needs them."""
 
     name: str
     title: str | None = None
@@ -62,7 +63,7 @@ class Tool(WireStruct, frozen=True):
 
     @property
     def display_name(self) -> str:
-        """The name to display: `title`, the title in the annotations, or `name`. Requests always use `name`."""
+        """The name to display: `title`, or the title in the annotations, or `name`. Requests always use `name`."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
 
@@ -81,7 +82,7 @@ class ListTools(ClientRequest[ListToolsResult], frozen=True):
 
 
 class CallToolResult(Result, frozen=True):
-    """The result of a tool call; its content stays raw JSON until `parse_blocks` is called."""
+    """The result of a tool call; the content stays raw JSON until `parse_blocks` is called."""
 
     raw_content: Raw = field(default=Raw(b"[]"), name="content")
     structured_content: Raw = Raw()
@@ -95,7 +96,7 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound for the number of others."""
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound for the number of further ones."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property
@@ -114,15 +115,15 @@ class CallToolResult(Result, frozen=True):
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
         """Return the structured content, or None if there is none.
 
-        With *allow_null* (from protocol revision 2026-07-28 on), null is a value; otherwise, it means that there is no
-        structured content.
+        With *allow_null* (from protocol revision 2026-07-28 on), null is a valid value; otherwise, it means that there
+        is no structured content.
         """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None
 
 
 class CallTool(ClientRequest[CallToolResult], frozen=True, omit_defaults=False):
-    """The tools/call request. Empty arguments are sent too, because some servers fail if they are missing."""
+    """The tools/call request. Arguments are sent even if empty, because some servers fail if they are missing."""
 
     METHOD: ClassVar[str] = "tools/call"
     RESULT: ClassVar[type[Any]] = CallToolResult

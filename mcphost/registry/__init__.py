@@ -1,1 +1,1 @@
-"""MCP registries: entries (server.json), clients with a cache, bundles, install plans and updates."""
+"""MCP registries: their entries (server.json), clients with a cache, bundles, install plans and updates."""

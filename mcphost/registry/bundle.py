@@ -49,14 +49,14 @@ _WHAT = "address of the bundle"
 
 
 class OpenedBundle(Struct, frozen=True):
-    """An extracted bundle: its folder, its manifest, and whether the folder is new."""
+    """An extracted bundle: its folder and manifest, and whether the folder was newly created."""
 
     folder: Path
     manifest: BundleManifest
     is_new: bool
 
     def discard(self) -> None:
-        """Delete the folder unless it existed before the bundle was fetched."""
+        """Delete the folder, unless it already existed before the bundle was fetched."""
         if self.is_new:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -64,8 +64,8 @@ class OpenedBundle(Struct, frozen=True):
 async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> OpenedBundle:
     """Download a package's bundle, verify its SHA-256, and extract it to its own folder below *folder*.
 
-    The name of the new folder is made of the server's *name* and the SHA-256. Raises RegistryError; no file of the
-    bundle is then left behind.
+    The name of the new folder consists of the server's *name* and the SHA-256. If RegistryError is raised, no file of
+    the bundle is left behind.
     """
     target = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:60]}-{package.file_sha256[:16]}"
     part = folder / f".{secrets.token_hex(8)}.part"
@@ -107,7 +107,7 @@ async def download(url: str, sha256: str, path: Path) -> None:
 
 
 async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -> str:
-    """Save the response body to a file and verify it; return "", or the target of a redirect."""
+    """Save the response body to *path* and verify it; return "", or the target if the response is a redirect."""
     host = split_url(url).netloc
     try:
         proxy = proxy_for(url)
@@ -159,7 +159,7 @@ def _create_file(path: Path, mode: int) -> BinaryIO:
 
 
 def extract(bundle: Path, target: Path) -> BundleManifest:
-    """Extract a bundle to *target*, replacing its content, and return the bundle's manifest.
+    """Extract a bundle to *target*, replacing the content of *target*, and return the bundle's manifest.
 
     Only regular files and folders with ordinary names are accepted, within limits on their number, size and compression
     ratio. Raises RegistryError or OSError, and then leaves *target* unchanged.
@@ -205,7 +205,10 @@ def _check_directory_size(bundle: Path) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.ZipInfo, PurePosixPath]]:
-    """Return the files in a bundle with their paths; *size* is the ZIP file's size. Raises RegistryError."""
+    """Return the files in a bundle with their paths; *size* is the size of the ZIP file.
+
+    Raises RegistryError if the number, total size, type or name of the files is not acceptable.
+    """
     members = archive.infolist()
     if len(members) > MAX_FILES:
         raise RegistryError(f"The bundle has more than {MAX_FILES:,} files.")
@@ -236,7 +239,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
 
 
 def _check_path(name: str) -> PurePosixPath:
-    """Return a member's path relative to the bundle's folder. Raises RegistryError if it is unsafe."""
+    """Return the path of a file in the ZIP, relative to the bundle. Raises RegistryError if *name* is unsafe."""
     parts = name.removesuffix("/").split("/")
     is_plain = (
         name
@@ -253,7 +256,7 @@ def _check_path(name: str) -> PurePosixPath:
 
 
 def _extract_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, limit: int) -> int:
-    """Extract one file and return its size. Raises RegistryError beyond its declared size or *limit*."""
+    """Extract one file and return its size. Raises RegistryError if it is larger than declared or than *limit*."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = 0o700 if info.external_attr >> 16 & stat.S_IXUSR else 0o600
     size = 0

@@ -1,4 +1,4 @@
-"""Manifests of MCPB bundles (versions 0.1 to 0.4): the command to start, and settings to ask for."""
+"""Manifests of MCPB bundles (versions 0.1 to 0.4): the command to start, and the settings to ask the user for."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _PLATFORM = "darwin" if sys.platform == "darwin" else "linux"
 
 
 class BundleCommand(Struct, frozen=True):
-    """`mcp_config` of a manifest: the command to start."""
+    """`mcp_config` in a bundle's manifest: the command to start."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class BundleCommand(Struct, frozen=True):
 
 
 class BundleServer(Struct, frozen=True):
-    """`server` of a manifest: the type of server and how to start it."""
+    """`server` in a bundle's manifest: the type of server and how to start it."""
 
     type: str
     entry_point: str = ""
@@ -45,7 +45,7 @@ class BundleServer(Struct, frozen=True):
 
 
 class BundleSetting(Struct, frozen=True):
-    """An item of `user_config` in a manifest: a value to ask the user for."""
+    """An item of `user_config` in a bundle's manifest: a value to ask the user for."""
 
     type: str = "string"
     title: str = ""
@@ -57,13 +57,13 @@ class BundleSetting(Struct, frozen=True):
 
 
 class BundleCompatibility(Struct, frozen=True):
-    """`compatibility` of a manifest: the platforms that the bundle supports."""
+    """`compatibility` in a bundle's manifest: the platforms that the bundle supports."""
 
     platforms: tuple[str, ...] = ()
 
 
 class BundleManifest(Struct, frozen=True):
-    """The parts of a manifest that determine what is started."""
+    """The parts of a bundle's manifest that determine what is started."""
 
     name: str
     version: str
@@ -89,7 +89,7 @@ class BundleManifest(Struct, frozen=True):
         )
 
     def input_names(self) -> dict[str, set[str]]:
-        """Return the names of the settings that each environment variable uses, keyed by variable name."""
+        """Return the names of the settings that the environment variables use, keyed by variable name."""
         prefix = "user_config."
         return {
             name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
@@ -98,7 +98,10 @@ class BundleManifest(Struct, frozen=True):
 
 
 def decode_manifest(raw: bytes) -> BundleManifest:
-    """Decode a manifest. Raises RegistryError if it is invalid or describes a bundle that cannot be started."""
+    """Decode a bundle's manifest.
+
+    Raises RegistryError if the manifest is invalid or describes a bundle that cannot be started.
+    """
     if len(raw) > MAX_MANIFEST_BYTES:
         raise RegistryError(f"The manifest of the bundle has more than {MAX_MANIFEST_BYTES // 1024} KB.")
     try:
@@ -135,7 +138,7 @@ def _check_manifest(manifest: BundleManifest) -> None:
 
 
 def _command_of(manifest: BundleManifest) -> BundleCommand:
-    """Return the command for this platform. Raises RegistryError if the platform's override is invalid."""
+    """Return the command for this platform. Raises RegistryError if the manifest's override for it is invalid."""
     config = manifest.server.mcp_config
     override = config.platform_overrides.get(_PLATFORM)
     if override is None:
@@ -148,7 +151,7 @@ def _command_of(manifest: BundleManifest) -> BundleCommand:
 
 
 def _default_of(setting: BundleSetting) -> str | None:
-    """Return a setting's default as text, or None if it is a list of several values."""
+    """Return the default of a setting as text, or None if it has no default that is a single value."""
     value = cast("object", setting.default)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -170,7 +173,7 @@ def _places() -> dict[str, str]:
 def plan_bundle(
     manifest: BundleManifest, folder: Path, given: InputValues, *, show_missing: bool = False
 ) -> PlannedEntry:
-    """Return the mcp.json entry for an extracted bundle with the user's values; see `plan.plan_entry`."""
+    """Create the mcp.json entry for an extracted bundle with the user's values; see `plan.plan_entry`."""
     inputs = manifest.inputs()
     values = check_values(inputs, given)
     if unknown := next((name for name in given if name not in manifest.user_config), ""):
@@ -205,7 +208,7 @@ def plan_bundle(
 def _program(manifest: BundleManifest, command: BundleCommand, folder: Path, source: "_BundleValues") -> str:
     """Return the program to start: an interpreter on this machine, or a file in the bundle.
 
-    Raises RegistryError if it is neither.
+    Raises RegistryError if the program in the manifest is neither.
     """
     allowed = _INTERPRETERS[manifest.server.type]
     text = command.command or (allowed[0] if allowed else manifest.server.entry_point)
@@ -226,7 +229,7 @@ def _inside(folder: Path, text: str) -> str:
 
 
 class _BundleValues:
-    """Values of `${__dirname}`, `${HOME}` and `${user_config.NAME}` in the text of a manifest."""
+    """Values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in texts of a bundle's manifest."""
 
     def __init__(self, folder: str, values: Mapping[str, Sequence[str]]) -> None:
         self._folder = folder
@@ -234,7 +237,7 @@ class _BundleValues:
         self._fixed = {"__dirname": folder, **_places()}
 
     def fill(self, text: str) -> str:
-        """Return *text* with its variables replaced; commas join multiple values. Raises RegistryError."""
+        """Replace the variables in *text*; multiple values are joined with commas. Raises RegistryError."""
         parts: list[str] = []
 
         def replace(match: re.Match[str]) -> str:
@@ -254,10 +257,10 @@ class _BundleValues:
         return filled
 
     def arguments(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Return the arguments with their variables replaced.
+        """Replace the variables in command-line arguments.
 
-        An argument that consists of a single variable is repeated for each of its values, and omitted if there are
-        none. Raises UsageError if a program would read one of the user's values as an option.
+        An argument that consists of a single variable is repeated for each value of the variable, and omitted if there
+        is none. Raises UsageError if a program would read one of the user's values as an option.
         """
         words: list[str] = []
         for text in texts:
@@ -275,7 +278,7 @@ class _BundleValues:
         return tuple(words)
 
     def environment(self, texts: Mapping[str, str], secrets: set[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the environment variables and the names of those that contain secrets. Raises RegistryError."""
+        """Return the environment variables, and the names of those that contain secrets. Raises RegistryError."""
         env: dict[str, str] = {}
         secret_names: list[str] = []
         for name, text in texts.items():

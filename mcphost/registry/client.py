@@ -1,4 +1,4 @@
-"""Clients for MCP registries: the HTTP API (`/v0.1/servers`, `/v0/servers`), with a cache on disk, and JSON files.
+"""Clients for MCP registries: the HTTP API (`/v0.1/servers`, `/v0/servers`) with a cache on disk, and JSON files.
 
 The cache avoids repeated requests, and makes registries usable offline.
 """
@@ -49,7 +49,7 @@ MAX_CACHED_PAGES = 300
 
 
 class CachedPage(Struct, frozen=True):
-    """Body of a response, and the time at which it was fetched, in seconds since 1970."""
+    """A cached response body, and the time at which it was fetched, in seconds since 1970."""
 
     body: bytes
     fetched: float
@@ -61,14 +61,14 @@ class _PageHeader(WireStruct, frozen=True):
 
 
 class PageCache:
-    """Cache of a registry's responses in its own folder; damaged files are treated as missing."""
+    """Cache of the responses of one registry, in a folder of its own; damaged files are treated as missing."""
 
     def __init__(self, folder: Path, registry: str) -> None:
-        """Create the cache of the registry whose base URL is *registry*, in a separate folder below *folder*."""
+        """Create a cache for the registry with the base URL *registry*, in a separate folder below *folder*."""
         self._folder = folder / hashlib.sha256(registry.encode()).hexdigest()[:16]
 
     def load(self, url: str) -> CachedPage | None:
-        """Return the cached response for *url*, or None."""
+        """Return the cached response for *url*, or None if it is not cached."""
         return self._read(self._path(url), url)
 
     def save(self, url: str, body: bytes) -> None:
@@ -112,7 +112,7 @@ class PageCache:
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
     """Entries that match a query, and a sentence for each entry that had to be left out.
 
-    `fetched` is the time at which the oldest response used was fetched, in seconds since 1970; 0 if it is unknown.
+    `fetched` is when the oldest response used for the result was fetched, in seconds since 1970; 0 if unknown.
     `offline_reason` says why the registry could not be reached; it is "" if the registry was reached or the cached
     responses were recent enough.
     """
@@ -126,13 +126,13 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ServerRegistry(Protocol):
-    """Interface of a registry to search for servers; methods raise RegistryError."""
+    """Interface of a registry in which servers can be found; all methods raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """Search for *text*, ignoring case; return at most *limit* servers, each in its latest version.
 
-        The name, title and description are searched. With *updated_since*, an RFC 3339 time in UTC, only servers
-        updated since then are returned, including deleted ones.
+        The name, title and description of a server are searched. With *updated_since*, an RFC 3339 time in UTC, only
+        servers updated since then are returned, including deleted ones.
         """
         ...
 
@@ -176,7 +176,7 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
 
 
 class HttpRegistry:
-    """Registry with the official HTTP API; if it cannot be reached, cached responses are used."""
+    """A registry with the official HTTP API; if the registry cannot be reached, cached responses are used."""
 
     def __init__(self, base: str, client: HttpClient, cache: PageCache, *, refresh: bool = False) -> None:
         self._base, self._client, self._cache = base, client, cache
@@ -185,7 +185,7 @@ class HttpRegistry:
         self._host = split_url(base).netloc
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
-        """See ServerRegistry."""
+        """Search for *text*; see `ServerRegistry.search`."""
         try:
             with anyio.fail_after(SEARCH_TIMEOUT):
                 return await self._search_pages(text, limit, updated_since)
@@ -239,7 +239,7 @@ class HttpRegistry:
         return RegistryAnswer(entries=found[:limit], fetched=fetched, offline_reason=reason, is_cut=len(found) > limit)
 
     async def list_versions(self, name: str) -> RegistryAnswer:
-        """See ServerRegistry."""
+        """Return all versions of a server; see `ServerRegistry.list_versions`."""
         check_name(name)
         try:
             stored = await self._get(f"/servers/{quote(name, safe='')}/versions")
@@ -252,7 +252,7 @@ class HttpRegistry:
         return RegistryAnswer(entries=entries, problems=_shorten(page.problems), fetched=stored.fetched)
 
     async def find(self, name: str, version: str = "") -> RegistryAnswer:
-        """See ServerRegistry."""
+        """Return one version of a server; see `ServerRegistry.find`."""
         check_name(name)
         try:
             stored = await self._get(f"/servers/{quote(name, safe='')}/versions/{quote(version or 'latest', safe='')}")
@@ -281,7 +281,10 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return the newest cached entry of each version, and the fetch time of the oldest used response."""
+        """Return the newest cached entry of each server version, and when the oldest response used was fetched.
+
+        The time is in seconds since 1970.
+        """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
         for stored in self._cache.pages():
@@ -296,7 +299,10 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the response for a path below the API version, or None for status 404; use the cache if recent."""
+        """Return the response for a path below the API version, or None for status 404.
+
+        A cached response is returned if it is recent enough.
+        """
         if not self._refresh:
             for prefix in self._prefixes:
                 stored = await anyio.to_thread.run_sync(self._cache.load, self._base + prefix + path)
@@ -345,13 +351,13 @@ _RETRY = "Check the network and the address of the registry, then try again."
 
 
 class FileRegistry:
-    """Registry in a JSON file: a list of servers as in the API, a list of entries, or one server.json."""
+    """A registry in a JSON file: a list of servers as in the HTTP API, a list of entries, or one server.json."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
-        """See ServerRegistry."""
+        """Search for *text*; see `ServerRegistry.search`."""
         page, fetched = await anyio.to_thread.run_sync(self._read)
         found = latest_entries(entry for entry in page.entries if _matches(entry, text, updated_since))
         return RegistryAnswer(
@@ -359,7 +365,7 @@ class FileRegistry:
         )
 
     async def list_versions(self, name: str) -> RegistryAnswer:
-        """See ServerRegistry."""
+        """Return all versions of a server; see `ServerRegistry.list_versions`."""
         check_name(name)
         page, fetched = await anyio.to_thread.run_sync(self._read)
         found = tuple(entry for entry in page.entries if entry.name == name)
@@ -368,7 +374,7 @@ class FileRegistry:
         return RegistryAnswer(entries=found, fetched=fetched)
 
     async def find(self, name: str, version: str = "") -> RegistryAnswer:
-        """See ServerRegistry."""
+        """Return one version of a server; see `ServerRegistry.find`."""
         answer = await self.list_versions(name)
         found = latest_entries(entry for entry in answer.entries if version in ("", entry.version))
         if not found:
@@ -390,7 +396,7 @@ class FileRegistry:
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
-    """Return the entry if the document is a single entry, otherwise an empty tuple."""
+    """Return the entry if the document *body* is a single entry; otherwise, return an empty tuple."""
     try:
         return (decode_entry(body),)
     except RegistryError:
@@ -398,7 +404,10 @@ def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
 
 
 def _matches(entry: RegistryEntry, text: str, updated_since: str) -> bool:
-    """Return whether an entry matches a search; RFC 3339 times in UTC can be compared as strings."""
+    """Return whether an entry contains *text* and was updated since *updated_since*.
+
+    Times are RFC 3339 in UTC, which can be compared as strings.
+    """
     searched = f"{entry.name} {entry.title} {entry.description}".lower()
     return text.lower() in searched and (not entry.updated_at or entry.updated_at >= updated_since)
 

@@ -1,6 +1,6 @@
-"""Entries of an MCP registry, decoded with size limits: server.json and the registry's metadata.
+"""Entries of an MCP registry, decoded with size limits: the server.json and the registry's metadata.
 
-The schema of server.json is that of version 2025-12-11.
+The schema is version 2025-12-11 of server.json.
 """
 
 import re
@@ -136,18 +136,18 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The part of the name of which the publisher has proved ownership: a reversed domain name."""
+        """The part of the name for which the publisher has proved ownership: a reversed domain name."""
         return self.name.partition("/")[0]
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The distinct ways to install the server, such as `npm` and `remote`."""
+        """The different ways to install the server, such as `npm` and `remote`."""
         kinds = [package.registry_type for package in self.packages] + ["remote"] * bool(self.remotes)
         return tuple(dict.fromkeys(kinds))
 
 
 class RegistryPage(Struct, frozen=True):
-    """A page of a registry: the valid entries, a sentence for each invalid one, and the next cursor."""
+    """A page of a registry: the valid entries, a sentence about each invalid one, and the next cursor."""
 
     entries: tuple[RegistryEntry, ...]
     problems: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ class _PageDocument(WireStruct, frozen=True):
 
 
 def decode_page(body: bytes, source: str) -> RegistryPage:
-    """Decode a `ServerList`; an invalid entry is left out and reported in `problems`.
+    """Decode a `ServerList` from the API; an invalid entry is left out and reported in `problems`.
 
     Raises RegistryError if the document is not a `ServerList`; *source* names the registry in the message.
     """
@@ -190,7 +190,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
 
 
 def decode_entry(raw: bytes) -> RegistryEntry:
-    """Decode one `ServerResponse`, or a bare server.json. Raises RegistryError with the reason."""
+    """Decode one `ServerResponse` from the API, or a bare server.json. Raises RegistryError with the reason."""
     if len(raw) > MAX_ENTRY_BYTES:
         raise RegistryError(f"It has more than {MAX_ENTRY_BYTES // 1024} KB.")
     try:
@@ -215,7 +215,7 @@ def decode_entry(raw: bytes) -> RegistryEntry:
 
 
 def _decode_icons(value: Any) -> tuple[Icon, ...]:
-    """Return the valid icons; their embedded images may be longer than other strings in an entry."""
+    """Return the valid icons of an entry; embedded images may be longer than other strings in the entry."""
     items = cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else []
     members = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
     return tuple(
@@ -265,7 +265,7 @@ def _check_version(document: _ServerDocument) -> None:
 
 
 def _check_value(value: Any, depth: int = 0) -> Any:
-    """Return JSON data without null members. Raises RegistryError if it exceeds the limits of an entry."""
+    """Return JSON data without null members. Raises RegistryError if *value* exceeds the limits for an entry."""
     if depth > _MAX_DEPTH:
         raise RegistryError(f"It is nested deeper than {_MAX_DEPTH} levels.")
     match value:
@@ -283,7 +283,7 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 
 
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
-    """Describe who has proved ownership of the namespace: a GitHub account or the holder of a domain."""
+    """Describe who has proved ownership of the entry's namespace: a GitHub account or a domain's holder."""
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:
         return translate(N_("GitHub account {name}")).format(name=labels[2])
@@ -315,7 +315,7 @@ def is_newer(entry: RegistryEntry, version: str) -> bool:
 
 
 def latest_entries(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
-    """Return one entry per name: the one marked as latest, or else the newest.
+    """Return one entry per server name: the one marked as latest, or else the newest.
 
     Names are in the order of their first occurrence.
     """

@@ -1,4 +1,4 @@
-"""Installation guides for models: the file `llms-install.md` in a server's repository.
+"""Installation guides that a model can follow: the file `llms-install.md` in a server's repository.
 
 The file is a convention of Cline's marketplace: https://github.com/cline/mcp-marketplace. Without such a file, the
 README is the guide. Guides are not verified, so they are shown as untrusted text. A model that receives a guide has
@@ -26,14 +26,14 @@ _log = logging.getLogger(__name__)
 
 
 class InstallGuide(Struct, frozen=True):
-    """The text of a guide and the URL it was downloaded from."""
+    """The text of an installation guide, and the URL that it was downloaded from."""
 
     url: str
     text: str
 
 
 def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
-    """Return the URLs at which a repository may have a guide, best first.
+    """Return the URLs at which a repository may have an installation guide, best first.
 
     Raises RegistryError if the repository's URL is invalid or its host is not supported.
     """
@@ -58,7 +58,7 @@ def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
 
 
 async def fetch_guide(urls: Sequence[str]) -> InstallGuide:
-    """Download the first guide that exists, reading at most MAX_GUIDE_BYTES.
+    """Download the first installation guide that exists, reading at most MAX_GUIDE_BYTES.
 
     Each URL is tried for at most GUIDE_TIMEOUT seconds. Raises RegistryError if there is no guide or it cannot be read.
     """

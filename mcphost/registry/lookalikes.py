@@ -1,4 +1,4 @@
-"""Warnings about entries that imitate another server: similar name, mixed scripts, wrong publisher."""
+"""Warnings about registry entries that imitate another server: similar name, mixed scripts, wrong publisher."""
 
 from collections.abc import Iterable, Iterator
 
@@ -33,7 +33,7 @@ _SHARED_HOSTS = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 def find_warnings(
     server: RegistryEntry, option: InstallOption, name: str, configured: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return a sentence for each sign that an entry imitates another server.
+    """Return a sentence for each sign that a registry entry imitates another server.
 
     *name* is the name that the server would get in mcp.json; *configured* are the names of the servers already there.
     """
@@ -60,7 +60,7 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
 
 
 def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]:
-    """Return words that identify the publisher: the namespace's labels, and the package's scope or owner."""
+    """Return words that identify the publisher: labels of the namespace, and scope or owner of the package."""
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
         labels += [word.lstrip("@") for word in option.package.identifier.split("/")[:-1]]
@@ -95,13 +95,13 @@ def _publisher_warnings(server: RegistryEntry, option: InstallOption) -> Iterato
 
 
 def _is_within(host: str, domain: str) -> bool:
-    """Return whether *host* is in *domain*, or in the domain that consists of its last two labels."""
+    """Return whether *host* belongs to *domain*, or to the domain made up of its last two labels."""
     parent = ".".join(domain.split(".")[-2:])
     return host in (domain, parent) or host.endswith((f".{domain}", f".{parent}"))
 
 
 def _host_and_owner(url: str) -> tuple[str, str]:
-    """Return the host of a URL and the first segment of its path; empty strings for an invalid URL."""
+    """Return the host of a URL and the first segment of its path; two empty strings for an invalid URL."""
     try:
         parts = split_url(url[:2_000])
         return (parts.hostname or "").lower().removeprefix("www."), parts.path.strip("/").partition("/")[0]
@@ -110,7 +110,10 @@ def _host_and_owner(url: str) -> tuple[str, str]:
 
 
 def is_similar(name: str, other: str) -> bool:
-    """Return whether two different names are confusable: they look alike or differ by one or two letters."""
+    """Return whether two names are different but easily confused.
+
+    They look alike, or differ by one letter (in long names, two).
+    """
     one, two = name[:_MAX_COMPARED_LENGTH].lower(), other[:_MAX_COMPARED_LENGTH].lower()
     if one == two:
         return False
@@ -128,7 +131,10 @@ def _skeleton(name: str) -> str:
 
 
 def _distance(one: str, two: str, limit: int) -> int:
-    """Return the number of letters added, removed, changed or swapped, or *limit* + 1 if there are more."""
+    """Return how many letters must be added, removed, changed or swapped to turn *one* into *two*.
+
+    The result is *limit* + 1 if there are more than *limit*.
+    """
     if abs(len(one) - len(two)) > limit:
         return limit + 1
     before, current = [], list(range(len(two) + 1))

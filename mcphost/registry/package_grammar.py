@@ -1,6 +1,6 @@
-"""Names, versions and runners of packages, and grammars for text that becomes part of a command line.
+"""Names, versions and runners of packages, and the syntax of text that becomes part of a command line.
 
-The grammars exclude leading dashes, whitespace, quotes and everything else that a program or a shell would interpret.
+The syntax excludes leading dashes, whitespace, quotes and everything else that a program or a shell would interpret.
 """
 
 import posixpath
@@ -60,7 +60,7 @@ RUNNERS = {
 
 
 class PackageWords(Struct, frozen=True):
-    """The words of a command line that run a package; runtime arguments go between `runner` and `package`."""
+    """The words of a command line that runs a package; runtime arguments go between `runner` and `package`."""
 
     runner: tuple[str, ...]
     package: tuple[str, ...]
@@ -71,9 +71,9 @@ class PackageWords(Struct, frozen=True):
 
 
 def package_words(package: RegistryPackage) -> PackageWords:
-    """Return the words of a command line that run exactly one version of a package.
+    """Return the words of a command line that runs exactly one version of a package.
 
-    Raises RegistryError if they would be unsafe.
+    Raises RegistryError if the command line would be unsafe.
     """
     _check_host(package)
     name, version = package.identifier, package.version
@@ -109,9 +109,9 @@ def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern
 
 
 def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
-    """Return the reference of an OCI image, and a note if it is not pinned by a digest.
+    """Return the reference of an OCI image, and a note if the image is not pinned by a digest.
 
-    In older entries, the host, name and tag are separate. Raises RegistryError.
+    In older registry entries, the host, name and tag are separate. Raises RegistryError.
     """
     text = package.identifier
     if package.version and ":" not in text.rpartition("/")[2] and "@" not in text:
@@ -181,7 +181,7 @@ _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the runtime arguments without those that mcphost always passes to the runner itself.
+    """Remove the runtime arguments that mcphost always passes to the runner itself; return the others.
 
     Raises RegistryError for any option that is not known to be harmless, because it could run a program other than the
     package or give a container access to this machine.
@@ -229,7 +229,7 @@ def _check_option_value(option: str, value: str) -> None:
 
 
 def _is_outside_path(path: str) -> bool:
-    """Return whether a path leads out of the current folder, or is, contains or is inside a system folder."""
+    """Return whether a path leaves the current folder, or whether it overlaps with a system folder."""
     if not path.startswith("/"):
         return ".." in path.split("/")
     # File names on macOS are case-insensitive.
@@ -242,7 +242,7 @@ def _show(text: str) -> str:
 
 
 class PackageReference(Struct, frozen=True):
-    """The package that a command line runs; `version` and `digest` are "" if not stated."""
+    """The package that a command line runs; `version` and `digest` are "" if the command line does not state them."""
 
     type: str
     name: str
@@ -267,7 +267,10 @@ _VALUE_OPTIONS = {
 
 
 def find_package(argv: Sequence[str]) -> PackageReference | None:
-    """Return the package that a command line of npx, uvx, dnx or docker runs, or None if it is unclear."""
+    """Return the package that a command line runs, or None if that is unclear.
+
+    The runner must be npx, uvx, dnx, docker or podman.
+    """
     program = posixpath.basename(argv[0].replace("\\", "/")).lower().removesuffix(".exe").removesuffix(".cmd")
     kind = _TYPES.get(program, "")
     start = 2 if kind == "oci" else 1
@@ -300,7 +303,7 @@ def _position_after(argv: Sequence[str], option: str) -> int:
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
-    """Split a word into the name and version of a package; return None if they are not valid for the kind."""
+    """Split a word into the name and version of a package; return None if they are not valid for the package type."""
     if kind == "oci":
         match = _IMAGE.fullmatch(text)
         return PackageReference(kind, match["name"], match["tag"] or "", match["digest"] or "", word) if match else None

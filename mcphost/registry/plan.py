@@ -43,7 +43,7 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 class InstallOption(Struct, frozen=True, kw_only=True):
     """One way to use a server: as a package or at a remote address.
 
-    `problem` says why the option cannot be used; it is "" if it can.
+    `problem` says why the option cannot be used; it is "" if the option can be used.
     """
 
     kind: str
@@ -55,13 +55,13 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
     @property
     def program(self) -> str:
-        """The program that must be installed to run the package, or ""."""
+        """The program that must be installed to run the package, or "" if none is needed."""
         runner = RUNNERS.get(self.kind)
         return runner.program if runner is not None else ""
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """An entry for mcp.json, the places of the secrets in it, and warnings for the user."""
+    """A planned entry for mcp.json, the places of the secrets in it, and warnings for the user."""
 
     entry: dict[str, Any]
     secret_keys: tuple[tuple[str, str], ...] = ()
@@ -83,7 +83,7 @@ def choose_option(server: RegistryEntry, wanted: str, installed: Mapping[str, st
     """Return the first usable option, preferably one whose program is installed.
 
     If *wanted* is not "", only options of this kind are considered. *installed* maps program names to paths. Raises
-    UsageError if there is no option of this kind, RegistryError if none can be used.
+    UsageError if there is no option of this kind, and RegistryError if no option can be used.
     """
     options = list_options(server)
     if not options:
@@ -153,9 +153,9 @@ def check_bundle(package: RegistryPackage) -> None:
 
 
 def _check_secrets(inputs: Sequence[PlanInput]) -> None:
-    """Raise RegistryError if a required secret would become part of an argument or of the address.
+    """Raise RegistryError if a required secret would become part of a command-line argument or of the address.
 
-    Other programs can read arguments, and the address is written to a file.
+    Other programs can read the arguments, and the address is written to a file.
     """
     for one in inputs:
         if one.is_secret and one.is_required and one.place in ("argument", "address"):
@@ -186,7 +186,7 @@ def _remote_option(remote: RegistryTransport) -> InstallOption:
 
 
 def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool = False) -> PlannedEntry:
-    """Return the entry for mcp.json with the user's values filled in.
+    """Create the entry for mcp.json, with the user's values filled in.
 
     Raises UsageError for an invalid or missing value, and RegistryError for an address that is not allowed. With
     *show_missing*, a missing value is replaced by a placeholder instead.
@@ -216,7 +216,7 @@ class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
     def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
-        """Return the variables or headers that have values, and the names of those that contain secrets."""
+        """Return the environment variables or headers that have values, and the names of those with secrets."""
         pairs: dict[str, str] = {}
         secrets: list[str] = []
         for number, one in enumerate(ones, 1):
@@ -278,6 +278,6 @@ def check_address(url: str) -> None:
 
 
 def suggest_name(server: RegistryEntry) -> str:
-    """Return a short name for mcp.json: the part after the slash or, if that is generic, the publisher."""
+    """Suggest a short name for mcp.json: the server's name without the namespace or, if generic, the publisher."""
     namespace, _, name = server.name.partition("/")
     return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

@@ -1,4 +1,4 @@
-"""Inputs of a registry entry: values to ask for, to use in arguments, variables, headers and addresses."""
+"""Inputs of a registry entry: values that the user enters for arguments, variables, headers and addresses."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
 class PlanInput(Struct, frozen=True, kw_only=True):
-    """A value to ask the user for; the planned entry can use it in several places."""
+    """A value to ask the user for; the planned mcp.json entry can use it in several places."""
 
     name: str
     place: InputPlace
@@ -37,23 +37,24 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 
 
 def input_name(one: RegistryInput, number: int) -> str:
-    """Return the name of an input for `--set`: that of the variable, header or flag, or the value's hint.
+    """Return the name of an input, which the user passes to `--set`.
 
-    If there is none of these, the name is made from *number*, the position of the argument.
+    This is the name of the variable, header or flag, or else the value's hint, or else a name made from *number*, the
+    position of the argument.
     """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
     return sanitize(name[:100], keep_newlines=False).replace("=", "-")
 
 
 def is_bare_flag(one: RegistryInput) -> bool:
-    """Return whether a named argument is a flag without a value, which is always passed."""
+    """Return whether an argument is a named flag without a value; such flags are always passed."""
     asks = one.default is not None or one.is_required or one.is_secret or one.format != "string"
     asks = asks or bool(one.choices or one.description or one.placeholder)
     return one.type == "named" and (one.value == "" or (one.value is None and not asks))
 
 
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
-    """Yield the inputs that arguments, environment variables or headers need.
+    """Yield the inputs that are needed for arguments, environment variables or headers.
 
     Each value that is not fixed is an input. In a fixed value, each variable is an input.
     """
@@ -69,7 +70,7 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
 def list_variables(
     place: InputPlace, template: str, variables: Mapping[str, InputVariable], *, is_required: bool = True
 ) -> Iterator[PlanInput]:
-    """Yield an input for each variable of a template that has no fixed value."""
+    """Yield an input for each variable in *template*, except variables with a fixed value."""
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
         if variable is not None and variable.value is None:
@@ -95,7 +96,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
 
 
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
-    """Merge inputs with the same name; the result is secret or required if any of them is."""
+    """Merge inputs with the same name; a merged input is secret or required if any of the originals is."""
     merged: dict[str, PlanInput] = {}
     for one in inputs:
         known = merged.get(one.name)
@@ -112,8 +113,8 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
     """Check the fixed values, defaults and choices in a registry entry. Raises RegistryError.
 
-    References such as `${env:NAME}` or `${keyring:NAME}` are refused, because they would send secrets of the user to
-    the server.
+    References such as `${env:NAME}` or `${keyring:NAME}` are refused, because they would send the user's secrets to the
+    server.
     """
     for one in ones:
         variables = list(one.variables.values())
@@ -133,7 +134,10 @@ def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
 
 
 def check_text(text: str) -> None:
-    """Check that text from a registry entry is safe in a command, variable or header. Raises RegistryError."""
+    """Check that text from a registry entry is safe in a command, variable or header.
+
+    Raises RegistryError.
+    """
     if "${" in text:
         raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
     if not text.isprintable():
@@ -145,7 +149,10 @@ def _is_risky(name: str) -> bool:
 
 
 def check_value(one: PlanInput, text: str) -> str:
-    """Check and normalize a value: paths become absolute, booleans lower-case. Raises UsageError."""
+    """Check a value that the user entered, and normalize it. Raises UsageError.
+
+    Paths become absolute, and booleans lower-case.
+    """
     problem = ""
     if len(text) > MAX_VALUE_LENGTH:
         problem = f"has more than {MAX_VALUE_LENGTH:,} characters"
@@ -168,7 +175,7 @@ def check_value(one: PlanInput, text: str) -> str:
 
 
 def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, tuple[str, ...]]:
-    """Return checked values, including defaults, keyed by input name. Raises UsageError."""
+    """Check the user's values, and return them with the defaults, keyed by input name. Raises UsageError."""
     values: dict[str, tuple[str, ...]] = {}
     for one in inputs:
         texts = given.get(one.name)
@@ -187,14 +194,17 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value in a command or address that, by its name, is probably a secret."""
+    """Return a note for each value in a command or address whose name suggests that it is a secret."""
     names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
     return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
                  if is_secret_name(name))  # fmt: skip
 
 
 class ValueSource:
-    """Source of checked input values for templates; missing values are None, or placeholders for display."""
+    """Source of checked values for templates.
+
+    A missing value is None or, if the result is only displayed, a placeholder.
+    """
 
     def __init__(self, inputs: Sequence[PlanInput], values: Mapping[str, Sequence[str]], *, show_missing: bool) -> None:
         self._values = values
@@ -202,9 +212,9 @@ class ValueSource:
         self._inputs = {one.name: one for one in inputs}
 
     def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
-        """Return the values of an argument, variable or header; an empty tuple omits it.
+        """Return the values of an argument, variable or header; if there are none, it is left out.
 
-        *number* is its position, which names an unnamed argument.
+        *number* is the position of the argument, which serves as the name of an unnamed one.
         """
         if one.value is not None:
             text = self.fill(one.value, one.variables)
@@ -213,7 +223,7 @@ class ValueSource:
         return tuple(self._values.get(name, ())) or self._missing(name)
 
     def fill(self, template: str, variables: Mapping[str, InputVariable]) -> str | None:
-        """Return the template with its variables replaced, or None if one of them has no value.
+        """Replace the variables in *template*; return None if one of them has no value.
 
         Raises RegistryError if the result contains a `${…}` reference that the user did not enter.
         """
@@ -247,7 +257,7 @@ class ValueSource:
 def argument_words(
     ones: Sequence[RegistryInput], source: ValueSource, check_flag: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Return arguments as words of a command line: `--name=value`, `-n value`, or the value alone.
+    """Return the words of a command line for arguments: `--name=value`, `-n value`, or only the value.
 
     Raises UsageError if a program would read one of the user's values as an option.
     """

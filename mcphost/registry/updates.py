@@ -1,4 +1,4 @@
-"""Updates of servers that were installed from a registry: records of the origin, and updated entries."""
+"""Updates of servers that were installed from a registry: records of their origin, and updated mcp.json entries."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -13,10 +13,11 @@ _MAX_VALUES = 200
 
 
 class InstalledServer(Struct, frozen=True, kw_only=True):
-    """Record of the registry that a server was installed from, stored in its mcp.json entry.
+    """Record of where a server was installed from, stored in the server's mcp.json entry.
 
-    `name` is the server's name in mcp.json and `server` its name in the registry at `url`. `version` is the installed
-    version and `kind` the kind of package. `inputs` are the values that the user entered for arguments and the address.
+    `name` is the server's name in mcp.json, and `server` is its name in the registry at `url`. `version` is the
+    installed version, and `kind` the kind of package. `inputs` are the values that the user entered for arguments and
+    the address.
     """
 
     name: str
@@ -27,13 +28,13 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     inputs: dict[str, list[str]]
 
     def values_for(self, option: InstallOption) -> dict[str, list[str]]:
-        """Return the recorded values for those inputs that *option* still has."""
+        """Return the recorded values for those inputs that still exist in *option*."""
         known = {one.name for one in option.inputs}
         return {name: list(texts) for name, texts in self.inputs.items() if name in known}
 
 
 def read_record(entry: Mapping[str, Any], name: str) -> InstalledServer | None:
-    """Return the origin recorded in an entry of mcp.json, or None if there is no valid one."""
+    """Return the origin recorded in an entry of mcp.json, or None if there is no valid record."""
     own = entry.get("mcphost")
     record = cast("dict[str, Any]", own).get("registry") if isinstance(own, dict) else None
     if not isinstance(record, dict):
@@ -64,11 +65,11 @@ def merge_update(
     old: Mapping[str, Any],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the updated entry of an installed server, and its plan with inputs that need a value.
+    """Return the updated mcp.json entry of an installed server, and the plan with the inputs that still need a value.
 
     The user's settings are kept. A variable or header that is built from inputs may hold a reference to a secret, so it
-    is replaced only if one of these inputs is in *given*. *asked* has the names of the inputs that each variable and
-    header is built from.
+    is replaced only if one of these inputs is in *given*. *asked* contains the names of the inputs that each variable
+    and header is built from.
     """
     kept: set[str] = set()
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry
@@ -89,9 +90,9 @@ def merge_update(
 
 
 def input_names(option: InstallOption) -> dict[str, dict[str, set[str]]]:
-    """Return the names of the inputs that each variable and header of an option uses.
+    """Return the names of the inputs that the environment variables and headers of an option use.
 
-    The outer key is "env" or "headers", the inner key the name of the variable or header.
+    The outer key is "env" or "headers"; the inner key is the name of the variable or header.
     """
     section, ones = "env", option.package.environment_variables if option.package is not None else ()
     if option.remote is not None:

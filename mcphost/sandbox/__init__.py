@@ -1,1 +1,1 @@
-"""Worker processes for untrusted input, with resource limits and timeouts."""
+"""Worker processes that handle untrusted input, with resource limits and timeouts."""

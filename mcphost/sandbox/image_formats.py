@@ -1,4 +1,4 @@
-"""Detection of an image's format and size from its first bytes, without decoding it."""
+"""Detection of an image's format and size from its first bytes, without decoding the image."""
 
 import struct
 
@@ -12,7 +12,7 @@ _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """The MIME type of an image and its size in pixels, which is 0 if the first bytes do not contain it."""
+    """MIME type and size of an image; width and height are in pixels, or 0 if its first bytes do not contain them."""
 
     mime_type: str
     width: int = 0
@@ -20,12 +20,12 @@ class ImageInfo(Struct, frozen=True):
 
     @property
     def is_too_big(self) -> bool:
-        """Whether the image has too many pixels to be decoded, or to be sent to a model."""
+        """Whether the image has too many pixels to be decoded or sent to a model."""
         return self.width * self.height > MAX_PIXELS
 
 
 def identify_image(body: bytes) -> ImageInfo | None:
-    """Identify a PNG, JPEG, GIF or WebP by its first bytes; return None for anything else. Never raise."""
+    """Identify a PNG, JPEG, GIF or WebP image by its first bytes; return None otherwise. Never raises an error."""
     body = body[:HEADER_BYTES]
     try:
         if body.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -49,7 +49,7 @@ def _read_size(form: str, body: bytes, at: int) -> tuple[int, int]:
 
 
 def _jpeg_size(body: bytes) -> tuple[int, int]:
-    """Return the width and height in the frame header (ITU T.81, B.2.2), skipping the segments before it."""
+    """Return the width and height from the frame header (ITU T.81, B.2.2), skipping the segments before it."""
     at = 2
     while at + 4 <= len(body) and body[at] == 0xFF:
         marker = body[at + 1]
@@ -64,7 +64,7 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
 
 
 def _webp_size(body: bytes) -> tuple[int, int]:
-    """Return the width and height in the first chunk (RFC 9649, 2.5 to 2.7)."""
+    """Return the width and height from the first chunk of a WebP file (RFC 9649, 2.5 to 2.7)."""
     kind = body[12:16]
     if kind == b"VP8X" and len(body) >= 30:
         return 1 + int.from_bytes(body[24:27], "little"), 1 + int.from_bytes(body[27:30], "little")
@@ -78,7 +78,7 @@ def _webp_size(body: bytes) -> tuple[int, int]:
 
 
 class DecodedImage(Struct, frozen=True):
-    """An image, decoded and scaled down; `pixels` has four bytes per pixel (red, green, blue, alpha), row by row.
+    """A decoded and scaled image; `pixels` has four bytes per pixel (red, green, blue, alpha), row by row.
 
     If `is_complete` is False, the image is damaged or truncated, and only part of it could be read.
     """
@@ -90,6 +90,9 @@ class DecodedImage(Struct, frozen=True):
 
 
 def fit_size(width: int, height: int, max_width: int, max_height: int) -> tuple[int, int]:
-    """Return the size of an image after scaling it down to fit a box; each side has at least one pixel."""
+    """Return the size of an image after scaling it down to fit a box; each side has at least one pixel.
+
+    An image that already fits keeps its size.
+    """
     scale = min(1.0, max_width / max(1, width), max_height / max(1, height))
     return max(1, round(width * scale)), max(1, round(height * scale))

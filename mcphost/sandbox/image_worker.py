@@ -1,9 +1,9 @@
 """Worker process that decodes base64 images and scales them down; the only module that imports Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64: the size
-of the base64 in bytes, the width and height of the box in pixels, the maximum bytes of the scaled image, and the
-maximum number of colors. A response is one line of JSON, with the pixels if the fourth number is 0, and otherwise with
-a JPEG or PNG file. If the fifth number is 0, the number of colors is not limited.
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64 data: the
+size of the base64 data in bytes, the maximum width and height of the result in pixels, the maximum size of an encoded
+image in bytes, and the maximum number of colors. A response is one line of JSON. If the fourth number is 0, it contains
+the pixels; otherwise, it contains a JPEG or PNG file. If the fifth number is 0, the number of colors is not limited.
 
 Before the first image is decoded, the process gives up the right to open files and sockets. The parent process kills
 the worker if it takes too long; if the parent is gone, an alarm signal ends the worker.
@@ -38,7 +38,7 @@ _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8:
 
 
 def main() -> None:
-    """Answer requests from standard input until end of file."""
+    """Answer requests from standard input until the end of the input."""
     apply_worker_limits(MAX_MEMORY)
     from PIL import Image, ImageFile
 
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _preload_plugins(library: Any) -> None:
-    """Import the modules that Pillow would otherwise import after `forbid_opening_files`, when that fails."""
+    """Import the modules that Pillow would otherwise import later, when `forbid_opening_files` prevents it."""
     library.preinit()
     for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second module reads EXIF
         import_module(name, library.__package__)
@@ -127,9 +127,9 @@ def _render_pixels(library: Any, width: int, height: int, colors: int, image: An
 
 
 def _encode_small(library: Any, width: int, height: int, max_bytes: int, image: Any) -> dict[str, Any]:
-    """Encode the image as JPEG, or as PNG if it has transparency, in at most *max_bytes* bytes.
+    """Encode the image in at most *max_bytes* bytes, as JPEG or, if it has transparency, as PNG.
 
-    If that is not possible, return a dict with the reason only (`why`).
+    If that is not possible, return a dict that contains only the reason (`why`).
     """
     small = _resize(library, image, width, height, library.Resampling.LANCZOS)
     for quality in (85, 60, 60, 60, 60):

@@ -48,15 +48,15 @@ class ImageDecoder:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the worker, or None if it is not running."""
+        """Process id of the worker, or None if the worker is not running."""
         return self._process.pid
 
     async def decode(self, data: str, width: int, height: int, colors: int = 0) -> DecodedImage | str:
         """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels.
 
-        Images are never enlarged. If *colors* is not 0, the pixels have at most that number of colors, and each is
-        either opaque or invisible. If decoding fails, the result is an error message such as "it is not valid base64".
-        Never raises an error, but may be cancelled.
+        Images are never enlarged. If *colors* is not 0, the result has at most that number of colors, and each pixel is
+        either opaque or fully transparent. If decoding fails, the result is an error message such as "it is not valid
+        base64". Never raises an error, but may be cancelled.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_IMAGE_BYTES // 1024**2} MB"
@@ -86,7 +86,7 @@ class ImageDecoder:
         return DecodedImage(answer.width, answer.height, answer.pixels, answer.whole)
 
     async def close(self) -> None:
-        """End the worker process and the image in progress, if any. Idempotent."""
+        """End the worker process, and the decoding in progress, if any. Idempotent."""
         await self._process.close()
 
 
@@ -94,7 +94,7 @@ MAX_SOURCE_BYTES = 32 * 1024 * 1024
 
 
 class ScaledImage(Struct, frozen=True):
-    """An image scaled down and encoded as JPEG or PNG; `data` is base64."""
+    """An image that was scaled down and encoded as JPEG or PNG; `data` is base64."""
 
     width: int = 0
     height: int = 0
@@ -121,11 +121,11 @@ class ImageScaler:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the worker, or None if it is not running."""
+        """Process id of the worker, or None if the worker is not running."""
         return self._process.pid
 
     async def scale(self, data: str, max_side: int, max_bytes: int) -> ScaledImage | str:
-        """Return the first frame of a base64 image, with sides of at most *max_side* pixels and at most *max_bytes*.
+        """Return the first frame of a base64 image, with at most *max_side* pixels per side and *max_bytes* bytes.
 
         If that fails, the result is an error message such as "it is damaged". Never raises an error, but may be
         cancelled.
@@ -156,7 +156,7 @@ class ImageScaler:
         return answer
 
     async def close(self) -> None:
-        """End the worker process and the image in progress, if any. Idempotent."""
+        """End the worker process, and the scaling in progress, if any. Idempotent."""
         await self._process.close()
 
 

@@ -16,7 +16,7 @@ def forbid_opening_files() -> None:
 
 
 def limit_data_memory(max_bytes: int) -> None:
-    """Limit data memory to *max_bytes*; allocations beyond that raise MemoryError.
+    """Limit the data memory of this process to *max_bytes*; allocations beyond that raise MemoryError.
 
     Use this for processes with threads and shared libraries, whose address space is much larger than their data.
     """

@@ -12,7 +12,11 @@ _MAX_RESPONSE_SIZE = 4 * 1024 * 1024
 
 
 class PdfText(Struct, frozen=True):
-    """The text of a PDF file, the number of its pages, of pages that were read, and of damaged pages."""
+    """Text of a PDF file.
+
+    `pages` is the number of pages in the file, `read` is the number of the last page that was read, and `unread` is the
+    number of unreadable pages.
+    """
 
     text: str = ""
     pages: int = 0
@@ -38,7 +42,7 @@ class PdfReader:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the worker, or None if it is not running."""
+        """Process id of the worker, or None if the worker is not running."""
         return self._process.pid
 
     async def read(self, body: bytes, max_bytes: int) -> PdfText | str:
@@ -66,5 +70,5 @@ class PdfReader:
         return answer
 
     async def close(self) -> None:
-        """End the worker process and the file in progress, if any. Idempotent."""
+        """End the worker process, and the reading in progress, if any. Idempotent."""
         await self._process.close()

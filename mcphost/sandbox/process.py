@@ -1,7 +1,7 @@
 """A worker process that handles one request at a time, and is killed if it takes too long.
 
-It runs libraries that process untrusted input and cannot be interrupted: they are usually fast, but certain input keeps
-them busy for years or crashes them. The process is started on demand and reused.
+The process runs libraries that handle untrusted input and cannot be interrupted: they are usually fast, but certain
+input keeps them busy for years or crashes them. The process is started on demand and reused.
 """
 
 import os
@@ -33,11 +33,11 @@ SandboxFailure = Literal["busy", "slow", "ended", "silent"]
 
 
 class SandboxProcess:
-    """A worker process, `python -m MODULE`, that is started when the first request is sent, also after `close`.
+    """A worker process, `python -m MODULE`, that is started by the first request, and again by the first after `close`.
 
     The module must print a line when it is ready, read requests from standard input, and answer each with one line of
-    at most *max_response_size* bytes. *timeout* limits the time for one response, and *queue_timeout* the wait for
-    earlier requests; both are in seconds.
+    at most *max_response_size* bytes. *timeout* limits the time for one response, and *queue_timeout* limits the wait
+    for earlier requests; both are in seconds.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class SandboxProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the worker, or None if it is not running."""
+        """Process id of the worker, or None if the worker is not running."""
         return None if self._process is None else self._process.pid
 
     async def request(self, body: bytes) -> bytes | SandboxFailure:
         """Send a request, and return the response line or the kind of failure. Never raises an error.
 
-        Cancellation kills the process.
+        Cancelling the call kills the process.
         """
         with anyio.move_on_after(self._queue_timeout) as queue:
             await self._lock.acquire()
@@ -69,7 +69,7 @@ class SandboxProcess:
             self._lock.release()
 
     async def close(self) -> None:
-        """Kill the process, and with it the running request, if any. Idempotent."""
+        """Kill the process, and with it the request in progress, if any. Idempotent."""
         _send_kill(self._process)
         with anyio.CancelScope(shield=True):
             async with self._lock:
@@ -125,9 +125,9 @@ class SandboxProcess:
 
 
 def _send_kill(process: Process | None) -> None:
-    """Send SIGKILL to the process.
+    """Send SIGKILL to the process, if it is running.
 
-    Its own method `kill` would reap the process, and the event loop would miss its exit.
+    The process's own method `kill` would reap it, and the event loop would miss its exit.
     """
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Checks of an untrusted JSON schema before it is used: size, depth, number of values, dialect, references."""
+"""Checks of an untrusted JSON schema before it is used: size, depth, number of values, dialect and references."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _DIALECT = re.compile(
 
 
 def find_size_problem(schema: bytes | Raw) -> str:
-    """Return why a schema is too large or too deeply nested, or "" if it is neither; it is not decoded."""
+    """Return why a schema is too large or too deeply nested, without decoding it, or "" if it is neither."""
     raw = bytes(schema)
     if len(raw) > MAX_SCHEMA_SIZE:
         return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"
@@ -42,7 +42,7 @@ def find_schema_problem(schema: bytes | Raw) -> str:
     """Return why a schema cannot be used, such as "it is not valid JSON", or "" if it can be used.
 
     The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are
-    refused. The worker refuses references to other documents, so that nothing is ever downloaded.
+    refused. References to other documents are refused later, by the worker process, so that nothing is ever downloaded.
     """
     problem = find_size_problem(schema)
     if problem:
@@ -90,7 +90,7 @@ def find_external_reference(schema: bytes | Raw) -> str:
 
 
 def _iter_values(value: Any) -> Iterator[Any]:
-    """Iterate over *value* and all values nested in it, without recursion."""
+    """Yield *value* and all values nested in it, without recursion."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -102,7 +102,7 @@ def _iter_values(value: Any) -> Iterator[Any]:
 
 
 def _iter_subschemas(value: Any) -> Iterator[dict[str, Any]]:
-    """Iterate over *value* and all objects nested in it that are schemas."""
+    """Yield *value*, if it is an object, and all objects nested in it that are schemas."""
     waiting: list[tuple[Any, bool]] = [(value, False)]
     while waiting:
         one, names = waiting.pop()

@@ -1,7 +1,7 @@
 """Validation against untrusted JSON schemas in a worker process, with a time limit of one second.
 
-The library is fast but cannot be interrupted, and a schema of forty lines can keep it busy for years. The worker is
-started on demand, reused, and killed if a validation takes too long.
+The validation library is fast but cannot be interrupted, and a schema of forty lines can keep it busy for years. The
+worker is started on demand, reused, and killed if a validation takes too long.
 """
 
 from hashlib import sha256
@@ -20,14 +20,14 @@ _MAX_REMEMBERED_SCHEMAS = 1_000
 
 
 class SchemaViolation(Struct, frozen=True):
-    """A violation of a schema: a description, and the location as a JSON pointer ("" for the whole value)."""
+    """A violation of a schema: a description, and the location as a JSON Pointer ("" for the whole value)."""
 
     path: str
     message: str
 
 
 class ValidationResult(Struct, frozen=True):
-    """The result of validating a value; the outcome "fits" means that the value is valid.
+    """Result of validating a value; the outcome "fits" means that the value is valid.
 
     `reason` is set only for the outcome "unchecked", and explains why the value could not be validated.
     """
@@ -38,7 +38,7 @@ class ValidationResult(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """One line with all violations, or with the reason why validation was impossible; "" for a valid value."""
+        """One line with all violations, or with the reason why the value was not validated; "" for a valid value."""
         if self.outcome == "unchecked":
             return self.reason
         return "; ".join(f"{fault.path or 'the value'}: {fault.message}" for fault in self.violations)
@@ -65,7 +65,7 @@ class SchemaValidator:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the worker, or None if it is not running."""
+        """Process id of the worker, or None if the worker is not running."""
         return self._process.pid
 
     async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
@@ -97,7 +97,7 @@ class SchemaValidator:
         return ValidationResult("invalid" if faults else "fits", faults)
 
     async def close(self) -> None:
-        """End the worker process and any validation in progress. Idempotent."""
+        """End the worker process, and the validation in progress, if any. Idempotent."""
         await self._process.close()
 
     def _process_failed(self, failure: SandboxFailure, schema_digest: bytes) -> ValidationResult:

@@ -1,1 +1,1 @@
-"""SQLite persistence: conversations, grants, approved servers, tool fingerprints, tasks, audit log."""
+"""Storage in SQLite: conversations, grants, approved servers, tool fingerprints, tasks and the audit log."""

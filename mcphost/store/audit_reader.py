@@ -52,9 +52,9 @@ class AuditFinding(Struct, frozen=True):
     """A problem that verification found in the audit log; `row` is the number of the affected row, or 0.
 
     `what` is the kind of problem: "edited", "moved" or "missing" for rows, "unlinked" if a row does not continue the
-    chain of the row before it, "recorded" if a row reports a problem that was detected when it was written, "head" if
-    the log does not match its checkpoint file, "triggers" if the triggers that prevent changes were removed, or
-    "unreadable" if the file cannot be read.
+    chain of hashes, "recorded" if a row reports a problem that was detected when the row was written, "head" if the log
+    does not match its checkpoint file, "triggers" if the triggers that prevent changes were removed, or "unreadable" if
+    the file cannot be read.
     """
 
     row: int
@@ -65,8 +65,8 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    `reached` is the number and hash of the last row that was checked. Users can write them down: if a later log does
-    not contain this row, the log was rewritten. `stopped` means that verification ended before the last row.
+    `reached` is the number and hash of the last row that was checked. Users can write them down: if the log does not
+    contain this row later, it was rewritten. `stopped` means that verification ended before the last row.
     """
 
     rows: int
@@ -91,9 +91,9 @@ class AuditReader:
     def page(
         self, filter_by: AuditFilter, limit: int, describe: DescribeFunction | None = None
     ) -> tuple[AuditRow, ...]:
-        """Return the newest matching rows, at most *limit*, newest first.
+        """Return the newest rows that match the filter, at most *limit*, newest first.
 
-        If *describe* is given, the words of the filter are also searched in the text that it returns for a row. It must
+        If *describe* is given, the filter's words are also searched for in the text that it returns for a row. It must
         not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
@@ -106,7 +106,7 @@ class AuditReader:
         return self._run((), work)
 
     def count(self, filter_by: AuditFilter) -> int:
-        """Return the number of matching rows."""
+        """Return the number of rows that match the filter."""
         where, values = _build_where(filter_by)
         return self._run(0, lambda db: int(db.execute(f"SELECT count(*) FROM ledger{where}", values).fetchone()[0]))  # noqa: S608
 
@@ -116,7 +116,7 @@ class AuditReader:
         return _make_row(rows[0]) if rows else None
 
     def export(self, filter_by: AuditFilter, write: Callable[[AuditRow], object]) -> int:
-        """Pass every matching row to *write*, oldest first, and return the number of rows."""
+        """Pass every row that matches the filter to *write*, oldest first, and return the number of rows."""
         where, values = _build_where(filter_by)
 
         def work(db: sqlite3.Connection) -> int:
@@ -131,7 +131,8 @@ class AuditReader:
     def verify(self, progress: ProgressFunction = lambda done, total: True) -> AuditVerification:
         """Check the hash and the number of every row, and compare the log with its checkpoint file.
 
-        A file that cannot be read is reported as a finding. Verification stops early if *progress* returns False.
+        A file that cannot be read is reported as a finding. Verification stops early if *progress* returns False; its
+        arguments are the number of checked rows and the number of all rows.
         """
         try:
             # Read the checkpoint first, so that rows added in the meantime come after it.
@@ -221,7 +222,7 @@ def _build_where(filter_by: AuditFilter, *, has_description: bool = False) -> tu
 
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
-    """Return the findings about one row; *last* is the number and hash of the row before it."""
+    """Return the problems found in one row; *last* is the number and hash of the row before it."""
     seq, findings = fields["seq"], list[AuditFinding]()
     gap = seq - last.seq - 1
     if gap:
@@ -256,7 +257,7 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Return a list with a finding if the end of the log does not match its checkpoint, otherwise [].
+    """Return a list with the problem if the end of the log does not match the checkpoint, otherwise [].
 
     *what* is the result of `find_chain_break`.
     """
@@ -276,6 +277,7 @@ def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition)
 def to_export(row: AuditRow) -> dict[str, Any]:
     """Return a row as a dictionary for JSON export.
 
-    It contains all fields of the row and the version of the hash format, `v`, so that the hash can be recomputed.
+    The dictionary contains all fields of the row and the version of the hash format, `v`, so that the hash can be
+    recomputed.
     """
     return {"v": 1, **to_builtins(row)}

@@ -32,14 +32,14 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """A position in the audit log: the number and hash of a row. Number 0 is before the first row."""
+    """A position in the audit log: the number and hash of a row. Number 0 means before the first row."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
 
 
 class AuditCheckpoint:
-    """File that stores the position of the last row, to detect the removal of rows at the end of the log.
+    """File with the position of the audit log's last row, to detect the removal of rows at the end of the log.
 
     Several processes can update it concurrently.
     """
@@ -62,7 +62,7 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Store *position*, unless the file has a later one and *allow_backward* is False. Raises OSError."""
+        """Store *position*, unless the file contains a later one and *allow_backward* is False. Raises OSError."""
         if self._path is None:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -128,8 +128,8 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
     """A stored row of the audit log: a record with its number, its hash, and the hash of the previous row.
 
-    If the row records the end of an action, `about` is the number of the row that recorded the start; otherwise, it is
-    0. `run` identifies the process that wrote the row.
+    If the row records the end of an action, `about` is the number of the row that recorded the start, otherwise 0.
+    `run` identifies the process that wrote the row.
     """
 
     seq: int
@@ -175,7 +175,7 @@ def row_hash(fields: Mapping[str, Any]) -> str:
 
 
 class AuditEntry:
-    """A row that is waiting to be written; `seq` is the row's number, or 0 until the row is on disk."""
+    """An audit row that is waiting to be written; `seq` is the row's number, or 0 until the row is on disk."""
 
     __slots__ = ("about", "factory", "record", "seq")
 
@@ -203,7 +203,7 @@ class AuditStore:
     ) -> None:
         """Use the file at *path*, or memory if it is None; *checkpoint* is the path of the checkpoint file.
 
-        *warn* receives warnings for the user, each with a hint. *initial_records* returns the first records of a new
+        *warn* is called with each warning for the user and a hint. *initial_records* returns the first records of a new
         audit log.
         """
         self.files = (path, checkpoint)
@@ -221,12 +221,12 @@ class AuditStore:
 
     @property
     def pending_count(self) -> int:
-        """The number of queued rows that are not on disk yet."""
+        """The number of queued audit rows that are not on disk yet."""
         return len(self._pending)
 
     @property
     def is_full(self) -> bool:
-        """Whether so many rows are waiting that actions must be refused."""
+        """Whether so many audit rows are waiting to be written that actions must be refused."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
@@ -239,7 +239,7 @@ class AuditStore:
         return entry
 
     async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Queue a row and write it to disk; the `seq` of the returned entry is 0 if that failed.
+        """Queue a row and write it to disk; the `seq` of the returned entry is 0 if writing failed.
 
         A row on disk survives a power failure. If the file cannot be written, the user is warned, and the row waits for
         the next attempt. Raises only CancelledError, after a running write has finished.
@@ -249,7 +249,7 @@ class AuditStore:
         return entry
 
     async def flush(self) -> None:
-        """Write all queued rows in one commit."""
+        """Write all queued rows in one transaction."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 if not self._pending:
@@ -274,7 +274,7 @@ class AuditStore:
                     )
 
     def report_refusal(self, text: str, hint: str) -> None:
-        """Warn the user that an action was refused because its row could not be written."""
+        """Warn the user that an action was refused because its audit row could not be written."""
         self._warn(text, hint)
 
     async def close(self) -> None:
@@ -294,7 +294,7 @@ class AuditStore:
             self._warn(f"{error.message} Its new rows are kept in memory only.", error.hint)
 
     async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
-        """Return the first records of a new log, or () if the log already has rows."""
+        """Return the first records of a new audit log, or () if the log already has rows."""
         if self._has_rows or not await self._database.run(lambda db: _last_position(db).seq == 0):
             return ()
         return await self._initial_records() if self._initial_records is not None else ()
@@ -325,10 +325,10 @@ class AuditStore:
         return AuditPosition(fields["seq"], fields["hash"])
 
     def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
-        """Compare the log with its checkpoint; return a record of the mismatch, if there is one.
+        """Compare the audit log with its checkpoint; return a record of the mismatch, or () if they match.
 
-        After a mismatch, the checkpoint is reset to the last row. Because it is updated only after a commit, it never
-        refers to a row that was not written.
+        After a mismatch, the checkpoint is reset to the last row. Because the checkpoint is updated only after a
+        commit, it never refers to a row that was not written.
         """
         if not self._has_checkpoint:
             return ()
@@ -376,7 +376,7 @@ def current_microseconds() -> int:
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return a short phrase on how the log differs from its checkpoint, or "". The log must not be empty."""
+    """Return how a log that is not empty differs from its checkpoint, as a short phrase, or "" if it does not."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -404,7 +404,7 @@ def _make_first_record() -> AuditRecord:
 
 
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """Return the content of a row, which is created only once, so that a retry writes the same content."""
+    """Return the content of a row, created on the first call, so that a retry writes the same content."""
     if entry.record is None:
         try:
             record = entry.factory()
@@ -432,7 +432,7 @@ def _limit_record(record: AuditRecord) -> AuditRecord:
 
 
 def _m001_ledger(db: sqlite3.Connection) -> None:
-    """Create the table, with triggers that prevent all changes except adding a row at the end."""
+    """Create the table of audit rows, with triggers that prevent all changes except adding a row at the end."""
     for statement in _TABLE_STATEMENTS:
         db.execute(statement)
 

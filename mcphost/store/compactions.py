@@ -1,7 +1,7 @@
 """Storage of compactions: summaries that replace the beginning of a conversation in model requests.
 
-A compaction does not change messages. It covers all messages up to a certain one, and applies to every branch that
-contains that message.
+A compaction does not change messages. It covers all messages up to a certain message, and applies to every branch that
+contains this message.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ class SummarySentence(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """A summary of the first `messages` messages of a branch; `last` is the number of the last of them.
+    """A summary of the first `messages` messages of a branch; `last` is the number of the last message it covers.
 
     `model` is the model that wrote the summary, `usage` the total usage of its requests, and `at` the time in seconds
     since 1970. `number` is assigned by the store.
@@ -44,12 +44,12 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
     @property
     def unknown_count(self) -> int:
-        """The number of sentences for which the model named no source."""
+        """The number of sentences for which the model cited no message as a source."""
         return sum(not one.sources and not one.by_user for one in self.sentences)
 
 
 def find_active_compaction(compactions: Sequence[Compaction], numbers: Collection[int]) -> Compaction | None:
-    """Return the newest compaction for the branch with these message *numbers*, or None."""
+    """Return the newest compaction that applies to the branch with these message *numbers*, or None."""
     return next((one for one in reversed(compactions) if one.last in numbers), None)
 
 

@@ -38,7 +38,7 @@ class ConversationDeletion:
         return tuple(sorted(files))
 
     async def merge_index(self) -> None:
-        """Rewrite the search index in steps, so that it no longer contains deleted words. Raises StoreError."""
+        """Rewrite the search index in steps, so that the file no longer contains deleted words. Raises StoreError."""
         is_first = True
         while await self._database.run(lambda db, first=is_first: _merge(db, is_first=first)):
             is_first = False
@@ -46,7 +46,7 @@ class ConversationDeletion:
 
 
 def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str]) -> bool:
-    """Delete part of a conversation, and return whether there is more to delete.
+    """Delete part of a conversation, and return whether more remains to be deleted.
 
     The names of result files that no other conversation uses are added to *files*.
     """
@@ -73,7 +73,7 @@ def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str])
 
 
 def _remove_words(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove some entries of a conversation from the search index, and return whether there are more.
+    """Remove some of a conversation's entries from the search index, and return whether there are more.
 
     A damaged index is emptied; it is then rebuilt in the background.
     """

@@ -45,7 +45,7 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class NamedBy(IntEnum):
-    """The author of a conversation's title; an author with a lower value never replaces the title of a higher one."""
+    """The author of a conversation's title; a title is never replaced by an author with a lower value."""
 
     FIRST_MESSAGE = 0
     MODEL = 1
@@ -53,21 +53,21 @@ class NamedBy(IntEnum):
 
 
 class StoredMessage(NamedTuple):
-    """A message and its number in the conversation, from 1 on; number 0 is a draft that a crash left behind."""
+    """A message and its number in the conversation, starting at 1; number 0 is a draft left behind by a crash."""
 
     number: int
     message: Message
 
 
 class BranchBodies(NamedTuple):
-    """The messages of a branch as stored JSON, and their numbers; number 0 is a draft."""
+    """The messages of a branch as stored JSON, with their numbers; number 0 is a draft left behind by a crash."""
 
     numbers: list[int]
     bodies: list[bytes]
 
 
 class BranchInfo(Struct, frozen=True):
-    """A branch other than the current one: the number of its last message, and how many messages it has.
+    """A branch of a conversation that is not the current one: the number of its last message, and its length.
 
     `text` is the text of its last user message, and `at` is the time of its last message in seconds since 1970.
     """
@@ -79,9 +79,9 @@ class BranchInfo(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A tool call in a stored conversation, and the time of its answer in seconds since 1970.
+    """A tool call in a stored conversation, with the time of the model's answer that contains it.
 
-    Calls that were refused are included, but not calls without any result.
+    The time is in seconds since 1970. Calls that were refused are included, but not calls without any result.
     """
 
     conversation: str
@@ -121,7 +121,7 @@ _LIST_QUERY = """
 
 
 def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
-    """Return the ids of the most recently used conversations, without creating or changing the database.
+    """Return the ids of the most recently used conversations in *file*, without creating or changing the file.
 
     Blocks the calling thread. Raises StoreError.
     """
@@ -151,7 +151,7 @@ class ConversationStore:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether conversations are kept only in memory, and lost when the program ends."""
+        """Whether conversations are only in memory, and are lost when the program ends."""
         return self._database.is_in_memory
 
     async def append(
@@ -160,8 +160,8 @@ class ConversationStore:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
         The message follows message number *after* (0 for none), even if another process has added messages since then.
-        If *after* is None, it follows the last message of the current branch. Returns the number of the new message. An
-        assistant message also deletes the draft of the conversation.
+        If *after* is None, it follows the last message of the current branch. Returns the number of the new message. A
+        message from the model also deletes the draft of the conversation.
         """
         body = encode(message)
 
@@ -250,7 +250,7 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def load_around(self, conversation_id: str, number: int, count: int) -> tuple[StoredMessage, ...]:
-        """Return up to *count* messages around message *number* on its branch, oldest first.
+        """Return up to *count* messages around message *number* on the message's branch, oldest first.
 
         If *number* is 0, return the last messages of the current branch. Large messages are omitted. Raises StoreError.
         """
@@ -344,19 +344,19 @@ class ConversationStore:
     async def list_recent(self, limit: int = 100, *, pinned_first: bool = False) -> tuple[ConversationInfo, ...]:
         """Return the most recently updated conversations, newest first, at most *limit*. Raises StoreError.
 
-        With *pinned_first*, pinned conversations come before all others.
+        If *pinned_first* is true, pinned conversations come before all others.
         """
         return await self._rows("", (limit,), "c.pinned IS NULL, " if pinned_first else "")
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
-        """Return the conversations with ids that begin with *prefix*, newest first, at most 100."""
+        """Return the conversations whose ids begin with *prefix*, newest first, at most 100. Raises StoreError."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
     async def rename(self, conversation_id: str, title: str, by: NamedBy) -> bool:
-        """Set the title of a conversation.
+        """Set the title of a conversation, chosen by the user or by a model, as given by *by*.
 
-        Returns False, without changing the title, if its author has a higher NamedBy value. Raises UsageError for an
-        empty title or an unknown conversation, and StoreError.
+        Returns False, without changing the title, if the author of the current title has a higher NamedBy value. Raises
+        UsageError for an empty title or an unknown conversation, and StoreError.
         """
         title = " ".join(title.split())[:MAX_TITLE_CHARS]
         if not title:
@@ -384,7 +384,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:
-        """Return at most *limit* recorded calls of a server's tools, newest first.
+        """Return at most *limit* stored calls of a server's tools, newest first. Raises StoreError.
 
         Messages over 256 kB are skipped.
         """
@@ -417,7 +417,7 @@ class ConversationStore:
 
 
 class MessageLink(NamedTuple):
-    """The numbers of a message and of its predecessor in the conversation.
+    """The number of a message and that of its predecessor in the conversation.
 
     `parent` is 0 if there is no predecessor, and None if the predecessor is the message that was stored just before.
     """
@@ -427,7 +427,7 @@ class MessageLink(NamedTuple):
 
 
 def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
-    """Return the positions in *links* of the messages from the first to number *end*, oldest first.
+    """Return the indexes in *links* of the messages on the branch that ends with number *end*, oldest first.
 
     *links* must be sorted by number. If *end* is None, the branch ends with the last message; if it is 0, the branch is
     empty. The branch begins at a message whose predecessor is missing or not older, so that a damaged file cannot cause
@@ -447,7 +447,7 @@ def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
 
 
 def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
-    """Return the numbers of the messages without a successor, oldest first."""
+    """Return the numbers of the messages at the ends of branches, oldest first."""
     with_successor = {
         links[at - 1].number if link.parent is None and at else link.parent for at, link in enumerate(links)
     }
@@ -457,7 +457,10 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the length of the branch, its last message and its last user message (both encoded)."""
+    """Return *end*, the length of the branch, and its last message and last user message as stored JSON.
+
+    The last item is None if no user message was found.
+    """
     positions = trace_branch(links, end)
     last_body: bytes = b""
     for at in reversed(positions[-_MAX_SUMMARIZED_MESSAGES:]):
@@ -476,7 +479,7 @@ MAX_STORED = 20
 class SystemPromptStore:
     """Store for the system prompts of conversations; every method may raise StoreError.
 
-    An empty text stands for the configured system prompt.
+    An empty text means the configured system prompt.
     """
 
     def __init__(self, database: Database) -> None:

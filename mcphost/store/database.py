@@ -2,7 +2,7 @@
 
 A damaged file is renamed, with the date added to its name, and replaced with a new one, and the user is warned. A file
 written by a newer mcphost is refused and left unchanged. If the path cannot be written, a copy in memory is used for
-this run, and the user is warned. If the disk is full, the current attempt fails, and later ones try again.
+this run, and the user is warned. If the disk is full, the current attempt fails, and later attempts may succeed.
 """
 
 import errno
@@ -36,7 +36,7 @@ _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class _Job(Generic[T]):
-    """One call of `Database.run`, and its result or error."""
+    """One call of `Database.run`, with its result or error."""
 
     def __init__(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> None:
         self.work, self.on_commit = work, on_commit
@@ -45,11 +45,11 @@ class _Job(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """Whether the work has returned or raised."""
+        """Whether the job's function has returned or raised an exception."""
         return bool(self.results) or self.error is not None
 
     def result(self) -> T:
-        """Return the result of the work, or raise its exception."""
+        """Return the result of the job's function, or raise its exception."""
         if self.error is not None:
             raise self.error
         return self.results[0]
@@ -68,12 +68,12 @@ class Database:
         name: str = "conversation store",
         companion: Path | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None; errors call it *name*.
+        """Use the file at *path*, or memory if it is None; *name* denotes the database in error messages.
 
         *warn* is called on the event loop with a warning and a hint.
 
-        With *durable*, everything that a finished `run` wrote survives a power failure. A path that cannot be written
-        then raises StoreError at each attempt instead of falling back to memory, and a file that was deleted or
+        If *durable* is true, everything that a finished `run` wrote survives a power failure. A path that cannot be
+        written then raises StoreError at each attempt instead of falling back to memory, and a file that was deleted or
         replaced is opened again.
 
         *companion* is a file that exists only next to a database that has been used: if it exists but the database has
@@ -99,7 +99,7 @@ class Database:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the data is kept only in memory, because there is no file or it could not be written."""
+        """Whether the data is only in memory, because there is no file or the file could not be written."""
         return self._is_in_memory
 
     async def run(
@@ -107,9 +107,9 @@ class Database:
     ) -> T:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
-        If the caller's cancel scope is cancelled, it still waits for the work to finish. If its asyncio task is
-        cancelled, it does not wait, and work that has not begun is done by the next call. After the commit, *on_commit*
-        is called with the result on the same thread; it must not raise an error.
+        If the caller's cancel scope is cancelled, the call still waits for the work to finish. If the caller's asyncio
+        task is cancelled, the call does not wait, and work that has not begun is done by the next call. After the
+        commit, *on_commit* is called with the result on the same thread; it must not raise an error.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
@@ -137,7 +137,7 @@ class Database:
     async def read(self, work: Callable[[sqlite3.Connection], T], *, seconds: float) -> T:
         """Call *work* on a thread with a read-only connection, concurrently with calls of `run`.
 
-        Raises StoreError if that fails or takes longer than *seconds*. Cancellation interrupts the running statement.
+        Raises StoreError if this fails or takes longer than *seconds*. Cancellation interrupts the running statement.
         """
         if self._db is None:
             await self.run(lambda db: None)
@@ -163,7 +163,7 @@ class Database:
                 cancelled.set()
 
     async def checkpoint(self) -> None:
-        """Move the write-ahead log into the database file and empty it, so that it contains no deleted data.
+        """Move the write-ahead log into the database file and empty the log, so that it contains no deleted data.
 
         Does nothing while another connection is reading. Raises StoreError.
         """

@@ -1,7 +1,7 @@
-"""Storage of lasting permissions (grants for tools, approved servers), and of the eras that servers support.
+"""Storage of lasting permissions (grants for tools, approved servers) and of the protocol eras that servers support.
 
-The era of a server is the range of protocol revisions that it supports: handshake (up to 2025-11-25), stateless (from
-2026-07-28 on), or dual (both).
+The protocol revisions are divided into two eras: handshake (up to 2025-11-25) and stateless (from 2026-07-28 on). A
+server supports one of them, or both ("dual").
 """
 
 import json
@@ -29,13 +29,13 @@ EXPIRED_REASON = "it expired"
 class Grant(Struct, frozen=True, kw_only=True):
     """A permission to call tools until it expires or is revoked; times are in seconds since 1970.
 
-    It applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project folder, or
-    "" for everywhere. `tools` maps the tools that the grant covered when it was created to the digests of their
-    definitions; the user is asked again about a new tool, and about a tool with another digest. `suspended` is the
-    reason why the grant is suspended, or "".
+    The grant applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project
+    folder, or "" for everywhere. `tools` maps the tools that the grant covered when it was created to the digests of
+    their definitions; the user is asked again about a new tool, and about a tool with another digest. `suspended` is
+    the reason why the grant is suspended, or "".
 
-    `account` is None for grants created before mcphost distinguished accounts; the account in `rule` is not stored. A
-    grant with `session` is not stored, and ends with the program.
+    `account` is None for grants created before mcphost distinguished accounts; the account in `rule` is not stored. If
+    `session` is true, the grant is not stored, and ends with the program.
     """
 
     id: str = ""
@@ -53,12 +53,12 @@ class Grant(Struct, frozen=True, kw_only=True):
 
     @property
     def server(self) -> str:
-        """The configured name of the server."""
+        """The configured name of the server to which the grant applies."""
         return self.rule.server
 
     @property
     def text(self) -> str:
-        """The rule of the grant in its text form."""
+        """The rule of the grant as text."""
         return format_rule(self.rule)
 
 
@@ -71,7 +71,7 @@ class TrustedServer(Struct, frozen=True):
 
 
 class GrantStore:
-    """Store for grants, approved servers and eras, in a database that all processes share.
+    """Store for grants, approved servers and protocol eras, in a database shared by all mcphost processes.
 
     Every method may raise StoreError.
     """
@@ -118,7 +118,7 @@ class GrantStore:
         return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {MAX_LISTED}", ())
 
     async def find_by_prefix(self, prefix: str) -> Grant:
-        """Return the only grant with an id that begins with *prefix*. Raises UsageError if there is not exactly one."""
+        """Return the grant whose id begins with *prefix*. Raises UsageError unless there is exactly one."""
         grants = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
         matches = [grant for grant in grants if grant.id == prefix] or list(grants)
         if not prefix or len(matches) != 1:
@@ -129,7 +129,7 @@ class GrantStore:
         return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke the grant with this id prefix, in all mcphost processes, and return it.
+        """Revoke the grant whose id begins with *prefix*, in all mcphost processes, and return it.
 
         Raises UsageError if there is no such grant or more than one.
         """
@@ -141,7 +141,7 @@ class GrantStore:
         return replace(grant, revoked=now)
 
     async def is_revoked(self, grant_id: str) -> bool:
-        """Return whether the grant with this id was revoked, by any process, or does not exist."""
+        """Return whether the grant with this id was revoked by any process, or does not exist."""
         row = await self._database.run(
             lambda db: db.execute("SELECT 1 FROM grants WHERE id = ? AND revoked IS NULL", (grant_id,)).fetchone()
         )
@@ -158,7 +158,7 @@ class GrantStore:
         """Extend grants to a changed tool definition that the user has accepted.
 
         Grants that covered the definition with the digest *before* now cover the definition with the digest *after*,
-        and are no longer suspended because of the change.
+        and are no longer suspended because of this change.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -182,7 +182,7 @@ class GrantStore:
         self._pending_uses[grant_id] = (count + 1, time.time())
 
     async def write_uses(self) -> None:
-        """Store the uses counted by `count_use`; if that fails, they are kept in memory for the next attempt."""
+        """Store the uses counted by `count_use`; if that fails, the counts remain in memory for the next attempt."""
         counted, self._pending_uses = self._pending_uses, {}
         if not counted:
             return
@@ -201,7 +201,7 @@ class GrantStore:
             raise
 
     async def find_trusted(self, server: str) -> TrustedServer | None:
-        """Return the stored approval of a server, or None; its digest may no longer match the server."""
+        """Return the stored approval of a server or file, or None; its digest may no longer match."""
         row = await self._database.run(
             lambda db: db.execute(
                 "SELECT server, digest, description FROM trust WHERE server = ?", (server,)
@@ -210,7 +210,7 @@ class GrantStore:
         return TrustedServer(*row) if row else None
 
     async def save_trusted(self, trust: TrustedServer) -> None:
-        """Store the approval of a server, replacing an earlier one."""
+        """Store the approval of a server or file, replacing an earlier one."""
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
@@ -219,7 +219,7 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Transfer everything that is stored for a server from the digest *before* to the digest of *after*.
+        """Transfer everything stored for a server from the digest *before* to the digest of *after*.
 
         Returns False, and changes nothing, if the server was not approved with the digest *before*.
         """
@@ -246,7 +246,7 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return the eras that the server with this digest supported at its last connection, or None.
+        """Return the protocol eras that the server with this digest supported when last connected; None if unknown.
 
         "handshake" means revisions up to 2025-11-25, "stateless" revisions from 2026-07-28 on, and "dual" both.
         """
@@ -256,7 +256,7 @@ class GrantStore:
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Store the eras that a server supports, so that the next connection need not detect them."""
+        """Store the protocol eras that a server supports, so that the next connection need not detect them."""
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )

@@ -1,4 +1,4 @@
-"""The messages of a conversation; stored messages are decoded on first access.
+"""The messages of a conversation; each stored message is decoded when it is first accessed.
 
 Decoding 100,000 messages takes half a second, but a conversation that is opened shows only the last ones at first.
 """
@@ -16,8 +16,8 @@ DAMAGED_TEXT = "[mcphost: this message is damaged and cannot be read]"
 class MessageList(Sequence[Message]):
     """The messages of a conversation, oldest first.
 
-    Snapshots share the messages, so that each is decoded only once, on any thread. A damaged message is replaced with a
-    message that says so.
+    Snapshots share the messages, so that each message is decoded only once, on any thread. A damaged message is
+    replaced with a message that reports the damage.
     """
 
     def __init__(self, bodies: Sequence[bytes] = ()) -> None:
@@ -63,7 +63,7 @@ class MessageList(Sequence[Message]):
         self._count = min(self._count, count)
 
     def snapshot(self) -> "MessageList":
-        """Return a copy of the list that does not change when this list does."""
+        """Return a copy of the list that does not change when the original does."""
         copy = MessageList()
         copy._entries, copy._count, copy._lock = self._entries, self._count, self._lock
         return copy

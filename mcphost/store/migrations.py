@@ -1,4 +1,4 @@
-"""Numbered migrations of the database schema; each is applied once and recorded by name."""
+"""Numbered migrations of the database schema, each of which is applied once and recorded by name."""
 
 import json
 import secrets
@@ -12,7 +12,7 @@ _UNQUOTED = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
-    """Create the tables of conversations, messages, drafts, grants, approved servers and eras."""
+    """Create the tables of conversations, messages, drafts, grants, approved servers and protocol eras."""
     _execute_script(
         db,
         """
@@ -44,7 +44,7 @@ def m001_first(db: sqlite3.Connection) -> None:
 
 
 def m002_tasks(db: sqlite3.Connection) -> None:
-    """Create the table of unfinished tasks."""
+    """Create the table of unfinished MCP tasks."""
     _execute_script(
         db,
         """
@@ -100,7 +100,7 @@ def m005_pins(db: sqlite3.Connection) -> None:
 
 
 def m006_folders(db: sqlite3.Connection) -> None:
-    """Create the table of the user's edits to the shared folders; paths are stored as bytes."""
+    """Create the table of the user's changes to the shared folders; paths are stored as bytes."""
     _execute_script(
         db,
         """
@@ -156,7 +156,7 @@ def m010_branches(db: sqlite3.Connection) -> None:
 
 
 def m011_compactions(db: sqlite3.Connection) -> None:
-    """Create the table of summaries that replace the beginning of a conversation in requests."""
+    """Create the table of summaries that replace the beginning of a conversation in model requests."""
     _execute_script(
         db,
         """
@@ -251,7 +251,7 @@ def m015_system_prompts(db: sqlite3.Connection) -> None:
 
 
 def m016_character_labels(db: sqlite3.Connection) -> None:
-    """Empty the full-text index; it is rebuilt in the background, with labels for single characters."""
+    """Empty the full-text index; it is rebuilt in the background, now with labels for single characters."""
     _execute_script(
         db,
         """

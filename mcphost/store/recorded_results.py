@@ -20,7 +20,10 @@ _FIND_MESSAGE = """
 
 
 class RecordedResult(NamedTuple):
-    """A tool result that the model received, the time of the call, and the id of its grant, or ""."""
+    """A tool result that the model received, with the time of the call and the id of the grant that allowed it.
+
+    The id is "" if no grant was needed.
+    """
 
     part: ToolReturnPart
     at: float
@@ -30,7 +33,7 @@ class RecordedResult(NamedTuple):
 class RecordedResultStore:
     """Index that maps tool calls to their results, which are stored in messages.
 
-    A call is identified by a digest of everything that must be identical before its result can be reused.
+    A call is identified by a digest of everything that must be equal before its result can be reused.
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,9 +62,9 @@ class RecordedResultStore:
     async def find(
         self, conversation_id: str, call: str, *, after: int, since: float, used: Collection[str] = ()
     ) -> RecordedResult | None:
-        """Return the oldest result of *call* in a message that follows message number *after*, on any branch.
+        """Return the oldest result of *call* in a message that follows message number *after*, on any branch, or None.
 
-        Ignores calls before the time *since*, and calls with an id in *used*. Raises StoreError.
+        Ignores calls before the time *since*, and calls whose ids are in *used*. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:

@@ -26,7 +26,7 @@ _MEGABYTE = 1_000_000
 
 
 class StoredText(Struct, frozen=True):
-    """Part of a stored result: the text between the byte positions `offset` and `end`.
+    """Part of a stored tool result: the text between the byte positions `offset` and `end`.
 
     `size` is the size of the complete result in bytes.
     """
@@ -38,7 +38,7 @@ class StoredText(Struct, frozen=True):
 
 
 class ResultStore:
-    """Store for results: a folder of text files with random names, readable only by the user.
+    """Store for long tool results: a folder of text files with random names, readable only by the user.
 
     Several processes can share the folder. Files are read and written on a thread; a cancelled caller waits until the
     operation has finished.
@@ -61,7 +61,8 @@ class ResultStore:
     async def read(self, name: str, offset: int = 0, limit: int = 0) -> StoredText:
         """Return part of a stored result; *offset* and *limit* are in bytes, and characters are never split.
 
-        A *limit* of 0 reads to the end. Raises StoreError if the name is invalid or the result was deleted.
+        If *limit* is 0, the part extends to the end. Raises StoreError if the name is invalid or the result was
+        deleted.
         """
         if not _NAME_PATTERN.fullmatch(name):
             raise StoreError(f"No result is stored as {name[:80]!r}.")
@@ -75,13 +76,13 @@ class ResultStore:
         return (await self.read(Path(path).stem)).text
 
     async def delete(self, names: Iterable[str]) -> None:
-        """Delete stored results by name; missing ones are ignored. Raises StoreError."""
+        """Delete stored results by name, ignoring names that do not exist. Raises StoreError."""
         found = [name for name in names if _NAME_PATTERN.fullmatch(name)]
         if found and self._directory is not None:
             await self._run(lambda folder: _unlink_all(folder / f"{name}{_SUFFIX}" for name in found))
 
     async def delete_expired(self) -> None:
-        """Delete files that are too old, and the oldest ones beyond the size limit. Raises only CancelledError."""
+        """Delete results that are too old, and the oldest ones beyond the size limit. Raises only CancelledError."""
         with suppress(StoreError):
             await self._run(self._delete_expired)
 
@@ -160,14 +161,14 @@ def _read_part(path: Path, offset: int, limit: int) -> StoredText:
 
 
 def read_text_part(text: str, offset: int, limit: int) -> StoredText:
-    """Return part of *text* in the form of a stored result; *offset* and *limit* are in bytes."""
+    """Return part of *text* as a StoredText; *offset* and *limit* are in bytes."""
     whole = replace_surrogates(text).encode()
     start = min(max(0, offset), len(whole))
     return _decode_part(whole[start : start + limit], start, len(whole))
 
 
 def _decode_part(body: bytes, start: int, size: int) -> StoredText:
-    """Decode a part, from offset *start*, of a text of *size* bytes, without incomplete characters at its ends."""
+    """Decode part of a text of *size* bytes, beginning at *start*, without incomplete characters at either end."""
     first = next((at for at in range(min(4, len(body))) if not _is_continuation_byte(body[at])), 0) if start else 0
     end = start + len(body)
     last = len(body) if end == size else _complete_length(body)
@@ -175,7 +176,6 @@ def _decode_part(body: bytes, start: int, size: int) -> StoredText:
 
 
 def _is_continuation_byte(byte: int) -> bool:
-    """Return whether a byte is a continuation byte of UTF-8."""
     return byte & 0xC0 == 0x80
 
 

@@ -16,7 +16,7 @@ MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
-    """A change by the user to the configured list of shared folders: one folder added or removed."""
+    """A change by the user to the configured list of shared folders: a folder that was added or removed."""
 
     path: str
     name: str = ""
@@ -45,7 +45,7 @@ class FolderEditStore:
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
     async def save(self, place: str, edit: FolderEdit) -> None:
-        """Store a change, replacing an earlier change of the same folder."""
+        """Store a change, replacing an earlier change for the same folder."""
         row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.is_included), time.time())
         await self._database.run(
             lambda db: db.execute(
@@ -56,16 +56,16 @@ class FolderEditStore:
         )
 
     async def delete(self, place: str, path: str) -> None:
-        """Delete the change of a folder, so that the configuration applies to it again."""
+        """Delete the change for a folder, so that the configuration applies to the folder again."""
         key = (os.fsencode(place), os.fsencode(path))
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
 
 
 class FolderAnswer(Struct, frozen=True, kw_only=True):
-    """The user's permanent decision on whether a server is told about a shared folder.
+    """The user's permanent decision on whether a folder is shared with a server.
 
-    It applies only while the digest of the server's configuration equals `server_digest`. `path` is the real path, with
-    symbolic links resolved; `created` is in seconds since 1970.
+    The decision applies only while the digest of the server's configuration equals `server_digest`. `path` is the real
+    path, with symbolic links resolved; `created` is in seconds since 1970.
     """
 
     id: str
@@ -91,7 +91,7 @@ class FolderAnswerStore:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Store the same decision for each of the folders, replacing earlier decisions."""
+        """Store the same decision for each of these folders, replacing earlier decisions."""
         now = time.time()
         # "r", because ids of grants are hexadecimal, so that no prefix matches both a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
@@ -113,7 +113,7 @@ class FolderAnswerStore:
         return await self._rows("ORDER BY created DESC, id LIMIT ?", (MAX_ROWS,))
 
     async def revoke(self, prefix: str) -> FolderAnswer:
-        """Delete the decision with this id prefix, so that the user is asked again, and return it.
+        """Delete the decision whose id begins with *prefix*, so that the user is asked again, and return it.
 
         Raises UsageError if there is no such decision or more than one.
         """

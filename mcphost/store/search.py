@@ -1,6 +1,6 @@
-"""Full-text search in all conversations, and in the user's earlier messages.
+"""Full-text search in all conversations, and in messages that the user sent earlier.
 
-The query syntax has words, "phrases", -words, prefix* and filters such as `tool:NAME` and `after:2026`. Every text is a
+A query consists of words, "phrases", -words, prefix* and filters such as `tool:NAME` and `after:2026`. Every text is a
 valid query: invalid parts are searched as words, or ignored with a note. Results are ranked by relevance and age, with
 excerpts in which the matches are marked.
 """
@@ -42,8 +42,8 @@ _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 *
 class SearchQuery(NamedTuple):
     """A parsed search: an FTS5 expression ("" if there is nothing to search for), and limits on message times.
 
-    `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked` is
-    whether relevance can be computed quickly; it is False for single characters and -words.
+    `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked`
+    tells whether relevance can be computed quickly; it is False for single characters and -words.
     """
 
     match: str
@@ -57,7 +57,7 @@ class SearchQuery(NamedTuple):
 def parse_query(text: str, *, now: float, is_typing: bool = False) -> SearchQuery:
     """Parse the user's search text; *now* is the current time in seconds since 1970. Never raises.
 
-    With *is_typing*, the last word may be incomplete.
+    If *is_typing* is true, the last word may be incomplete.
     """
     text = normalize_text(text[:MAX_QUERY_CHARS].replace("\0", " "))
     builder = _QueryBuilder(now)
@@ -83,7 +83,7 @@ class _QueryBuilder:
         self.notes: list[str] = []
 
     def add(self, term: re.Match[str], *, is_open: bool) -> None:
-        """Add one term of the search text; with *is_open*, its last word may be incomplete."""
+        """Add one term of the search text; if *is_open* is true, the last word of the term may be incomplete."""
         sign, field, phrase, word = term.groups()
         value = phrase if phrase is not None else word
         field = (field or "").lower()
@@ -122,7 +122,7 @@ class _QueryBuilder:
             self._marks.extend(pieces)
 
     def build(self) -> SearchQuery:
-        """Return the parsed search."""
+        """Return the search built from the terms added so far."""
         has_time = self._after is not None or self._before is not None
         match = " AND ".join(self._wanted)
         if not match and (self._unwanted or has_time):
@@ -134,7 +134,7 @@ class _QueryBuilder:
 
 
 def _split_scripts(text: str) -> list[str]:
-    """Split *text* into runs with and without spaces between words, depending on the script, in order."""
+    """Split *text* at changes between scripts with and without spaces between words, and return the pieces in order."""
     pieces: list[str] = []
     end = 0
     for run in UNSPACED.finditer(text):
@@ -145,7 +145,7 @@ def _split_scripts(text: str) -> list[str]:
 
 
 def _make_term(piece: str, *, is_prefix: bool) -> str:
-    """Return an FTS5 term for words, or for the overlapping character pairs of an unspaced script."""
+    """Return an FTS5 term for words, or for the overlapping character pairs of a script without spaces."""
     run = UNSPACED.search(piece)
     if run is None:
         last = piece.rsplit(" ", 1)[-1]
@@ -157,7 +157,7 @@ def _make_term(piece: str, *, is_prefix: bool) -> str:
 
 
 def parse_time(text: str, now: float) -> float | None:
-    """Return the time of a date such as 2026-01, of "today" or "yesterday", or of an age such as 7d.
+    """Return the time denoted by a date such as 2026-01, by "today" or "yesterday", or by an age such as 7d.
 
     Dates are in the local time zone; 2026, 2026-01 and 2026-01-31 are allowed. Units of ages are h, d, w, m and y.
     Returns seconds since 1970, or None for any other text.
@@ -204,14 +204,14 @@ _PROMPT_QUERY = """
 
 
 class MarkedText(NamedTuple):
-    """A piece of an excerpt; `is_match` is whether it matches the search."""
+    """A piece of an excerpt; `is_match` tells whether it matches the search."""
 
     text: str
     is_match: bool
 
 
 class SearchHit(Struct, frozen=True):
-    """A match of a search: a message with its number, or a title with the number 0.
+    """A match found by a search: a message with its number, or a title with the number 0.
 
     `at` is in seconds since 1970, to the millisecond. `excerpt` is not sanitized.
     """
@@ -223,7 +223,7 @@ class SearchHit(Struct, frozen=True):
 
 
 class FoundConversation(Struct, frozen=True):
-    """A conversation with matches; `hits` are the best of them, and `count` is how many were ranked."""
+    """A conversation with matches; `hits` are the best ones, and `count` is the number of ranked matches."""
 
     id: str
     title: str
@@ -235,9 +235,9 @@ class FoundConversation(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """The result of a search, best matches first; `is_complete` is False if there were too many to rank them all.
+    """The result of a search, best matches first; `notes` are sentences for the user.
 
-    `notes` are sentences for the user.
+    `is_complete` is False if there were too many matches to rank them all.
     """
 
     conversations: tuple[FoundConversation, ...] = ()
@@ -277,8 +277,8 @@ class SearchStore:
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
         """Search all conversations; see `parse_query` for the syntax. Cancellation interrupts the search.
 
-        With *is_typing*, the last word may be incomplete. If the index is damaged, a rebuild starts, and the result is
-        empty except for a note. Raises StoreError.
+        If *is_typing* is true, the last word may be incomplete. If the index is damaged, a rebuild starts, and the
+        result is empty except for a note. Raises StoreError.
         """
         now = time.time()
         query = parse_query(text, now=now, is_typing=is_typing)
@@ -286,7 +286,7 @@ class SearchStore:
         return SearchResult(notes=(REBUILDING, *query.notes)) if found is None else found
 
     async def find_prompts(self, text: str) -> EarlierPrompts:
-        """Return the newest messages from the user that match *text*; its last word may be incomplete.
+        """Return the newest messages from the user that match *text*, whose last word may be incomplete.
 
         See `parse_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild starts,
         and the result is empty except for a note. Raises StoreError.
@@ -295,7 +295,7 @@ class SearchStore:
         return EarlierPrompts(notes=(REBUILDING,)) if found is None else found
 
     async def _read(self, search: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Return the result of *search*; if the index is damaged, empty it and return None."""
+        """Return the result of *search*; if the index is damaged, empty the index and return None."""
         try:
             return await self._database.read(search, seconds=SEARCH_SECONDS)
         except StoreError as error:
@@ -310,7 +310,7 @@ class SearchStore:
         return found[0]
 
     async def index_piece(self) -> bool:
-        """Index the next messages that are not indexed yet; return whether there may be more. Raises StoreError."""
+        """Index some of the messages that are not indexed yet; return whether there may be more. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> bool:
             pending = search_index.next_pending(db) if search_index.has_index(db) else None
@@ -353,7 +353,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
 
 
 def _score(relevance: float, document: int, now: float) -> float:
-    """Return the score of a match: its text relevance, up to doubled for a recent message."""
+    """Return the score of a match: its text relevance, which is up to doubled if the message is recent."""
     age = max(0.0, now - search_index.time_of(document))
     return relevance * (1 + 1 / (1 + age / _AGE_OF_HALF))
 
@@ -398,13 +398,13 @@ def _read_hit(
 
 
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that matches the given words and phrases, also at the beginning of longer words."""
+    """Return a pattern that matches these words and phrases, also at the beginning of longer words."""
     alternatives = [r"[\W_]+".join(map(re.escape, _fold(mark).split())) for mark in marks]
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
 
 
 class _FoldedCharacters(dict[int, str]):
-    """Table for `str.translate` that maps each character to its lowercase form without accents, on first use."""
+    """Table for `str.translate` that maps characters to lower case without accents, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold_character(chr(code))
@@ -427,7 +427,7 @@ def _fold_character(character: str) -> str:
 
 
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:
-    """Return one line around the first match in *texts*, with all matches in it marked.
+    """Return one line of text around the first match in *texts*, with all matches in the line marked.
 
     If nothing matches, return the beginning of the texts.
     """
@@ -454,7 +454,7 @@ def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[Marked
 def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompts:
     """Return the newest messages from the user that match *text*, or the newest of all if it is empty.
 
-    The last word of *text* may be incomplete. At most MAX_READ messages are read, whatever the size of the store.
+    The last word of *text* may be incomplete. At most MAX_READ messages are read, regardless of the size of the store.
     """
     if not search_index.has_index(db):
         return EarlierPrompts(notes=(search_index.NO_FULL_TEXT,))

@@ -4,8 +4,8 @@ A document id begins with the time, so that SQLite finds the newest matches firs
 without sorting. The index contains no copy of the texts, so a deletion must supply the text that was indexed.
 
 Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
-followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term. Each single
-character is a label as well, because a common character is the prefix of a large number of pairs.
+followed by its last character: "数据库" becomes "数据 据库 库". Any two adjacent characters are then one index term.
+Each single character is also indexed as a label, because a common character is the prefix of a large number of pairs.
 """
 
 import re
@@ -60,7 +60,7 @@ def normalize_text(text: str) -> str:
 
 
 def segment(text: str) -> str:
-    """Return *text* with a space between any two index terms."""
+    """Return *text* with spaces inserted so that each word or character pair is a separate index term."""
     text = normalize_text(text)
     return text if text.isascii() else UNSPACED.sub(_split_run, text)
 
@@ -72,17 +72,17 @@ def _split_run(match: re.Match[str]) -> str:
 
 
 def list_single_characters(text: str) -> Iterable[str]:
-    """Return the distinct characters of *text* (in NFKC) that belong to scripts without spaces."""
+    """Return the distinct characters of *text*, which must be in NFKC, that belong to scripts without spaces."""
     return () if text.isascii() else dict.fromkeys("".join(UNSPACED.findall(text)))
 
 
 def make_label(kind: str, name: str) -> str:
-    """Return an index label, for example for the tool *name*, as a single word in lower case."""
+    """Return an index label for a *name* of this *kind*, such as a tool, as a single word in lower case."""
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a result file without folder and suffix, or "" if *path* is not a result file."""
+    """Return the name of a result file without folder and suffix, or "" if *path* is not that of a result file."""
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 
@@ -111,7 +111,7 @@ def list_texts(message: Message) -> list[str]:
 
 
 def describe_document(message: Message) -> DocumentText:
-    """Return the indexed text of *message*.
+    """Return the text and labels under which *message* is indexed.
 
     The result must always be the same, because deletion from the index requires the text that was indexed.
     """
@@ -133,7 +133,7 @@ def describe_document(message: Message) -> DocumentText:
 
 
 def describe_title(title: str) -> DocumentText:
-    """Return the indexed text of a conversation's title."""
+    """Return the text and labels under which a conversation's title is indexed."""
     text = normalize_text(title[:1_000])
     return DocumentText(segment(text), " ".join((make_label("role", "title"), *list_single_characters(text))))
 
@@ -162,26 +162,26 @@ _NEXT_PIECE = """
 
 
 class PendingConversation(NamedTuple):
-    """A conversation that is not completely indexed; messages up to number `done` are."""
+    """A conversation that is not completely indexed yet; `done` is the number of the last indexed message."""
 
     conversation: str
     done: int
 
 
 def has_index(db: sqlite3.Connection) -> bool:
-    """Return whether the index exists; False if SQLite lacks FTS5."""
+    """Return whether the full-text index exists; False if SQLite lacks FTS5."""
     return db.execute(_HAS_INDEX).fetchone() is not None
 
 
 def first_id(at: float) -> int:
-    """Return the smallest document id for the time *at*, in seconds since 1970."""
+    """Return the smallest possible id of a document with the time *at*, in seconds since 1970."""
     return int(min(max(0.0, at * 1_000), _MAX_MILLISECONDS)) << _SERIAL_BITS  # max(0, nan) is 0
 
 
 def id_range(after: float | None, before: float | None) -> tuple[int, int]:
-    """Return the first and last document ids of the period from *after* until just before *before*.
+    """Return the first and last possible document ids for the times from *after* until just before *before*.
 
-    None means no limit.
+    None means no limit. Times are in seconds since 1970.
     """
     return (0 if after is None else first_id(after)), (_LAST_ID if before is None else first_id(before) - 1)
 
@@ -210,7 +210,7 @@ def _free_id(db: sqlite3.Connection, at: float) -> int:
 
 @contextmanager
 def undo_failed_indexing(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
-    """Return a context manager that undoes a failed index update, but not the stored message.
+    """Return a context manager in which a failed index update is undone without losing the stored message.
 
     After a failure, the conversation is marked for indexing in the background.
     """
@@ -243,7 +243,7 @@ def add_title(db: sqlite3.Connection, conversation_id: str, title: str, created:
 
 
 def replace_title(db: sqlite3.Connection, conversation_id: str, before: str, title: str) -> None:
-    """Replace the title *before* with *title* in the index."""
+    """Replace the title *before* with *title* in the full-text index."""
     with undo_failed_indexing(db, conversation_id):
         found = db.execute(
             "SELECT id FROM search_documents WHERE conversation = ? AND number = ?", (conversation_id, TITLE_NUMBER)
@@ -260,7 +260,7 @@ def _add(db: sqlite3.Connection, conversation_id: str, number: int, at: float, t
 
 
 def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
-    """Return the most recent conversation that is not completely indexed, or None."""
+    """Return the most recent conversation that is not completely indexed, or None if all are."""
     row = db.execute(
         "SELECT p.conversation, p.done FROM search_pending p LEFT JOIN conversations c ON c.id = p.conversation"
         " ORDER BY c.updated DESC LIMIT 1"
@@ -315,7 +315,7 @@ def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bo
 
 
 def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
-    """Rewrite part of the index without its deleted words; return whether there is more to do."""
+    """Rewrite part of the index to remove deleted words; return whether there is more to do."""
     before = db.total_changes
     pages = -_MERGED_PAGES if is_first else _MERGED_PAGES
     db.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,))

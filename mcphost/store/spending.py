@@ -1,7 +1,7 @@
 """Storage of the cost of each model request, independent of conversations and their branches.
 
 Times are wall-clock times in seconds since 1970. To prevent a wrong clock from hiding a request or counting it twice,
-rows with a future time count as today's; if they are more than MAX_CLOCK_ERROR ahead, their time is corrected.
+rows with a future time count as today's; if their time is more than MAX_CLOCK_ERROR ahead, it is corrected.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ _MAX_LISTED = 100_000
 
 
 class TokenShare(Struct, frozen=True):
-    """Estimated input tokens of one part of a request.
+    """Estimated input tokens of one part of a model request.
 
     `kind` is "system", "definitions" (the tool definitions of a server), "results" (of a tool), "attachments" (from a
     server, or from the user if `server` is ""), "messages", or "sampling" (a complete request from a server).
@@ -30,7 +30,7 @@ class TokenShare(Struct, frozen=True):
 
 
 class SpendingEntry(Struct, frozen=True, kw_only=True):
-    """The cost of one model request in US dollars, or None if the price is unknown.
+    """A model request with its tokens and its cost in US dollars, which is None if the price is unknown.
 
     `turn` identifies the turn within the conversation. `purpose` is the purpose of the request, such as "answer" or
     "sampling". `input_cost` is the cost of the input alone. `is_estimated` means that the provider reported no token
@@ -52,7 +52,7 @@ class SpendingEntry(Struct, frozen=True, kw_only=True):
 
 
 class SpendingSum(Struct, frozen=True):
-    """Totals of several requests; `unpriced_tokens` is the number of tokens with an unknown price."""
+    """Totals of several model requests; `unpriced_tokens` is the number of tokens whose price is unknown."""
 
     cost: float = 0.0
     requests: int = 0
@@ -69,7 +69,7 @@ class SpendingSum(Struct, frozen=True):
 
 
 class SpendingTotals(Struct, frozen=True):
-    """Amounts spent in one turn, in its conversation including all branches, and today in all conversations."""
+    """Amounts spent in one turn, in the turn's conversation including all branches, and today in all conversations."""
 
     turn: SpendingSum = SpendingSum()
     conversation: SpendingSum = SpendingSum()
@@ -77,7 +77,7 @@ class SpendingTotals(Struct, frozen=True):
 
 
 class DailySpending(Struct, frozen=True):
-    """The cost of one model on one day in local time, such as "2026-11-25"."""
+    """The cost of one model on one local day, such as "2026-11-25"."""
 
     day: str
     model: str
@@ -103,7 +103,7 @@ _LIST_ENTRIES = "SELECT {columns} FROM spending WHERE at >= ? {where} ORDER BY i
 
 
 class SpendingStore:
-    """Store for the costs of model requests; every method may raise StoreError.
+    """Store for the tokens and costs of model requests; every method may raise StoreError.
 
     Several processes can add entries concurrently; totals include the entries of all processes.
     """
@@ -112,7 +112,7 @@ class SpendingStore:
         self._database = database
 
     async def add(self, entry: SpendingEntry) -> int:
-        """Store an entry with its MAX_SHARES largest shares, and return its number."""
+        """Store the entry of a request with its MAX_SHARES largest token shares, and return the entry's number."""
         values = _to_row(entry)
 
         def work(db: sqlite3.Connection) -> int:
@@ -123,16 +123,16 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def replace(self, number: int, entry: SpendingEntry) -> None:
-        """Replace a stored entry after the provider has reported the token counts."""
+        """Replace the stored entry of a request after the request has ended."""
         query = _REPLACE.format(columns=_COLUMNS)
         await self._database.run(lambda db: db.execute(query, (*_to_row(entry), number)))
 
     async def delete(self, number: int) -> None:
-        """Delete an entry whose request never reached the provider."""
+        """Delete the entry of a request that cost nothing, because it failed before anything was received."""
         await self._database.run(lambda db: db.execute("DELETE FROM spending WHERE id = ?", (number,)))
 
     async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
-        """Return the amounts spent in a turn, in a conversation, and in total since the time *since*."""
+        """Return the amounts spent in a turn, in a conversation, and in total since *since*, in seconds since 1970."""
 
         def work(db: sqlite3.Connection) -> SpendingTotals:
             def total(where: str, *values: object) -> SpendingSum:
@@ -147,15 +147,15 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def list_days(self, *, since: float) -> tuple[DailySpending, ...]:
-        """Return totals by local day and model since the time *since*, newest day and highest cost first."""
+        """Return totals by local day and model since *since*, newest day and highest cost first."""
         query = _LIST_DAYS.format(sum=_SUM)
         rows = await self._database.run(lambda db: db.execute(query, (since,)).fetchall())
         return tuple(DailySpending(row[0], row[1], SpendingSum(*row[2:])) for row in rows)
 
     async def list_entries(self, *, since: float = 0.0, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the entries since the time *since*, newest first, at most 100,000.
+        """Return the entries of requests since *since*, newest first, at most 100,000.
 
-        If *conversation* is not "", only its entries are returned.
+        If *conversation* is not "", only entries of that conversation are returned.
         """
         query = _LIST_ENTRIES.format(
             columns=_COLUMNS, where="AND conversation = ?" if conversation else "", limit=_MAX_LISTED

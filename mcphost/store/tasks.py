@@ -1,4 +1,4 @@
-"""Storage of unfinished tasks (long tool calls) on servers, so that a later run can fetch their results."""
+"""Storage of unfinished MCP tasks (long tool calls), so that a later run can fetch their results."""
 
 import sqlite3
 import time
@@ -13,7 +13,7 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished task of a tool call, bound to the server's digest so that no other server receives its id.
+    """An unfinished MCP task, bound to the server's digest so that no other server receives the task's id.
 
     `expires` is the time, in seconds since 1970, after which the server may delete the task, or None if unknown.
     """
@@ -27,7 +27,7 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskRecord(Struct, frozen=True):
-    """A stored task; `created` is in seconds since 1970, `owner` is the id of the process that polls it."""
+    """A stored MCP task; `created` is in seconds since 1970, `owner` is the id of the process that polls the task."""
 
     task: StoredTask
     created: float
@@ -35,13 +35,13 @@ class TaskRecord(Struct, frozen=True):
 
 
 class TaskStore:
-    """Store for unfinished tasks, each owned by the process that polls it; every method may raise StoreError."""
+    """Store for unfinished MCP tasks, each owned by the process that polls it; every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, task: StoredTask, owner: int) -> None:
-        """Insert or update a task; at most 100 tasks are kept per server, the newest ones."""
+        """Insert or update a task; only the newest 100 tasks of each server are kept."""
         values = (
             task.server, task.server_digest, task.task_id, task.tool, task.conversation_id, task.expires, time.time(),
             owner,

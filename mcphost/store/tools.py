@@ -24,7 +24,7 @@ _UPDATE_CHANGED = (
 
 
 class ToolFingerprint(Struct, frozen=True):
-    """Digests of a tool definition, which show whether the definition has changed.
+    """Digests of a tool definition, which reveal whether the definition has changed.
 
     `raw_digest` is the digest of the bytes that the server sent, and `digest` that of their canonical form.
     `changed_digest` is the digest of a later definition that the user has not accepted, or "".
@@ -60,7 +60,7 @@ class ToolFingerprintStore:
     ) -> None:
         """Store tool fingerprints and definitions, replacing earlier ones.
 
-        Only those for the eight most recent digests of a server are kept.
+        For each server, only those stored with the eight most recent server digests are kept.
         """
         new = tuple(fingerprints)
 
@@ -112,11 +112,11 @@ class ToolFingerprintStore:
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return a tool's changed, not yet accepted definition; b"" if only its digest is stored."""
+        """Return the changed definition of a tool that the user has not accepted; b"" if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return a tool's accepted definition as the server sent it; b"" if only its digest is stored."""
+        """Return the accepted definition of a tool, as sent by the server; b"" if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[0]
 
     async def _load_definitions(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:
@@ -143,7 +143,7 @@ def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Return the definitions compressed; b"" replaces definitions beyond the server's size limit."""
+    """Return the definitions compressed; those beyond the server's size limit are replaced with b""."""
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()
@@ -194,7 +194,7 @@ class ToolToggleStore:
     async def load(self) -> StoredToggles:
         """Return the disabled and the pinned tools, newest first, at most 20,000 of each.
 
-        Both are read in one step, because the start of a server waits for them.
+        Both are read in one step, because servers wait for them when they start.
         """
 
         def work(db: sqlite3.Connection) -> StoredToggles:

@@ -1,4 +1,4 @@
-"""Storage of unsent text in the input field, one entry per conversation, including new ones without an id."""
+"""Storage of unsent text in the input field, one for each conversation, including new ones without an id."""
 
 import os
 import secrets
@@ -22,7 +22,7 @@ _SAVE = """
 
 
 class UnsentText(Struct, frozen=True):
-    """The unsent text in the input field with its origin, and the queued messages and attachments."""
+    """The unsent text in the input field and its origin, with the queued messages and attachments."""
 
     text: str = ""
     origin: str = "typed"
@@ -42,15 +42,15 @@ def make_new_place() -> str:
 
 
 class UnsentTextStore:
-    """Store for unsent texts, keyed by place: a conversation id, or a key from `make_new_place`."""
+    """Store for unsent texts, each under a place: a conversation id, or a key from `make_new_place`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, texts: Mapping[str, UnsentText]) -> None:
-        """Store texts under their places, and delete empty ones. Raises StoreError.
+        """Store texts under their places, deleting empty ones. Raises StoreError.
 
-        Attachments are omitted if an entry would exceed 4 MB.
+        Attachments are omitted if the text of a place would exceed 4 MB with them.
         """
         bodies = {place: None if text.is_empty else _encode(text) for place, text in texts.items()}
 
@@ -64,14 +64,14 @@ class UnsentTextStore:
         await self._database.run(work)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the text of a place, or an empty text if there is none or it is damaged. Raises StoreError."""
+        """Return the unsent text of a place, or an empty text if there is none or it is damaged. Raises StoreError."""
         row = await self._database.run(
             lambda db: db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)).fetchone()
         )
         return UnsentText() if row is None else _decode(row[0])
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Take over the newest unsent text for a new conversation that an earlier process left behind.
+        """Take over the newest unsent text that an earlier process left behind for a new conversation.
 
         Returns its place and the text, or a new place and an empty text if there is none. Raises StoreError.
         """

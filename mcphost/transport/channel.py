@@ -19,8 +19,8 @@ NO_HEADERS: Mapping[str, str] = {}
 class Channel(Protocol):
     """A live connection to one server.
 
-    After the connection is lost, every method raises ConnectionLost, with the server's exit status or HTTP error in the
-    message.
+    After the connection is lost, every method raises ConnectionLost; its message includes the server's exit status or
+    the HTTP error.
     """
 
     def exchange(
@@ -28,9 +28,9 @@ class Channel(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]:
         """Send a request and iterate over the messages that belong to it, up to and including the response.
 
-        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, the progress token of a notification
-        determines the request that it belongs to. Leaving the block before the response arrives cancels the request:
-        over HTTP from protocol revision 2026-07-28 on by closing the stream, otherwise with `notifications/cancelled`.
+        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, a notification belongs to the request with
+        the same progress token. Leaving the block before the response arrives cancels the request: over HTTP from
+        protocol revision 2026-07-28 on by closing the stream, otherwise with `notifications/cancelled`.
         """
         ...
 
@@ -41,7 +41,7 @@ class Channel(Protocol):
     def unsolicited(self) -> AsyncIterator[JsonRpcMessage]:
         """Iterate over messages from the server that do not belong to a request, such as list changes.
 
-        Only one task may iterate.
+        Only one task may iterate over them.
         """
         ...
 
@@ -64,7 +64,7 @@ class Channel(Protocol):
         ...
 
     def set_revision(self, revision: Revision) -> None:
-        """Set the negotiated protocol revision, which determines the transport's rules."""
+        """Set the negotiated protocol revision, which determines the rules that the transport follows."""
         ...
 
 
@@ -87,16 +87,16 @@ class Authorizer(Protocol):
         ...
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the currently available authorization headers, without waiting or refreshing a token."""
+        """Return the authorization headers that are available now, without waiting or refreshing a token."""
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Handle a 401 or 403 response without asking the user; return whether to send the request again."""
+        """React to a 401 or 403 response without asking the user; return whether to send the request again."""
         ...
 
 
 class Unauthorized(SignInRequired):
-    """Raised if the server requires the user to sign in; `challenge` describes its 401 or 403 response."""
+    """Raised if the server requires the user to sign in; `challenge` describes the 401 or 403 response."""
 
     def __init__(self, message: str, hint: str, *, server: str, challenge: AuthChallenge) -> None:
         super().__init__(message, hint, server=server)
@@ -104,7 +104,7 @@ class Unauthorized(SignInRequired):
 
 
 class HttpStatusError(RequestRefused):
-    """Raised for an HTTP error status if the body has no JSON-RPC message. The session remains usable."""
+    """Raised for an HTTP error status if the body contains no JSON-RPC message. The session remains usable."""
 
     def __init__(self, message: str, hint: str = "", *, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
@@ -122,11 +122,14 @@ class ResponseInterrupted(ConnectionLost):
 
 
 class SessionExpired(RequestNotSent):
-    """Raised if the server no longer knows the session id of a request, which it did not execute."""
+    """Raised if the server no longer knows the session id of a request; the server did not execute the request."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
-    """Return the error for a response with the id of *request* as the wrong JSON type (number or string)."""
+    """Return the error for a response that repeats the id of *request* as the wrong JSON type.
+
+    For example, the response has the id "1" where the request has the id 1.
+    """
     was = "a string" if isinstance(request.id, int) else "a number"
     return MalformedMessage(
         f"The server {name!r} answered {request.method} with an id that is {was}, but the id of the "

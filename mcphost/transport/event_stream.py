@@ -10,7 +10,7 @@ _JOIN_THRESHOLD = 256
 
 
 class ServerSentEvent(Struct, frozen=True):
-    """One server-sent event; `data` is its data lines, joined with LF, as bytes."""
+    """One server-sent event; `data` contains its data lines as bytes, joined with LF."""
 
     event: str
     data: bytes
@@ -20,9 +20,9 @@ class ServerSentEvent(Struct, frozen=True):
 class EventDecoder:
     """Incremental decoder for a stream of server-sent events, which can be fed in chunks of any size.
 
-    `feed` raises MalformedMessage if a limit is exceeded: on the bytes of an event, including line ends and field
-    names, or on the number of lines, which is one per 8 bytes plus 10,000. Decoding takes linear time, because an
-    unfinished line is kept as a list of chunks that is joined only once.
+    `feed` raises MalformedMessage if one of two limits is exceeded: the size of an event in bytes, including line ends
+    and field names, or the number of lines, which is one per 8 bytes plus 10,000. Decoding takes linear time, because
+    an unfinished line is stored as a list of chunks that is joined only once.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
@@ -40,7 +40,7 @@ class EventDecoder:
         self.retry: float | None = None
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Add bytes of the stream, and return the events that are now complete."""
+        """Add bytes of the stream, and return the events that are complete now."""
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):

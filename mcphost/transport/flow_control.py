@@ -1,4 +1,4 @@
-"""Flow control: a bounded queue of messages, and processing that lets other tasks run in between."""
+"""Flow control: a bounded queue of messages, and processing in steps between which other tasks can run."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,7 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 class WakeupFuture:
     """Base class of objects on which one task at a time can wait for a wakeup.
 
-    A wakeup is lost if no task is waiting, so check the condition before waiting.
+    A wakeup is lost if no task is waiting, so a task must check the condition before it waits.
     """
 
     __slots__ = ("_waiter",)
@@ -41,10 +41,10 @@ MESSAGE_OVERHEAD = 500
 
 
 class BoundedQueue(WakeupFuture):
-    """Bounded queue of messages for one reader, which iterates over it.
+    """Bounded queue of messages for one reader, which iterates over the queue.
 
-    After `close` is called, the iteration ends by raising the error that was passed to `close`. The queue is made of a
-    future and a deque, which cost half as much per message as a memory stream.
+    After `close` is called, the iteration ends by raising the error that was passed to `close`. The queue consists of a
+    future and a deque, which cost half as much per message as an anyio memory stream.
     """
 
     __slots__ = ("_bytes", "_error", "_items", "_limit")
@@ -73,7 +73,7 @@ class BoundedQueue(WakeupFuture):
         return True
 
     def put_error(self, error: ConnectionLost) -> None:
-        """Queue an error, which the iteration raises after the messages before it; the queue stays open."""
+        """Queue an error, which the iteration raises after the messages queued before it; the queue stays open."""
         self._items.append((error, 0))
         self._wake()
 
@@ -114,7 +114,7 @@ T = TypeVar("T")
 
 
 class Throttle:
-    """Timer for a loop over many small items, which has to let other tasks run regularly.
+    """Timer for a loop over many small items that must let other tasks run regularly.
 
     After each item, await `yield_control()` if `is_due` is True.
     """
@@ -138,7 +138,7 @@ class Throttle:
 
 
 async def run_steps_cooperatively(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end, letting other tasks run after each step, and return its result."""
+    """Run a generator to its end, letting other tasks run after each step; return the generator's result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Hook processes, which read one JSON document and write one; each is then ended with its process group."""
+"""Hook processes, which read one JSON document and write one; afterwards, their process groups are ended."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner for hook processes, which are ended at their time limit, on cancellation, or when mcphost exits."""
+    """Runner of hook processes, which are ended at their time limit, on cancellation, or when mcphost exits."""
 
     def __init__(self) -> None:
         self._watchdog = Watchdog()
@@ -32,9 +32,9 @@ class HookRunner:
     async def run(self, command: Sequence[str], folder: str, document: bytes, timeout: float) -> HookOutput:
         """Run *command* in *folder* with *document* as its standard input, and return its output.
 
-        The process is ended after *timeout* seconds. Like a server, it receives only a few harmless environment
-        variables. Failures such as a missing program or a timeout are described in the output, so that no errors are
-        raised. Cancellation ends the process.
+        The process is ended after *timeout* seconds. Like an MCP server, it receives only a few harmless environment
+        variables. No errors are raised: failures such as a missing program or a timeout are described in the output.
+        Cancellation ends the process.
         """
         environment = build_environment({})
         process: Process | None = None
@@ -61,7 +61,7 @@ class HookRunner:
                 self._watchdog.unwatch(process.pid)
 
     async def close(self) -> None:
-        """End the watchdog. Idempotent."""
+        """End the watchdog process. Idempotent."""
         await self._watchdog.close()
 
 

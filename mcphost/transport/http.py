@@ -52,7 +52,10 @@ _UNKNOWN_SESSION_WORDS = (b"session", b"not initialized")
 
 
 class HttpConnector:
-    """Connector for one URL over Streamable HTTP; references such as `${TOKEN}` in *headers* must be expanded."""
+    """Connector for one URL over Streamable HTTP.
+
+    References such as `${TOKEN}` in *headers* must already be expanded.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class HttpConnector:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Yield a channel to the URL, which connects on its first exchange. Raises StartupError."""
+        """Yield a channel to the URL; the channel connects when it first sends a request. Raises StartupError."""
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             channel = HttpChannel(client, tasks, self._message_limit)
@@ -128,13 +131,16 @@ class HttpChannel:
 
     # -- the Channel
     def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> HttpExchange:
-        """See Channel.exchange."""
+        """Return an exchange that sends the request; see `Channel.exchange`."""
         if not self._is_stateless and request.method not in ("initialize", "server/discover"):
             self._in_flight[request.id] = request
         return HttpExchange(self, request, headers)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel.send. Does nothing from protocol revision 2026-07-28 on."""
+        """Send a notification or response; see `Channel.send`.
+
+        This does nothing from protocol revision 2026-07-28 on.
+        """
         if self._is_stateless:
             return
         what = message.method if isinstance(message, JsonRpcNotification | JsonRpcRequest) else "an answer"
@@ -156,12 +162,12 @@ class HttpChannel:
                 await self._get_stream_opened.wait()
 
     def unsolicited(self) -> BoundedQueue:
-        """See Channel.unsolicited."""
+        """Return the queue of messages that do not belong to a request; see `Channel.unsolicited`."""
         return self._unsolicited
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """See Channel.anomaly_counts."""
+        """Counts of dropped messages, keyed by the reason; see `Channel.anomaly_counts`."""
         return {
             "broken messages": self.malformed_count,
             "answers nobody waits for": self.unmatched_count,
@@ -170,16 +176,19 @@ class HttpChannel:
 
     @property
     def is_drained(self) -> bool:
-        """Always True, because this cannot be determined over HTTP."""
+        """Always True, because over HTTP it is not known what the server has read."""
         return True
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called; an unreachable server does not close the channel, because it may return."""
+        """Whether `close` was called.
+
+        An unreachable server does not close the channel, because the server may become reachable again.
+        """
         return self._is_closed
 
     def set_revision(self, revision: Revision) -> None:
-        """See Channel.set_revision."""
+        """Set the negotiated protocol revision; see `Channel.set_revision`."""
         self._revision = revision
 
     async def close(self) -> None:
@@ -203,7 +212,7 @@ class HttpChannel:
     async def _send_on_close(self, verb: str, body: bytes) -> None:
         """Send a final request and ignore the response.
 
-        Status 405 means that the server does not let clients end sessions; other errors do not matter, either.
+        Status 405 means that the server does not let clients end sessions; other errors can be ignored, too.
         """
         try:
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())
@@ -213,7 +222,7 @@ class HttpChannel:
 
     # -- for exchanges
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """See HttpClient.request."""
+        """Send an HTTP request; see `HttpClient.request`."""
         return await self._client.request(verb, body, headers)
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
@@ -252,8 +261,9 @@ class HttpChannel:
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
         """Return whether an error response means that the server no longer knows the session.
 
-        The specification requires status 404. Common servers send 400 with "No valid session ID", or with "Server not
-        initialized" after a restart; these texts are considered only if the session was valid before.
+        The specification requires status 404. Common servers send 400 with the text "No valid session ID", or with
+        "Server not initialized" after a restart; these texts are considered only if a request has succeeded in the
+        session before.
         """
         refusal = body[:4096].lower()
         is_named = (
@@ -264,10 +274,10 @@ class HttpChannel:
         return bool(session) and (status == 404 or is_named)
 
     def expire_session(self, session: str) -> SessionExpired:
-        """Mark a session as unknown to the server, and return the error to raise.
+        """Record that the server no longer knows a session, and return the error to raise.
 
-        The caller can then open a new session on this channel. Until then, requests still contain the old id: without
-        an id, they would be refused for another reason, which would hide that the session has expired.
+        The caller can then open a new session on this channel. Until then, requests still contain the old session id:
+        without an id, they would be refused for another reason, which would hide that the session has expired.
         """
         self._expired_session_id = session
         return SessionExpired(
@@ -275,35 +285,35 @@ class HttpChannel:
         )
 
     async def resume(self, last_id: str) -> HttpResponse | None:
-        """Request the events after *last_id* with a GET.
+        """Request the events that follow the event *last_id*, using GET.
 
-        Returns None if streams cannot be resumed, which is always true from protocol revision 2026-07-28 on.
+        Returns None if streams cannot be resumed, which is always the case from protocol revision 2026-07-28 on.
         """
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Cancel a request on the server after its exchange was left before the response arrived."""
+        """Cancel a request on the server, because its exchange was left before the response arrived."""
         if request.id in self._in_flight and not self._is_closed:
             self._tasks.start_soon(self._cancel, request)
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle the end of an exchange, after which there is nothing to cancel."""
+        """Handle the end of an exchange, whose request can no longer be cancelled."""
         self._in_flight.pop(request.id, None)
         if self._request_done is not None:
             self._request_done.set()
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """Return the JSON-RPC messages in a server-sent event; none if its type is not `message`."""
+        """Return the JSON-RPC messages in a server-sent event; none if the event's type is not `message`."""
         return await self.parse_body(event.data) if event.event == "message" else []
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
         """Return the JSON-RPC messages in a response body or event.
 
-        Malformed messages are counted and dropped, and the user is warned of the first. Other tasks can run while a
-        long body is parsed. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after 10,000
-        malformed messages.
+        Malformed messages are counted and dropped, and the user is warned about the first one. Other tasks can run
+        while a long body is parsed. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after
+        10,000 malformed messages.
         """
         if not data.isascii():
             data = await self._replace_invalid_utf8(data)
@@ -332,7 +342,7 @@ class HttpChannel:
         return messages
 
     async def _replace_invalid_utf8(self, data: bytes) -> bytes:
-        """Replace invalid UTF-8 in a message; if there is too much of it, warn the user and return b""."""
+        """Replace invalid UTF-8 in a message; if too much of it is invalid, warn the user and return b""."""
         try:
             mended = await run_steps_cooperatively(replace_invalid_utf8(data))
         except MalformedMessage as error:
@@ -351,7 +361,10 @@ class HttpChannel:
         return JsonLimitExceeded(what, server=self.name)
 
     def _count_malformed(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
-        """Count a malformed message, warn the user of the first one, and return an empty list."""
+        """Count a malformed message, warn the user about the first one, and return an empty list.
+
+        Raises MalformedMessage if there are more than 10,000.
+        """
         if len(data) > 1000 or bytes(data).strip():
             self.malformed_count += 1
             self._warn_once("odd", f"The server {self.name!r} sent an invalid message: {error.message[:300]}")
@@ -405,7 +418,7 @@ class HttpChannel:
         self._in_flight.pop(request.id, None)
 
     async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
-        """Read the GET stream, and reopen it when it ends, with increasing delays.
+        """Read the GET stream, and reopen it with increasing delays when it ends.
 
         Returns if the server has no GET stream.
         """
@@ -439,7 +452,8 @@ class HttpChannel:
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:
         """Read one GET stream to its end, and return whether it contained any messages.
 
-        Returns None if the server has no GET stream. Raises SessionExpired if it had one earlier in this session.
+        Returns None if the server has no GET stream. Raises SessionExpired if the server had a GET stream earlier in
+        this session, but no longer knows the session.
         """
         headers = self._common_headers()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
@@ -465,7 +479,7 @@ class HttpChannel:
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
         """Return whether the response to a GET is an event stream.
 
-        Raises SessionExpired if the server no longer knows *session*, which had a GET stream earlier.
+        Raises SessionExpired if the server no longer knows *session* and had a GET stream in it earlier.
         """
         body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without a GET stream send 405; some send 404, which does not mean that the session has expired.
@@ -498,8 +512,8 @@ class HttpChannel:
 def _is_cancellable(request: JsonRpcRequest) -> bool:
     """Return whether `notifications/cancelled` can cancel *request*.
 
-    It cannot cancel requests that create or cancel a task: tasks are cancelled with the request tasks/cancel
-    (specification 2025-11-25, basic/utilities/tasks).
+    The notification cannot cancel requests that create or cancel a task: tasks are cancelled with the request
+    tasks/cancel (specification 2025-11-25, basic/utilities/tasks).
     """
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
     return request.method != CancelTask.METHOD and "task" not in members

@@ -1,8 +1,8 @@
-"""HTTP/1.1 connections: message framing, streamed bodies and hard limits.
+"""HTTP/1.1 connections: message framing, streamed bodies and strict limits.
 
-`http_pool` opens connections and reuses them. docs/decisions/0008 (httpx) and 0020 (h11) explain why this is not a
-library. The grammar is that of RFC 9110 and RFC 9112, without their leniency for old peers; `tests/fuzz` compares the
-parser with h11.
+`http_pool` opens connections and reuses them. docs/decisions/0008 (httpx) and 0020 (h11) explain why no library is used
+here. The grammar is that of RFC 9110 and RFC 9112, without their leniency towards old implementations; `tests/fuzz`
+compares the parser with h11.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """Raised if a reused connection was closed before the response began; the request can be repeated."""
+    """Raised if a reused connection was closed before the response began; the request can be sent again."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """An HTTP/1.1 connection for one request and response at a time; it is closed if unexpected bytes arrive."""
+    """An HTTP/1.1 connection for one request at a time; it is closed if the server sends unexpected bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,11 +64,11 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
 
     # -- asyncio.Protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
+        """Store the transport of the connection; called by asyncio."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
+        """Process received bytes; called by asyncio. Invalid data closes the connection."""
         if self._error is not None:
             return
         if not self._is_expecting_response:
@@ -85,11 +85,11 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self.abort()
 
     def eof_received(self) -> bool:
-        """See asyncio.Protocol."""
+        """Return False, so that asyncio closes the connection after the server has sent all its data."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
+        """Complete the response if it ends with the connection, or fail it; called by asyncio."""
         self.is_keep_alive = False
         if self._is_in_body and self._framing == "close" and exc is None:
             self._complete_response()
@@ -120,7 +120,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def send_request(self, data: bytes, *, tunnel: bool = False) -> None:
         """Send the bytes of one request.
 
-        Set *tunnel* for CONNECT, whose 2xx response has no body (RFC 9110, section 9.3.6).
+        *tunnel* must be True for CONNECT, because its 2xx response has no body (RFC 9110, section 9.3.6).
         """
         self._is_expecting_response = True
         self._has_just_read = False  # the response has to arrive first
@@ -154,7 +154,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """Return the next queued data as one piece that can be processed within milliseconds."""
+        """Take the next data from the queue, as one piece that is small enough to be processed within milliseconds."""
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]
@@ -167,13 +167,13 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def abort(self) -> None:
-        """Close the connection immediately, so that the server notices that nobody reads its response."""
+        """Close the connection immediately, so that the server notices that its response is no longer read."""
         self.is_keep_alive = False
         if self._transport is not None:
             self._transport.abort()
 
     def set_tls_transport(self, transport: asyncio.BaseTransport | None) -> None:
-        """Replace the transport with the TLS transport that was negotiated inside the proxy's tunnel."""
+        """Replace the transport with the TLS transport that was negotiated inside a proxy's tunnel."""
         self._transport = cast("asyncio.Transport | None", transport)
         self.is_keep_alive, self.is_complete, self._is_tunnel = True, False, False
 
@@ -223,7 +223,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._feed_body(data)
 
     def _parse_head(self, head: bytes) -> tuple[str, dict[str, str]]:
-        """Parse a response head: store its status, and return the HTTP version and the headers."""
+        """Parse the head of a response: store its status, and return the HTTP version and the headers."""
         line, *lines = head.decode("latin-1").split("\r\n")
         match = _STATUS_LINE.fullmatch(line)
         if match is None or match[2] < "100":
@@ -350,7 +350,7 @@ def _parse_header(line: str) -> tuple[str, str]:
 
 
 def _parse_content_length(headers: dict[str, str]) -> int | None:
-    """Return the Content-Length, or None if absent; identical repetitions are accepted (RFC 9112, 6.3)."""
+    """Return the Content-Length, or None if absent; identical values may be repeated (RFC 9112, section 6.3)."""
     text = headers.get("content-length")
     if text is None:
         return None

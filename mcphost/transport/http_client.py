@@ -1,4 +1,4 @@
-"""HTTP client for one server, with authorization, redirects within the origin, and errors for the user."""
+"""HTTP client for one server, with authorization, redirects within the origin, and readable errors."""
 
 import copy
 import time
@@ -32,7 +32,7 @@ MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have had effects."
 
 
 class HttpResponse:
-    """An HTTP response of which the status and headers have been read; the caller must call `close`."""
+    """An HTTP response whose status and headers have been read; the caller must call `close`."""
 
     __slots__ = (
         "_compressed_bytes",
@@ -137,7 +137,7 @@ class HttpResponse:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def close(self) -> None:
-        """Return the connection to the pool, which closes it if the body was not read to its end."""
+        """Return the connection to the pool; if the body was not read to its end, the connection is closed."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.release(connection)
@@ -162,7 +162,7 @@ class HttpResponse:
             await self.read_error_body()
 
     def parse_error(self, body: bytes) -> JsonRpcErrorResponse | None:
-        """Return the JSON-RPC error in an error response's body, or None if there is none.
+        """Return the JSON-RPC error in the body of an error response, or None if there is none.
 
         The id of the error is not checked, because servers send null or a constant.
         """
@@ -175,7 +175,7 @@ class HttpResponse:
         return message if isinstance(message, JsonRpcErrorResponse) else None
 
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
-        """Return the error to raise for this response's status, quoting the beginning of *body*."""
+        """Create the error to raise for the status of this response; it quotes the beginning of *body*."""
         shown = " ".join(body[: SHOWN_BODY_LENGTH * 4].decode(errors="replace").split())[:SHOWN_BODY_LENGTH]
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"
         error = HttpStatusError(
@@ -195,9 +195,9 @@ def _status_hint(status: int) -> str:
 
 
 def _parse_retry_after(after: str) -> float | None:
-    """Return the delay in seconds from a Retry-After header, which contains a number or a date, or None.
+    """Return the delay in seconds from a Retry-After header, or None if the header is missing or invalid.
 
-    See RFC 9110, section 10.2.3.
+    The header contains a number of seconds or a date (RFC 9110, section 10.2.3).
     """
     if after.isascii() and after.isdigit():
         return float(after) if len(after) < 10 else None
@@ -211,7 +211,7 @@ _SCHEMES = frozenset({"http", "https"})
 
 
 def proxy_for(url: str) -> str:
-    """Return the URL of the proxy that the environment sets for *url*, or "" if there is none.
+    """Return the URL of the proxy that environment variables set for *url*, or "" if there is none.
 
     Raises MalformedMessage if the proxy's URL is neither http nor https.
     """
@@ -238,7 +238,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 class HttpClient:
-    """HTTP client for one URL; references such as `${TOKEN}` in *headers* must be expanded."""
+    """HTTP client for one URL; references such as `${TOKEN}` in *headers* must already be expanded."""
 
     def __init__(
         self,
@@ -261,8 +261,8 @@ class HttpClient:
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send an HTTP request, follow redirects within the origin, and recover from 401 and 403 if possible.
 
-        A repeated request has the same body and the current credentials; nothing is repeated after cancellation. Raises
-        RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
+        A request that is sent again has the same body and the current credentials; nothing is sent again after
+        cancellation. Raises RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
         """
         recoveries = 0
         while True:
@@ -294,7 +294,7 @@ class HttpClient:
                 )
 
     async def request_without_recovery(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send a request like `request`, but neither refresh a token nor repeat the request after 401 or 403."""
+        """Send a request like `request`, but without refreshing a token, and without retrying after 401 or 403."""
         identity = NO_HEADERS if self._authorizer is None else self._authorizer.current_headers(verb, self.url)
         return await self._follow_redirects(verb, body, {**headers, **identity})
 
@@ -377,7 +377,7 @@ def create_client(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """Return a client for *url* that uses the proxy in the environment, if there is one. Raises StartupError.
+    """Create a client for *url* that uses the proxy set in the environment, if any. Raises StartupError.
 
     *authorizer* supplies credentials. *ca_file* contains certificate authorities to trust in addition to the system's,
     and *ca_digest* is the required SHA-256 of that file. *warn* receives warnings about the server.

@@ -1,4 +1,4 @@
-"""One JSON-RPC request over HTTP: a POST, answered with JSON or an event stream."""
+"""One JSON-RPC request over HTTP: a POST, to which the server responds with JSON or an event stream."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """The part of HttpChannel that HttpExchange uses."""
+    """The interface of HttpChannel that HttpExchange uses."""
 
     name: str
     message_limit: int
@@ -59,11 +59,11 @@ class PostChannel(Protocol):
         ...
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange whose block was left before its response arrived."""
+        """Handle an exchange that was left before the response arrived."""
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle the end of an exchange, after which there is nothing to cancel."""
+        """Handle the end of an exchange, whose request can no longer be cancelled."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
@@ -71,11 +71,11 @@ class PostChannel(Protocol):
         ...
 
     def expire_session(self, session: str) -> SessionExpired:
-        """Mark a session as unknown to the server, and return the error to raise."""
+        """Record that the server no longer knows a session, and return the error to raise."""
         ...
 
     async def resume(self, last_id: str) -> HttpResponse | None:
-        """Request the events after *last_id*; return None if streams cannot be resumed."""
+        """Request the events that follow the event *last_id*; return None if streams cannot be resumed."""
         ...
 
 
@@ -163,7 +163,7 @@ class HttpExchange:
             ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
-        """Request the rest of a stream that ended early with a GET. Raises *error* if that is not possible.
+        """Use GET to request the rest of a stream that ended early. Raises *error* if that is not possible.
 
         Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id, and the
         client reconnects after `retry` milliseconds.

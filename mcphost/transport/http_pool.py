@@ -1,4 +1,4 @@
-"""Pool of reusable HTTP connections to one origin, direct or through a proxy, with verified TLS."""
+"""Pool of reusable HTTP connections to one origin, direct or through a proxy, with TLS verification."""
 
 import asyncio
 import base64
@@ -29,13 +29,13 @@ _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT
 
 
 class HttpConnectionPool:
-    """Pool of connections to one scheme, host and port. It does not follow redirects or store cookies."""
+    """Pool of connections to one scheme, host and port. Redirects are not followed, and cookies are not stored."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
-        """Create a pool; *proxy* is a proxy's URL, or "". Raises MalformedMessage for an invalid URL.
+        """Create a pool; *proxy* is the URL of a proxy, or "" for none.
 
         *ca_file* contains certificate authorities to trust in addition to the system's. If *ca_digest* (SHA-256, hex)
-        is given, the file is used only if its content matches.
+        is given, the file is used only if its content matches. Raises MalformedMessage for an invalid URL.
         """
         self._scheme, self._host, self._port = parse_origin(url)
         self._authority = _authority(self._scheme, self._host, self._port)
@@ -53,7 +53,7 @@ class HttpConnectionPool:
 
         The caller must pass the returned connection to `release` afterwards. If a reused connection is closed before
         any byte of the response arrives, the request is sent once more on a new connection. If a connection is closed
-        later, the server may have received the request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
+        after that, the server may have received the request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
         connection = self._take_idle()
@@ -78,7 +78,7 @@ class HttpConnectionPool:
         return connection
 
     def release(self, connection: HttpConnection) -> None:
-        """Keep the connection for later requests if the response was read to its end; otherwise close it."""
+        """Keep a connection for later requests if the response was read to its end; otherwise, close it."""
         self._busy.discard(connection)
         if (
             connection.is_complete
@@ -169,7 +169,7 @@ class HttpConnectionPool:
         return connection
 
     async def _load_certificates(self) -> None:
-        """Load the certificate authorities of the system and of the configuration, on a thread as that is slow."""
+        """Load the certificate authorities of the system and the configuration; slow, so a thread is used."""
         if self._ssl_context is not None:
             return
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))
@@ -242,7 +242,7 @@ def _proxy_credentials(proxy: str) -> str:
 
 
 def _describe_failure(error: OSError | ValueError) -> str:
-    """Return why a connection failed, without the error number and address that asyncio adds."""
+    """Explain why a connection failed, without the error number and address that asyncio adds."""
     number = error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
     if number:
         return os.strerror(number)

@@ -15,7 +15,10 @@ def _ignore_warning(text: str) -> None:
 
 
 class InMemoryChannel:
-    """A connection inside one process: the client uses `channel`, the server `requests`, `send` and `send_raw`."""
+    """A connection inside one process.
+
+    The client uses `channel`; the server side uses `requests`, `send` and `send_raw`.
+    """
 
     def __init__(
         self,
@@ -43,13 +46,13 @@ class InMemoryChannel:
         self.multiplexer.receive_line(raw)
 
     def disconnect(self, why: str = "The server left.") -> None:
-        """Close the connection on the server's side; the client's ConnectionLost has the message *why*."""
+        """Close the connection from the server's side; the client receives a ConnectionLost with the message *why*."""
         self.multiplexer.connection_lost(ConnectionLost(why))
         self.requests.close(ConnectionLost("The client was told."))
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Yield the client's channel, like Connector.connect."""
+        """Yield the client's channel, as `Connector.connect` does."""
         try:
             yield self.multiplexer
         finally:

@@ -1,4 +1,4 @@
-"""The HTTP+SSE transport of revision 2024-11-05: the client reads one event stream, and sends with POST."""
+"""The HTTP+SSE transport of revision 2024-11-05: the client reads an event stream and sends with POST."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ class SseConnector(HttpConnector):
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Open the event stream, and wait until the server sends the URL for POSTs.
+        """Open the event stream, and wait until the server sends the URL for POST requests.
 
         Raises StartupError or SignInRequired.
         """
@@ -70,7 +70,7 @@ class SseConnector(HttpConnector):
         raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 
     async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
-        """Return the URL for POSTs, and any messages that arrived after it in the same chunk."""
+        """Return the URL for POST requests, and any messages that arrived after it in the same chunk."""
         early_messages: list[bytes] | None = None
         endpoint = ""
         with anyio.move_on_after(ENDPOINT_TIMEOUT):
@@ -134,9 +134,9 @@ class SseConnector(HttpConnector):
 
 
 class _MessagePoster:
-    """Queue of outgoing messages, which are sent with POST.
+    """Queue of outgoing messages, each of which is sent with a POST.
 
-    Requests are posted concurrently; a notification or response is delivered before later messages.
+    Requests are sent concurrently. After a notification or response, the next message waits until it is delivered.
     """
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
@@ -163,7 +163,7 @@ class _MessagePoster:
                 )
 
     async def run(self, mux: Multiplexer) -> None:
-        """Post the queued messages until cancelled."""
+        """Send the queued messages with POST until cancelled."""
         self._multiplexer = mux
         with self._send_stream, self._receive_stream:
             async for line in self._receive_stream:
@@ -188,7 +188,7 @@ class _MessagePoster:
             self._warn(error.message)
 
     async def _post(self, line: bytes) -> None:
-        """Post one message, with a time limit so that a slow server does not block later messages.
+        """Send one message, with a time limit so that a slow server does not block later messages.
 
         Raises ServerError.
         """

@@ -17,7 +17,7 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineSplitter:
-    """Incremental splitter for lines; `feed` raises MalformedMessage if a line is too long.
+    """Incremental splitter of a byte stream into lines; `feed` raises MalformedMessage if a line is too long.
 
     Chunks of an unfinished line are appended to a buffer, which is never scanned again. Joining a list of chunks at the
     end would take twice the memory of the line, and a sixth more CPU time.
@@ -30,9 +30,9 @@ class LineSplitter:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes, and return the lines that are now complete, without line ends.
+        """Add bytes, and return the lines that are complete now, without line ends.
 
-        Long runs of empty lines are shortened.
+        Long sequences of empty lines are shortened.
         """
         if b"\n" not in data:  # true of most chunks of a long line, which splitting would copy
             self._append(data)
@@ -87,7 +87,7 @@ class LineBacklog:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, lines: list[bytes]) -> None:
-        """Pass lines to the callback: a few immediately, larger numbers in later iterations of the event loop."""
+        """Pass lines to the callback: a few immediately; a larger number, in later iterations of the event loop."""
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES
@@ -106,7 +106,7 @@ class LineBacklog:
         return self._steps is not None or bool(self._lines)
 
     def call_when_empty(self, callback: Callable[[], None]) -> None:
-        """Call *callback* once no line is queued, which may be immediately."""
+        """Call *callback* when no line is queued, which may be immediately."""
         if self._is_busy:
             self._callbacks.append(callback)
         else:
@@ -163,7 +163,7 @@ class LineReader(LineBacklog):
         """Create a reader.
 
         A line longer than *limit* bytes is dropped, and *on_malformed* is called. *filter_lines* may remove complete
-        lines before they are handled.
+        lines before they are passed to *handle_line*.
         """
         super().__init__(handle_line, pause, resume, handle_line_in_steps)
         self._splitter = LineSplitter(limit)
@@ -171,7 +171,7 @@ class LineReader(LineBacklog):
         self._on_malformed = on_malformed
 
     def feed(self, data: bytes) -> None:
-        """Add bytes, and handle the lines that are now complete, immediately or soon."""
+        """Add bytes, and handle the lines that are complete now, immediately or soon."""
         try:
             lines = self._splitter.feed(data)
         except MalformedMessage as error:

@@ -1,4 +1,4 @@
-"""MCP's HTTP headers (specification: basic/transports), and parsing of origins; no I/O."""
+"""The HTTP headers defined by MCP (specification: basic/transports), and parsing of origins; no I/O."""
 
 import base64
 import ipaddress
@@ -17,8 +17,8 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 def encode_header_value(value: str | int | bool) -> str:
     """Encode *value* for an HTTP header.
 
-    Text is wrapped in base64 if it contains characters other than visible ASCII and inner spaces, or if it already
-    looks wrapped. Raises MalformedMessage for a number that JavaScript cannot represent exactly.
+    Text is encoded as base64 if it contains characters other than visible ASCII and inner spaces, or if it looks as if
+    it were already encoded. Raises MalformedMessage for a number that JavaScript cannot represent exactly.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_origin(url: str) -> tuple[str, str, int]:
-    """Return the scheme, host and port of a URL. Raises MalformedMessage unless it is http or https."""
+    """Return the scheme, host and port of a URL. Raises MalformedMessage unless the scheme is http or https."""
     try:
         parts = split_url(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)

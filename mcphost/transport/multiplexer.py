@@ -1,4 +1,4 @@
-"""Channel over a two-way pipe of JSON-RPC lines, which matches responses to their requests."""
+"""Channel over a two-way pipe that carries JSON-RPC messages as lines and matches responses to requests."""
 
 import asyncio
 import re
@@ -75,7 +75,7 @@ class _MessageKeys(WireStruct, frozen=True):
 
 
 class Multiplexer:
-    """Channel over a line-based transport, which passes each received line to `receive_line`.
+    """Channel over a transport that carries lines; the transport passes each received line to `receive_line`.
 
     *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so that a full
     pipe delays only the tasks that write to it. *is_drained* returns whether the server has read everything that was
@@ -117,11 +117,11 @@ class Multiplexer:
 
     # -- the Channel
     def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> PipeExchange:
-        """See Channel.exchange; headers are ignored on a pipe."""
+        """Return an exchange that sends the request; see `Channel.exchange`. A pipe carries no headers."""
         return PipeExchange(self, request)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel.send."""
+        """Send a notification or response; see `Channel.send`."""
         self._check_connected()
         room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
@@ -130,12 +130,12 @@ class Multiplexer:
         self._write(serialize_message(message))
 
     def unsolicited(self) -> BoundedQueue:
-        """See Channel.unsolicited."""
+        """Return the queue of messages that do not belong to a request; see `Channel.unsolicited`."""
         return self._unsolicited
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """See Channel.anomaly_counts."""
+        """Counts of dropped messages, keyed by the reason; see `Channel.anomaly_counts`."""
         return {
             "broken messages": self.malformed_count,
             "answers nobody waits for": self.unmatched_count,
@@ -145,12 +145,12 @@ class Multiplexer:
 
     @property
     def is_drained(self) -> bool:
-        """See Channel.is_drained."""
+        """Whether the server has read everything that was sent to it; see `Channel.is_drained`."""
         return self._is_drained()
 
     @property
     def is_closed(self) -> bool:
-        """See Channel.is_closed."""
+        """Whether the connection is known to be lost; see `Channel.is_closed`."""
         return self._connection_error is not None
 
     def set_revision(self, revision: Revision) -> None:
@@ -166,7 +166,7 @@ class Multiplexer:
         return self._loop
 
     async def open(self, request: JsonRpcRequest, exchange: PipeExchange) -> None:
-        """Register an exchange, and write its request."""
+        """Register an exchange, and write its request to the pipe."""
         self._check_connected()
         room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
@@ -223,10 +223,10 @@ class Multiplexer:
             self._dispatch(message)
 
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
-        """Drop lines that cannot be messages, if the server sends a flood of them.
+        """If the server sends a flood of lines, drop those that cannot be messages.
 
-        Handling a line costs more than sending it. If there is no flood, all lines are returned, so that problems in
-        them are reported.
+        This is necessary because handling a line costs more than sending it. If there is no flood, all lines are
+        returned, so that problems in them are reported.
         """
         if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines
@@ -239,7 +239,7 @@ class Multiplexer:
         return result
 
     def receive_line_in_steps(self, line: bytes) -> Generator[None]:
-        """Handle one long line like `receive_line`, but yield every few milliseconds."""
+        """Handle one long line as `receive_line` does, but yield every few milliseconds."""
         if self._connection_error is not None:
             return
         if line.startswith(_BYTE_ORDER_MARK):
@@ -262,7 +262,7 @@ class Multiplexer:
         self._warn_once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
 
     def connection_lost(self, error: ConnectionLost) -> None:
-        """End all open exchanges, and the iteration over `unsolicited`, with *error*."""
+        """End all open exchanges and the iteration over `unsolicited` with *error*."""
         if self._connection_error is not None:
             return
         self._connection_error = error
@@ -300,7 +300,7 @@ class Multiplexer:
             self._handle_overflow(message)
 
     def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Count a response that matches no pending request, and warn the user if it reveals a server bug."""
+        """Count a response that matches no pending request, and warn the user if it reveals a bug in the server."""
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
@@ -325,7 +325,7 @@ class Multiplexer:
         )
 
     def _has_exchange_key(self, line: bytes) -> bool:
-        """Return whether a notification could belong to a request and must therefore be decoded."""
+        """Return whether the notification in *line* may belong to a request, so that it must be decoded."""
         if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
@@ -428,7 +428,7 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request that a malformed response belongs to, without waiting for its deadline.
+        """Fail the request that a malformed response belongs to, instead of waiting for its deadline.
 
         Returns whether the request was found.
         """

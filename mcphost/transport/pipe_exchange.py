@@ -20,7 +20,7 @@ MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """The part of Multiplexer that PipeExchange uses."""
+    """The interface of Multiplexer that PipeExchange uses."""
 
     name: str
     deadline_timer: "DeadlineTimer"
@@ -31,7 +31,7 @@ class PipeChannel(Protocol):
         ...
 
     async def open(self, request: JsonRpcRequest, exchange: "PipeExchange") -> None:
-        """Register an exchange, and write its request."""
+        """Register an exchange, and write its request to the pipe."""
         ...
 
     def abandon(self, request: JsonRpcRequest) -> None:
@@ -46,7 +46,7 @@ class ExchangeTimeout(Exception):
 class DeadlineTimer:
     """Timer that ends each exchange on a pipe at its deadline.
 
-    All exchanges share it, because separate timers would cost a sixth of the time of a request.
+    All exchanges share one timer, because separate timers would take a sixth of the time of a request.
     """
 
     __slots__ = ("_next_deadline", "_pending", "_timer")
@@ -58,12 +58,12 @@ class DeadlineTimer:
         self._next_deadline = math.inf
 
     def schedule(self, exchange: "PipeExchange") -> None:
-        """Make *exchange* end at its deadline; call this again after setting an earlier deadline."""
+        """Make *exchange* end at its deadline; call this again if the deadline becomes earlier."""
         if exchange.deadline < self._next_deadline:
             self._reschedule(exchange.deadline)
 
     def stop(self) -> None:
-        """Stop the timer when the connection is lost."""
+        """Stop the timer; called when the connection is lost."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -203,13 +203,13 @@ class PipeExchange(WakeupFuture):
 
     @property
     def error(self) -> ServerError | ExchangeTimeout | None:
-        """The error that ended the exchange, or None."""
+        """The error that ended the exchange, or None if there is none."""
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """End the exchange soon, unless a valid response follows, because an invalid response has arrived.
+        """End the exchange soon, because an invalid response has arrived, unless a valid one follows.
 
-        *error* describes the invalid response; by default, its id has the wrong JSON type.
+        *error* describes the invalid response; by default, it states that the response's id has the wrong JSON type.
         """
         if self._failure_timer is None and not self._done:
             error = error or mismatched_id_error(self._channel.name, self._request)

@@ -1,4 +1,4 @@
-"""Server processes, each in its own process group and with an allowlist of environment variables."""
+"""Server processes, each in a process group of its own and with an allowlist of environment variables."""
 
 import asyncio
 import fcntl
@@ -53,7 +53,7 @@ PRESUMED_STARTUP_SECONDS = 1.0
 def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server process: a few harmless variables, network settings, and *extra*.
 
-    API keys are never included. Relative folders in PATH and relative paths of certificates are dropped, because their
+    API keys are never inherited. Relative folders in PATH and relative paths of certificates are dropped, because their
     meaning would depend on the working folder. The password of a proxy is included, because nothing could be installed
     behind the proxy without it; it is redacted in logs and output.
     """
@@ -74,7 +74,7 @@ def _is_inherited(name: str) -> bool:
 
 
 def _register_password(proxy: str) -> None:
-    """Register the password in a proxy's URL for redaction, both as written and percent-decoded."""
+    """Register the password in a proxy's URL for redaction, both as written and with percent-encoding decoded."""
     userinfo, mark, _ = proxy.rpartition("@")
     password = userinfo.rpartition("/")[2].partition(":")[2]
     if mark and password:
@@ -85,7 +85,7 @@ def _register_password(proxy: str) -> None:
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
     """Return the path of the executable for *command*. Raises StartupError if there is none.
 
-    Relative folders in PATH are resolved against *folder*, the server's working folder.
+    Relative folders in PATH are relative to *folder*, the server's working folder.
     """
     if folder and not Path(folder).is_dir():
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
@@ -105,7 +105,7 @@ class _StdoutProtocol(asyncio.Protocol):
     """Protocol for a process's standard output that delivers bytes as soon as they are read.
 
     asyncio's own pipe protocol delivers each piece in the next iteration of the event loop, which costs a fifth of the
-    time of a request. It is still notified when the pipe ends, because asyncio waits for it.
+    time of a request. It is still notified when the pipe ends, because asyncio waits for that.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
@@ -132,8 +132,8 @@ class _StdoutProtocol(asyncio.Protocol):
 class ServerProcess(asyncio.SubprocessProtocol):
     """A running server process; the callbacks run on the event loop and must not block.
 
-    *on_end* is called once, with a description of how the process ended, within a second after it exited or closed its
-    output. It is also called if the process does not read its input; `is_input_unread` is then True.
+    *on_end* is called once, with a description of how the process ended, within a second after it has exited or closed
+    its output. *on_end* is also called if the process does not read its input; `is_input_unread` is then True.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def start(
         cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "ServerProcess"
     ) -> "ServerProcess":
-        """Start the command *argv* with *child* as its protocol, and return *child*. Raises StartupError."""
+        """Start the command *argv*, with *child* as its asyncio protocol; return *child*. Raises StartupError."""
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
@@ -195,7 +195,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     # -- asyncio.SubprocessProtocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.SubprocessProtocol."""
+        """Store the transport of the new process and set up its pipes; called by asyncio."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
         self._pid = self._transport.get_pid()
         self._loop = asyncio.get_running_loop()
@@ -223,7 +223,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return self._piped_bytes + (0 if self._stdout is None else self._stdout.received_bytes)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """See asyncio.SubprocessProtocol."""
+        """Process bytes from standard output or standard error; called by asyncio."""
         self._piped_bytes += len(data)
         if fd == 1:  # data that arrived before the _StdoutProtocol was set
             self.on_output(data)
@@ -235,7 +235,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """Drop lines in a chunk of error output that exceed the limit of one line per 14 bytes, plus 10,000."""
+        """Drop lines of error output that exceed the limit, which is one line per 14 bytes plus 10,000 lines."""
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:
@@ -244,7 +244,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return lines
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """See asyncio.SubprocessProtocol."""
+        """Record that the process has closed a pipe; called by asyncio."""
         self._open_pipes.discard(fd)
         if fd == 2:
             rest = self._stderr_splitter.flush()
@@ -259,7 +259,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def process_exited(self) -> None:
-        """See asyncio.SubprocessProtocol."""
+        """Record that the process has exited, and kill the rest of its process group; called by asyncio."""
         self._exited.set()
         # Other processes in the group would keep the pipes open and outlive mcphost.
         self._signal_group(signal.SIGKILL)
@@ -269,12 +269,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def pause_writing(self) -> None:
-        """See asyncio.SubprocessProtocol."""
+        """Note that the input pipe of the process is full; called by asyncio."""
         if self._writable is None:
             self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """See asyncio.SubprocessProtocol."""
+        """Note that the input pipe of the process has room again; called by asyncio."""
         self._wake_writers()
         self._writable = None
 
@@ -286,7 +286,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     # -- input and output
     @property
     def pid(self) -> int:
-        """Id of the process and of its process group."""
+        """Id of the process, which is also the id of its process group."""
         return self._pid
 
     def write(self, line: bytes) -> None:
@@ -324,11 +324,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return unread == 0
 
     def pause_output(self) -> None:
-        """Stop reading the output of the process, which blocks when the pipe is full."""
+        """Stop reading the output of the process; the process then blocks when its output pipe is full."""
         self._set_reading(1, False)
 
     def resume_output(self) -> None:
-        """Resume reading the process's output."""
+        """Continue reading the output of the process."""
         self._set_reading(1, True)
 
     def _set_reading(self, fd: int, on: bool) -> None:
@@ -344,9 +344,9 @@ class ServerProcess(asyncio.SubprocessProtocol):
             pipe.pause_reading()
 
     async def stop(self) -> None:
-        """Close the standard input of the process; if it does not exit, send SIGTERM, then SIGKILL to its group.
+        """Close the standard input of the process; if it does not exit, end its process group.
 
-        Takes about 4 s at most.
+        The group is sent SIGTERM, and later SIGKILL. Takes about 4 s at most.
         """
         self._is_stopping = True
         if self._unread_timer is not None:
@@ -373,7 +373,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._signal_group(signal.SIGKILL)
 
     def describe_end(self) -> str:
-        """Describe how the process ended, such as "exited with status 1", with its last lines of error output."""
+        """Describe how the process ended, such as "exited with status 1", and quote its last lines of error output."""
         code = self._transport.get_returncode()
         if self.is_input_unread:
             how = f"does not read its input (nothing for {UNREAD_INPUT_TIMEOUT:g} s, while requests wait)"
@@ -404,7 +404,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Start a timer that checks whether the process has read input or printed anything in the meantime."""
+        """Start a timer that checks later whether the process has read input or printed anything since now."""
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)
@@ -449,7 +449,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
 
 def _unread_bytes(pipe: Any) -> int | None:
-    """Return how many bytes the reader of a pipe or socket pair has not read yet, or None if unknown."""
+    """Return how many bytes in a pipe or socket pair have not been read yet, or None if unknown."""
     if sys.platform != "linux":
         return None  # on other systems, the writing end only reports its own buffer, which is empty
     try:

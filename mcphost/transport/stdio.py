@@ -13,7 +13,7 @@ from mcphost.transport.watchdog import Watchdog
 
 
 class StdioConnector:
-    """Connector that starts the command *argv* and communicates over its standard streams.
+    """Connector that starts the command *argv* and communicates through its standard streams.
 
     *environment* is added to the variables that the process may inherit.
     """

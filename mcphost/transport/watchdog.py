@@ -1,9 +1,9 @@
-"""Watchdog: a small process that ends the servers' process groups if mcphost is killed.
+"""Watchdog: a small process that ends the process groups of the servers if mcphost is killed.
 
-It reads the groups from a pipe that only mcphost keeps open; when the pipe closes, it ends the remaining groups, first
-with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not reach processes that a server starts
-(as npx does), and is also sent when a thread ends. Most servers exit at the end of their input; the watchdog ends the
-others.
+The watchdog reads the group ids from a pipe that only mcphost keeps open. When the pipe closes, it ends the remaining
+groups, first with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not reach processes that a
+server starts (as npx does), and is also sent when a thread ends. Most servers exit at the end of their input; the
+watchdog ends the others.
 """
 
 import contextlib
@@ -74,7 +74,7 @@ class ProcessGroupFile:
 
 
 def stop_stale_groups(folder: Path) -> int:
-    """End the process groups left behind by mcphost processes that were killed, and return their number.
+    """End the process groups left behind by mcphost processes that were killed; return the number of groups.
 
     Never raises an error; blocks for about 2 s at most.
     """
@@ -98,10 +98,10 @@ def stop_stale_groups(folder: Path) -> int:
 
 
 def _take_stale_groups(path: Path) -> dict[int, str]:
-    """Delete a group file, and return its groups as a dict from group id to start time.
+    """Delete a file of process groups, and return the groups as a dict from group id to start time.
 
-    Returns {}, and keeps the file, if it belongs to another user. Raises OSError, and keeps the file, if the mcphost
-    process that wrote it is still running.
+    If the file belongs to another user, it is not deleted, and {} is returned. If the mcphost process that wrote it is
+    still running, it is not deleted, and OSError is raised.
     """
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -133,7 +133,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether *group* is still the process that started at *started*, not a later one with its id."""
+    """Return whether process *group* still leads its group and started at *started*, so that its id was not reused."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
@@ -203,7 +203,7 @@ _GROUP_LIMIT = 2**31
 
 
 class Watchdog:
-    """Handle to the watchdog process, which starts with the first group and exits when mcphost ends.
+    """Handle to the watchdog process, which starts with the first process group and exits when mcphost ends.
 
     If *folder* is given, groups are also recorded in a file there, and groups that were left behind by killed mcphost
     processes are ended.
@@ -218,7 +218,10 @@ class Watchdog:
         self._unrecorded_groups: list[int] = []
 
     async def watch(self, group: int) -> None:
-        """Make the watchdog end *group* when mcphost ends; do nothing if the watchdog cannot be started."""
+        """Make the watchdog end the process group *group* when mcphost ends.
+
+        If the watchdog cannot be started, the group is only recorded in the file, if there is a folder for it.
+        """
         folder: Path | None = None
         if self._group_file is not None:
             self._unrecorded_groups.append(group)
@@ -245,7 +248,7 @@ class Watchdog:
                 _log.warning("the group %d cannot be written down", group, exc_info=True)
 
     def unwatch(self, group: int) -> None:
-        """Stop watching a group after its processes have ended, because its id may soon be reused."""
+        """Stop watching a process group whose processes have ended, because its id may soon be reused."""
         self._send_command(b"-", group)
         if group in self._unrecorded_groups:
             self._unrecorded_groups.remove(group)
@@ -254,7 +257,7 @@ class Watchdog:
                 self._group_file.remove(group)
 
     async def close(self) -> None:
-        """End the watchdog, and any groups that it is still watching. Idempotent."""
+        """End the watchdog, and any process groups that it is still watching. Idempotent."""
         if self._group_file is not None:
             with contextlib.suppress(OSError):
                 self._group_file.close()

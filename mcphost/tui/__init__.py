@@ -1,4 +1,4 @@
-"""The terminal UI, built on Textual: screens, dialogs and widgets.
+"""The terminal user interface (TUI), built on Textual: screens, dialogs and widgets.
 
-It displays the host's events and puts the host's questions to the user, who makes every decision.
+The TUI displays the host's events and puts the host's questions to the user, who makes every decision.
 """

@@ -1,4 +1,4 @@
-"""Actions: the table of global actions with their keys, footer labels, command palette entries and slash commands."""
+"""Table of global actions, with their keys, footer labels, command palette entries and slash commands."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ from mcphost.translation import N_
 class Action(NamedTuple):
     """A global action of the app, and how the user can invoke it.
 
-    `name` is Textual's action name. `keys` are its default keys, which the user can change; `mcphost.tui.key_table` has
-    the keys in use. `label` is shown in the footer, `title` and `help` in the command palette. `slash` and `aliases`
-    are slash commands, without the slash.
+    `name` is Textual's action name. `keys` is the default key, or "" if there is none; the user can change it, so look
+    up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and `help` in the command
+    palette. `slash` and `aliases` are slash commands, without the slash.
     """
 
     name: str
@@ -400,5 +400,5 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 def find_slash_command(word: str) -> Action | None:
-    """Return the action with this slash command or alias, without the slash, or None if there is none."""
+    """Return the action whose slash command or alias is *word*, given without the slash, or None if there is none."""
     return next((action for action in ACTIONS if word in (action.slash, *action.aliases)), None)

@@ -1,4 +1,4 @@
-"""Announcements for screen readers: one plain line about each event at the top of every screen."""
+"""Announcements for screen readers: a line of text about the latest event, at the top of every screen."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,14 +50,14 @@ _TURN_ENDS = {
 
 
 class AnnouncingApp(Protocol):
-    """The part of the app that the announcer uses."""
+    """The part of the app's interface that Announcer uses."""
 
     cursor_position: Offset
     key_table: KeyTable
 
     @property
     def screen(self) -> Screen[Any]:
-        """The top screen."""
+        """The screen on top of the screen stack."""
         ...
 
     @property
@@ -76,20 +76,20 @@ class AnnouncementLine(Widget):
         self.text = text
 
     def show(self, text: str) -> None:
-        """Replace the announcement."""
+        """Show *text* in place of the previous announcement."""
         if text != self.text:
             self.text = text
             self.refresh()
 
     def render(self) -> Content:
-        """Return the announcement, truncated to fit the row."""
+        """Return the announcement, truncated to the width of the row."""
         return Content(self.text).truncate(max(1, self.size.width - 2), ellipsis=True)
 
 
 class Announcer:
-    """Source of the announcements that screen readers read aloud: changes of state, and questions.
+    """Announcer of state changes and questions, in lines of text that a screen reader reads aloud.
 
-    While a question is waiting, each announcement also says how to open it.
+    While a question is waiting, each announcement also says which key opens it.
     """
 
     def __init__(self, app: AnnouncingApp) -> None:
@@ -101,7 +101,7 @@ class Announcer:
 
     @property
     def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
-        """The handlers of the announced events, keyed by event type."""
+        """The handlers for the events to announce, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -141,13 +141,13 @@ class Announcer:
         self.show_on(self._app.screen)
 
     def show_waiting(self, count: int) -> None:
-        """Set the number of waiting questions, which this and every later announcement mentions."""
+        """Set the number of waiting questions, which is added to the current and later announcements."""
         if count != self._waiting:
             self._waiting = count
             self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
-        """Announce a question that has opened, or that is waiting while the user types."""
+        """Announce a question that has opened or, if *is_open* is false, one that waits while the user types."""
         title, _unused, place = dialog.card_texts()
         way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")
         told = _("Question: {title}") if title.endswith(("?", "？")) else _("Question: {title}.")
@@ -156,19 +156,19 @@ class Announcer:
         )
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
-        """Announce a question when it is minimized to a card; pass None while no question is minimized."""
+        """Announce a question that has just been minimized to a card; pass None while no question is minimized."""
         if dialog is not None and dialog is not self._card:
             self.announce_question(dialog, is_open=False)
         self._card = dialog
 
     def follow_focus(self, widget: Widget) -> None:
-        """Move the terminal's cursor to the focused widget or, in a list, to the highlighted entry."""
+        """Move the terminal's cursor to the focused widget; in a list, move it to the highlighted entry."""
         if (terminal := self._app.terminal) is not None:
             terminal.write(_SHOW_CURSOR)
         widget.call_after_refresh(self._move_cursor, widget)  # the widget may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
-        """Move the cursor to the highlighted entry of a list, or announce it if the list has no focus."""
+        """Move the cursor to a list's highlighted entry; if the list does not have the focus, announce the entry."""
         if entries.has_focus:
             self.follow_focus(entries)
         else:
@@ -184,7 +184,7 @@ class Announcer:
             self._app.cursor_position = at
 
     def announce_screen(self, screen: Screen[Any]) -> None:
-        """Announce the title of the screen that has come to the top."""
+        """Announce the title of the screen that is now on top, or the question if the screen shows one."""
         if isinstance(screen, Guarded):
             self.announce_question(screen, is_open=True)  # type: ignore[arg-type]
             return

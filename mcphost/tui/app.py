@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ServerObserver(Protocol):
-    """Screen that must be refreshed when a server or a subscribed resource changes."""
+    """Interface of a screen that must be refreshed when a server or a subscribed resource changes."""
 
     def handle_server_change(self) -> None:
         """Refresh the screen after a change to any server's state, sign-in, shared folders or features."""
@@ -62,7 +62,7 @@ class ServerObserver(Protocol):
 
 @runtime_checkable
 class SignInProgressDisplay(Protocol):
-    """Dialog that can show the progress of a sign-in."""
+    """Interface of a dialog that can show the progress of a sign-in."""
 
     def show_sign_in_progress(self, event: "SignInProgress") -> None:
         """Display the sign-in step that the event reports."""
@@ -80,7 +80,7 @@ def _load_palette_provider() -> "type[Provider]":
 
 
 def _build_bindings(table: KeyTable) -> Iterator[Binding]:
-    """Yield the key bindings of all actions, which replace those of Textual's App."""
+    """Yield the key bindings of all actions, which replace the default bindings of Textual's App class."""
     priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
     for key, name in table.items():
         # Textual treats Alt with a letter as printable; without priority, a text field would insert the letter.
@@ -90,7 +90,7 @@ def _build_bindings(table: KeyTable) -> Iterator[Binding]:
 
 
 class McpHostApp(QuestionApp):
-    """The Textual app for one Host, which is attached after the first frame has been drawn.
+    """The Textual app, which displays one Host; the host is attached after the first frame has been drawn.
 
     Until then, the user can already type a message. Actions that need the host run once it has started.
     """
@@ -152,7 +152,10 @@ class McpHostApp(QuestionApp):
         return Announcer(self)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return ResilientDriver, which handles the loss of the terminal, in place of Textual's Linux driver."""
+        """Return the driver class, with Textual's Linux driver replaced by ResilientDriver.
+
+        ResilientDriver can handle the loss of the terminal.
+        """
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
@@ -167,7 +170,7 @@ class McpHostApp(QuestionApp):
     # -- startup and shutdown
 
     def on_mount(self) -> None:
-        """Arrange for the host, if one is already attached, to start after the first frame is drawn."""
+        """If a host is already attached, schedule it to start after the first frame has been drawn."""
         cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
         self.call_after_refresh(self._handle_first_frame)
 
@@ -180,7 +183,10 @@ class McpHostApp(QuestionApp):
             self._start_host()
 
     def _ask_for_background(self) -> None:
-        """Ask the terminal whether its background is dark or light; a late answer is ignored."""
+        """Ask the terminal whether its background is dark or light, if the theme depends on it.
+
+        A late answer is ignored.
+        """
         if self.theme_choice.is_automatic and isinstance(self._driver, ResilientDriver):
             self._driver.ask_for_background(self._handle_background)
 
@@ -207,7 +213,7 @@ class McpHostApp(QuestionApp):
             screen.call_after_refresh(self._announcer.announce_screen, screen)
 
     def update_question_cards(self) -> None:
-        """Update the question cards, and announce a question that is minimized to a card."""
+        """Update the question cards; in screen reader mode, announce a question that is minimized to a card."""
         super().update_question_cards()
         if self._announcer is not None:
             self._announcer.announce_card(self._minimized[0] if self._minimized else None)
@@ -257,7 +263,7 @@ class McpHostApp(QuestionApp):
         self.notify(clean_line(problem, 400), severity="warning", markup=False, timeout=8)
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
-        """Register handlers for events that concern dialogs and screens other than the chat."""
+        """Register handlers for events that concern dialogs, or screens other than the chat."""
         from mcphost.host import events
         from mcphost.sign_in import SignInProgress
 
@@ -271,7 +277,10 @@ class McpHostApp(QuestionApp):
         dispatcher.add(self._handle_resource_change, events.ResourceChanged)
 
     def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Show the pending questions on the screen and in the window title; notify a user who is away."""
+        """Show the pending questions on the screen and in the window title.
+
+        If a question is waiting and the terminal has no focus, the user gets a notification.
+        """
         if self._announcer is not None:
             self._announcer.show_waiting(len(pending))
         super().show_pending_questions(pending)
@@ -308,7 +317,7 @@ class McpHostApp(QuestionApp):
 
     @property
     def _server_observer(self) -> ServerObserver | None:
-        """The top screen if it is a ServerObserver and fully mounted; otherwise None.
+        """The top screen if it is a ServerObserver and fully mounted, or None.
 
         A screen that is still being mounted needs no notification, because it reads the current state when it loads.
         """
@@ -358,7 +367,7 @@ class McpHostApp(QuestionApp):
         self.request_quit()
 
     def action_interrupt(self) -> None:
-        """Copy the selected text; if nothing is selected, quit when pressed twice within 2 seconds."""
+        """Copy the selected text; if no text is selected, quit on the second key press within 2 seconds."""
         text = getattr(self.focused, "selected_text", "") or self.screen.get_selected_text()
         if text:
             self.copy_to_clipboard(text)
@@ -383,9 +392,9 @@ class McpHostApp(QuestionApp):
             call()
 
     def on_app_focus(self) -> None:
-        """Focus the composer when the terminal gets the focus, unless a widget of the chat already has it.
+        """When the terminal gets the focus, focus the composer if nothing in the chat has the focus.
 
-        Textual only restores the focus that it had removed, and a page in a browser starts without focus.
+        Textual restores only a focus that it has removed itself, and in a browser the app starts without focus.
         """
         if self.screen is self.chat and self.chat.focused is None:
             self.chat.composer_input.focus()
@@ -395,7 +404,7 @@ class McpHostApp(QuestionApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the global actions while a modal screen is open, except "quit", "stop" and "answer".
 
-        While auto-approve is on, the key that turns it off also works over a modal screen.
+        While auto-approve is on, the key that turns it off works over a modal screen as well.
         """
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
@@ -411,9 +420,9 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action.
+        """Run an action.
 
-        If the action needs the host before it has started, defer the action and return True.
+        If the action needs the host and the host has not started yet, defer the action and return True.
         """
         if not self._is_started:
             namespace, name, _unused = parse_action(action) if isinstance(action, str) else action
@@ -446,7 +455,8 @@ class McpHostApp(QuestionApp):
     ) -> None:
         """Show a notification, shortened if it is long, unless an identical one is still visible.
 
-        Without this check, holding down a key could stack up hundreds of notifications.
+        Otherwise, holding down a key could stack up hundreds of notifications. In screen reader mode, the message is
+        announced instead.
         """
         # It may contain a name or an error message that a server chose.
         message = clean_notice(translate_sentence(message))
@@ -481,9 +491,10 @@ class McpHostApp(QuestionApp):
 
     @property
     def editor_name(self) -> str:
-        """The program name of the user's editor, such as "vim".
+        """The program name of the user's editor, such as "vim", or "" if no editor can be used.
 
-        It is "" if neither $VISUAL nor $EDITOR is set, or if the app cannot hand over the terminal to another program.
+        No editor can be used if neither $VISUAL nor $EDITOR is set, or if the app cannot hand over the terminal to
+        another program.
         """
         from mcphost.tui import editor
 
@@ -517,13 +528,13 @@ class McpHostApp(QuestionApp):
         self.run_worker(partial(answer_file_diff, message), group="file")
 
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
-        """Start a worker that finds the tool calls matched by an edited rule; cancel the previous worker."""
+        """Start a worker that finds the tool calls matched by an edited permission rule; cancel the previous worker."""
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
-        """Start a new conversation; show a warning if the host refuses, for example during an answer."""
+        """Start a new conversation; show a warning if the host refuses, for example while the model is answering."""
         from mcphost.errors import McpHostError
 
         try:
@@ -535,7 +546,7 @@ class McpHostApp(QuestionApp):
         self.chat.refresh_status()
 
     def action_auto_approval(self) -> None:
-        """Open the form that starts auto-approve; if it is on, turn it off and stop all running tools."""
+        """Open the form that turns on auto-approve; if auto-approve is on, turn it off and stop all running tools."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
             self.notify(_("Auto-approve is off; running tools were stopped."), markup=False)
@@ -545,9 +556,9 @@ class McpHostApp(QuestionApp):
         self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _unused: self.chat.refresh_status())
 
     def action_stop(self) -> None:
-        """Stop the model's answer or, if there is none, the user's manual tool calls.
+        """Stop the model's answer; if there is none, stop the tool calls that the user started manually.
 
-        If nothing is running, focus the composer, and cancel the edit of an earlier message.
+        If nothing is running, focus the composer and cancel the editing of an earlier message.
         """
         if self.host.conversation.stop() or self.chat.manual_calls.stop():
             self.notify(_("Stopping…"), markup=False, timeout=2)
@@ -559,7 +570,7 @@ class McpHostApp(QuestionApp):
                 self.run_worker(partial(cancel_edit, self.chat), group="turn")
 
     def action_continue_turn(self) -> None:
-        """Ask the model to continue a truncated answer, or to answer the last message if it has no answer."""
+        """Ask the model to continue a truncated answer, or to answer the last message if it was not answered."""
         if self.screen is self.chat:
             self.chat.continue_turn()
 
@@ -575,7 +586,7 @@ class McpHostApp(QuestionApp):
         self.chat.attach_result()
 
     async def action_theme(self) -> None:
-        """Open the list of themes and wait for it, so that it receives the keys typed right afterwards."""
+        """Open the list of themes and wait until it can receive the keys that are typed right afterwards."""
         from mcphost.tui.screens.theme_picker import ThemePicker
 
         await self.push_screen(picker := ThemePicker(self.theme_choice), self._choose_theme)

@@ -1,7 +1,7 @@
-"""Truncation of long runs of combining marks, and removal of characters of ambiguous width.
+"""Truncation of long runs of combining marks, and removal of characters that make a text's width ambiguous.
 
 This module is separate from `screen_text` because the first frame does not need these patterns, and compiling them
-would take 5% of the time until that frame.
+would take 5% of the time until that frame is drawn.
 """
 
 import re
@@ -45,7 +45,7 @@ def limit_combining_marks(text: str) -> str:
     """Truncate long runs of combining marks, and remove characters that make the text's width ambiguous.
 
     A run is cut after 4 combining marks, or after 6 zero-width characters of any kind. The marker `‹+N marks›` replaces
-    the N characters that were cut.
+    the N characters that were cut off.
     """
     text = _EXCESS_MARKS.sub(_create_marker(_MAX_MARKS), _AMBIGUOUS_WIDTH.sub("", text))
     return _select_zero_width_pattern(text).sub(_create_marker(_MAX_ZERO_WIDTH), text)

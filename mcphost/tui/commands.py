@@ -37,9 +37,9 @@ _MAX_COMPARED_NAMES = 500
 def explain_unknown_command(text: str, names: Iterable[str]) -> str:
     """Return an error message if *text* is an unknown slash command, or "" if it is an ordinary message.
 
-    *names* are the known commands, each with its slash; the message suggests the closest one. Arguments after a known
-    command are reported as an error as well. Text that begins with a space, or with a path such as `/etc/hosts`, is an
-    ordinary message.
+    *names* are the known commands, with their slashes; the error message suggests the closest one. A known command with
+    arguments is an error as well. Text that begins with a space, or with a path such as `/etc/hosts`, is an ordinary
+    message.
     """
     match = _COMMAND_PATTERN.match(text)
     if match is None or (match[1] in _ROOT_FOLDERS and text[match.end() :].strip()):
@@ -55,9 +55,9 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
 
 
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
-    """Return the completions for *kind*, the character that the user typed.
+    """Return the completions that the composer offers after the character *kind*.
 
-    "/" completes commands and the servers' prompts, "@" completes resources, and "!" completes tools to call.
+    "/" completes slash commands and the servers' prompts, "@" completes resources, and "!" completes tools to call.
     """
     match kind:
         case "/":
@@ -92,7 +92,7 @@ def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:
 
 
 class TranslatedCommandPalette(CommandPalette):
-    """Textual's command palette with its own texts translated."""
+    """Textual's command palette, with its built-in texts translated."""
 
     def __init__(self) -> None:
         super().__init__(placeholder=_("Search for commands…"), id="--command-palette")
@@ -111,10 +111,10 @@ class TranslatedCommandPalette(CommandPalette):
 
 
 class CommandPaletteProvider(Provider):
-    """Source of the command palette's entries: every global action except the palette itself."""
+    """Source of the command palette's entries: all global actions except the one that opens the palette."""
 
     async def discover(self) -> Hits:
-        """Yield every action, because the palette lists all actions before the user types."""
+        """Yield every action; Textual calls this to fill the palette before the user has typed anything."""
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(

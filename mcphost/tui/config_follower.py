@@ -1,4 +1,4 @@
-"""Reaction to changed configuration files: a notice in the chat, and a screen to apply the changes."""
+"""Handling of changed configuration files: a notice in the chat, and a screen to apply the changes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Watcher that reports changes in the configuration files, and applies them or a profile."""
+    """Watcher that reports and applies changes to the configuration files, and switches profiles."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ConfigFollower:
         self._use_theme = use_theme
 
     async def watch(self) -> None:
-        """Watch the configuration files until cancelled; in the demo, which has no files, return immediately."""
+        """Watch the configuration files until cancelled; in the demo, which has none, return immediately."""
         if self._live_config is not None:
             await self._live_config.watch(self._handle_change)
 
@@ -68,7 +68,7 @@ class ConfigFollower:
             self._apply(change)
 
     async def review(self) -> None:
-        """Compare the files with the configuration in use, and open the screen that can apply the changes."""
+        """Compare the files with the configuration in use, and open the screen on which the user can apply changes."""
         from mcphost.tui.screens.config_changes import ConfigChangesScreen
 
         if self._live_config is None:

@@ -1,4 +1,4 @@
-"""Editing of text in the user's own editor, which runs without a shell while the TUI is suspended."""
+"""Editing of text in the user's external editor, which runs without a shell while the TUI is suspended."""
 
 import os
 import shlex
@@ -68,9 +68,9 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
 async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspender) -> str:
     """Open *text* in the editor *command*, wait until the editor exits, and return the saved text.
 
-    *suspend* hands the terminal over to the editor. The text is written to a file in a directory with mode 0700, which
-    is deleted afterwards. Cancellation terminates the editor. Raises UsageError if the editor is missing, fails, exits
-    immediately without a change, or leaves a file that cannot be read.
+    *suspend* returns a context manager that hands the terminal over to the editor. The text is written to a file in a
+    directory with mode 0700, which is deleted afterwards. Cancellation terminates the editor. Raises UsageError if the
+    editor is missing, fails, exits immediately without a change, or leaves a file that cannot be read.
     """
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
@@ -113,7 +113,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
 
 
 def _temporary_directory() -> str | None:
-    """Return $XDG_RUNTIME_DIR, which is usually kept in memory, or None if it is unset or not writable."""
+    """Return $XDG_RUNTIME_DIR, which is usually an in-memory file system, or None if it is unset or not writable."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     return folder if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) else None
 

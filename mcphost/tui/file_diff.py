@@ -49,7 +49,7 @@ def looks_like_path(name: str, value: str) -> bool:
 
 
 def detect_language(path: str) -> str:
-    """Return the programming language that a file's name suggests, or "" if the name is not known."""
+    """Return the programming language suggested by a file's name, or "" if the name suggests none."""
     name = PurePath(path[-300:]).name.casefold()
     return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
 
@@ -64,7 +64,7 @@ def show_whitespace(text: str) -> str:
 
 
 def render_code(text: str, language: str) -> Content:
-    """Highlight *text*, the result of `show_whitespace`, and draw its whitespace symbols in a faint color.
+    """Highlight *text*, which `show_whitespace` has returned, and draw the whitespace symbols in a faint color.
 
     The characters are not changed. There is no syntax highlighting if *language* is "" or unknown, or if a line is
     longer than 2,000 characters.
@@ -112,7 +112,7 @@ class TextDiff(NamedTuple):
 
 
 class FileWrite(NamedTuple):
-    """A file that a tool call would write: its full path, the path in the call, and the new content."""
+    """A file that a tool call would write: its full path, the path as given in the call, and the new content."""
 
     path: str
     display_path: str
@@ -120,7 +120,7 @@ class FileWrite(NamedTuple):
 
 
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
-    """Return the file that the tool call would overwrite, or None if this is not certain.
+    """Return the file that the tool call would overwrite, or None if this cannot be determined with certainty.
 
     It is certain only if the server runs on this machine, the arguments contain exactly one path and one string of
     content for the file, and the tool's name contains no word such as "append", "insert" or "search".
@@ -154,7 +154,7 @@ class FileDiffRequested(Message):
 
 
 async def answer_file_diff(request: FileDiffRequested) -> None:
-    """Compare the file in a worker thread, and pass the diff to `request.on_compared`.
+    """Compare the file with the new text in a worker thread, and pass the diff to `request.on_compared`.
 
     The callback is not called if the file cannot be read within READ_SECONDS.
     """
@@ -195,7 +195,7 @@ def diff_file(file_write: FileWrite) -> TextDiff | None:
 def _read(path: str) -> bytes | None:
     """Return the content of a regular file, or None if it is larger than FILE_LIMIT bytes.
 
-    Raises OSError if it cannot be read or is not a regular file.
+    Raises OSError if the file cannot be read or is not a regular file.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -208,8 +208,8 @@ def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
     """Return a diff for each pair of arguments that replaces text, such as `old_string` and `new_string`.
 
     The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20 pairs
-    are compared. The first pair that exceeds MAX_REPLACED characters, counted over all pairs, is not compared, as its
-    title says, and no further pairs are returned.
+    are compared. If the pairs have more than MAX_REPLACED characters in total, the pair that exceeds the limit is not
+    compared, and later pairs are left out; the title of the last diff says so.
     """
     pairs = _find_replacements(arguments)
     steps = MAX_STEPS // max(1, len(pairs))  # all are compared before the question is shown
@@ -246,8 +246,8 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 def diff_texts(title: str, before: str, after: str, max_steps: int = MAX_STEPS) -> TextDiff:
     """Compare two texts line by line, and show three unchanged lines around each change.
 
-    Texts of more than 5,000 lines are not compared, as the title then says. Only the first 300 rows are returned,
-    followed by a row with the number of those left out.
+    Texts of more than 5,000 lines are not compared, and the title says so. Only the first 300 rows are returned,
+    followed by a row with the number of rows left out.
     """
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
@@ -275,7 +275,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _list_rows(blocks: list[Opcode], old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the sign and the unrendered line of each row of a diff; for the sign "@", yield a line number."""
+    """Yield the sign and the unrendered text of each row of a diff; the sign "@" comes with a line number."""
     for group in group_opcodes(blocks, _CONTEXT_LINES):
         yield "@", str(group[0][3] + 1)
         for kind, a, b, c, d in group:

@@ -83,10 +83,10 @@ _MIN_LISTED_CALLS = 2
 
 
 class QuestionDisplay(Protocol):
-    """The part of the app that TuiFrontend uses to show questions. No method waits for the user."""
+    """Interface through which TuiFrontend shows questions in the app. No method waits for the user."""
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
-        """Show the question as a dialog or as a small card, depending on *mode*.
+        """Show a question's dialog or, depending on *mode*, a small card that announces the question.
 
         *on_answer* receives the value with which the dialog is dismissed.
         """
@@ -97,12 +97,12 @@ class QuestionDisplay(Protocol):
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
-        """Show how many and which questions are waiting; *pending* is in queue order."""
+        """Show how many questions are waiting, and which; *pending* is in queue order."""
         ...
 
 
 class _PendingQuestion:
-    """A question in the queue, with its dialog while that is shown, and its answer once there is one."""
+    """A question in the queue, with its dialog while the dialog is shown, and the answer once the user has given it."""
 
     __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
 
@@ -116,14 +116,14 @@ class _PendingQuestion:
 
     @property
     def is_call(self) -> bool:
-        """Whether the question asks for approval of a tool call."""
+        """Whether the question asks the user to approve a tool call."""
         return isinstance(self.question, ApproveTool)
 
 
 class TuiFrontend:
     """Frontend that shows the host's questions as dialogs, one at a time.
 
-    Questions wait until `bind` is called.
+    Questions wait in the queue until `bind` is called.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class TuiFrontend:
         self._show_next()
 
     def close(self) -> None:
-        """Refuse all open questions, and any that are asked later."""
+        """Refuse all open questions, and all questions that are asked later."""
         self._is_closed = True
         for waiting in tuple(self._queue):
             self._settle(waiting, waiting.question.refusal())
@@ -159,7 +159,7 @@ class TuiFrontend:
 
     @property
     def who(self) -> str:
-        """The source of the answers: "person", or "nobody" after `close`, when every question is refused."""
+        """Who answers the questions: "person", or "nobody" after `close`, when every question is refused."""
         return "nobody" if self._is_closed else "person"
 
     async def ask(self, question: Question[A]) -> A:
@@ -218,7 +218,7 @@ class TuiFrontend:
         return [waiting for waiting in self._queue if waiting.is_call]
 
     def _show_next(self) -> None:
-        """Show the first question in the queue unless one is already open, and update the queue position.
+        """Show the first question in the queue unless a question is already open, and update the queue position.
 
         If the first question is about a tool call and other calls are waiting too, all of them are shown in one list.
         """
@@ -265,7 +265,7 @@ class TuiFrontend:
             display.close_dialog(dialog)
 
     def _show_next_in_mode(self, mode: OpenMode) -> None:
-        """Show the next question in *mode*, after the user answered or postponed another one."""
+        """Show the next question in *mode*, after the user has answered or postponed a question."""
         self._open_mode = mode
         try:
             self._show_next()

@@ -17,7 +17,7 @@ _FAILURE_BYTES = 200  # size in bytes that is assumed for a cached error
 
 
 def images_unsupported_reason(app: App[Any]) -> str:
-    """Return why the terminal cannot show images, and a remedy if there is one, or "" if it can."""
+    """Return why the terminal cannot show images, and a remedy if there is one; return "" if it can show them."""
     if is_reader(app):
         return _("A screen reader cannot read it.")
     if app.no_color:
@@ -45,8 +45,8 @@ class ImageCache:
         """Return the base64 image *data*, decoded and scaled down to at most *width* × *height* pixels.
 
         If *colors* is not 0, the image has at most that many colors, and each pixel is either opaque or invisible. The
-        image may come from the cache. If decoding fails, return a phrase that describes the error; it is cached too.
-        Raises only CancelledError.
+        result may come from the cache. If decoding fails, return a phrase that describes the error; errors are cached
+        too. Raises only CancelledError.
         """
         key = sha256(data.encode(errors="replace")).digest(), width, height, colors
         known = self._entries.get(key)

@@ -1,8 +1,8 @@
 """Protection of questions from keys and clicks that were meant for something else.
 
-A question may appear while the user is typing a message or answering another question. It ignores keys and clicks for a
-moment, and most of its keys work only once the user has entered it, that is, moved to it with F8, Tab, an arrow key or
-a click. Text typed before that goes into the message.
+A question may appear while the user is typing a message or answering another question. A new question ignores keys and
+clicks for a moment, and most of its keys work only once the user has entered it, that is, moved to it with F8, Tab, an
+arrow key or a click. Text typed before that goes into the message.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ class AnswerGuard:
     """Guard that decides whether a key was pressed too early to be meant as an answer to a question.
 
     The guard records when the question appeared, when keys were pressed, and whether the user has entered the question
-    with F8, Tab, an arrow key or a click. The parameter `ago` is the number of seconds since the key was pressed,
-    because a busy app handles keys late. With `has_delay=False` no key is too early, which suits screens that approve
-    nothing.
+    with F8, Tab, an arrow key or a click. Because a busy app handles keys late, the methods have a parameter `ago`: the
+    number of seconds since the key was pressed. With `has_delay=False` no key is too early, which suits screens that
+    approve nothing.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
@@ -63,10 +63,10 @@ class AnswerGuard:
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether to ignore a key because it came too soon after the question or another key.
+        """Return whether to ignore a key that came less than GUARD_SECONDS after the question or another key.
 
-        That is, within GUARD_SECONDS. After a key that moved the focus or scrolled, only letters are ignored, because a
-        user who presses Tab or an arrow key and then Enter is answering the question, not typing text.
+        After a key that moved the focus or scrolled, only letters are ignored, because a user who presses Tab or an
+        arrow key and then Enter is answering the question, not typing text.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
@@ -96,12 +96,12 @@ class Guarded(Protocol):
 
     @property
     def focused(self) -> Widget | None:
-        """The focused widget, or None."""
+        """The focused widget, or None if no widget has the focus."""
         ...
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a form field of the question has the focus, so that keys enter text into it."""
+        """Whether a form field of the question has the focus, so that keys type text into the field."""
         ...
 
     def enter(self) -> None:
@@ -121,7 +121,7 @@ class Guarded(Protocol):
         ...
 
     async def process_key(self, key: str) -> bool:
-        """Handle a key that must take effect before the next key arrives; return whether it was handled."""
+        """Handle a key that must take effect before the next key arrives; return False if the key was not handled."""
         ...
 
 
@@ -179,8 +179,8 @@ class InputGuardApp(App[None]):
     def is_typing(self) -> bool:
         """Whether the user is typing text that is not meant for a question.
 
-        This is the case if the text field of the topmost screen that is not a question contains text, or has received a
-        key within the last TYPING_SECONDS.
+        This is the case if the text field of the topmost screen without a question contains text, or has received a key
+        within the last TYPING_SECONDS.
         """
         field = self.find_text_input(self._base_screen)
         if field is None:
@@ -191,9 +191,9 @@ class InputGuardApp(App[None]):
     # -- keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Deliver an event, but drop or redirect a key, paste or click that was not meant for the top screen.
+        """Deliver an event; drop or redirect a key, paste or click that was not meant for the top screen.
 
-        Textual calls this twice for a key: when it is pressed, and again if no widget handled it. A question that
+        Textual calls this twice for a key: when the key is pressed, and again if no widget handled it. A question that
         opened between the two calls must not receive the key.
         """
         if isinstance(event, events.InputEvent | events.Paste) and (self._exit or not self._screen_stack):
@@ -217,10 +217,10 @@ class InputGuardApp(App[None]):
         await super().on_event(event)
 
     async def _wait_for_delivery(self, key: str) -> None:
-        """Wait until the text field that was last focused has received all text typed before this key.
+        """Wait until the text field that last had the focus has received all text typed before this key.
 
-        A key that is not text takes effect immediately. Without this wait, Enter on a slow connection could submit a
-        form without the last characters typed.
+        If the key types text, return immediately. Without this wait, Enter on a slow connection could submit a form
+        without the last characters typed.
         """
         field = self._last_input
         if field is None or len(key) == 1:
@@ -262,7 +262,10 @@ class InputGuardApp(App[None]):
         return guard.is_entered
 
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether to deliver the key to an entered question; show a hint if it came too early."""
+        """Return whether to deliver the key to a question that the user has entered.
+
+        If the key came too early, show a hint.
+        """
         guard, key = question.guard, event.key
         moves = key in SCROLL_KEYS or key in FOCUS_KEYS
         goes_back = moves or key == "escape"
@@ -273,10 +276,10 @@ class InputGuardApp(App[None]):
         return not closed and not self._is_answer(key)
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether to deliver the key to a question that the user has not entered.
+        """Return whether to deliver the key to a question that the user has not entered yet.
 
-        Only keys that scroll, move the focus or answer the question with a refusal are delivered. Typed text goes to
-        the text field of the screen below.
+        Only keys that scroll, move the focus or refuse the request are delivered. Typed text goes to the text field of
+        the screen below.
         """
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)
@@ -311,7 +314,7 @@ class InputGuardApp(App[None]):
         return keys if holder is question else ()
 
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
-        """Send text typed over a question to the text field of the screen below; minimize the question.
+        """Send text typed over a question to the text field of the screen below, and minimize the question.
 
         A single letter may have been meant for the question, so it is buffered until the next key. Letters typed right
         after another question was answered are buffered as well, because the user may have pressed the answer key
@@ -340,12 +343,12 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """When a question is removed, send the letters that were buffered for it to the text field."""
+        """Send the letters that were buffered for a question, which is being removed, to the text field below it."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())
             self._forward_keys(field, *keys)
 
     def minimize(self, question: Guarded) -> None:
-        """Replace the question with a card; it stays unanswered until the user opens it again."""
+        """Replace the question with a small card; it stays unanswered until the user opens it again."""
         raise NotImplementedError

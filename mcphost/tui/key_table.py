@@ -1,4 +1,4 @@
-"""The key bindings in use: the actions' default keys with the user's changes from [keys] in config.toml."""
+"""The key bindings in use: the default keys of all actions, with the user's changes from [keys] in config.toml."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,42 +45,48 @@ _MAX_ACTIONS, _MAX_KEYS_OF_ACTION, _MAX_LENGTH = 200, 5, 40
 
 
 class KeyTable:
-    """Immutable table of the keys of each action, in Textual's spelling, with functions to display them."""
+    """Immutable table of each action's keys, in Textual's spelling, with methods that format keys for display."""
 
     def __init__(self, keys: Mapping[str, tuple[str, ...]]) -> None:
         self._keys = dict(keys)
         self._actions = {key: name for name, keys in self._keys.items() for key in keys}
 
     def keys_of(self, name: str) -> tuple[str, ...]:
-        """Return the keys of an action; () if it has none."""
+        """Return the keys of the action *name*, or () if it has none."""
         return self._keys.get(name, ())
 
     def action_of(self, key: str) -> str:
-        """Return the action that a key runs, or "" if there is none."""
+        """Return the name of the action that a key runs, or "" if it runs none."""
         return self._actions.get(key, "")
 
     def items(self) -> Iterable[tuple[str, str]]:
-        """Return (key, action) pairs."""
+        """Return all (key, action name) pairs."""
         return self._actions.items()
 
     def short(self, name: str) -> str:
-        """Return an action's first key in short form ("^P", "F1", "esc"), or else its slash command."""
+        """Return the first key of an action in short form ("^P", "F1", "esc"); without a key, the slash command.
+
+        Return "" if the action has neither.
+        """
         keys = self.keys_of(name)
         return shorten_key(keys[0]) if keys else _slash(name)
 
     def long(self, name: str) -> str:
-        """Return an action's first key as written in a sentence ("Ctrl+P", "F1"), or else its slash command."""
+        """Return the first key of an action as written in a sentence ("Ctrl+P"); without a key, the slash command.
+
+        Return "" if the action has neither.
+        """
         keys = self.keys_of(name)
         if not keys:
             return _slash(name)
         return "+".join(_NAMED_LONG.get(part, part.capitalize()) for part in keys[0].split("+"))
 
     def fill(self, text: str) -> str:
-        """Replace action names in braces with their keys, as in "{help} shows all keys"."""
+        """Replace each action name in braces with the action's key, as in "{help} shows all keys"."""
         return _PLACEHOLDER.sub(lambda match: self.long(match[1]) or match[0], text)
 
     def footer(self, *, can_stop: bool) -> tuple[tuple[str, str, str], ...]:
-        """Return the (key, label, action) tuples for the key bar below the chat; omit actions without a key.
+        """Return (key, label, action name) tuples for the key bar below the chat; omit actions without a key.
 
         The action "stop" is included only if *can_stop* is true.
         """
@@ -116,7 +122,10 @@ def keys_in_use(node: Any) -> KeyTable:
 
 
 class _Key(NamedTuple):
-    """A key from the settings; `fault` says why it cannot be used, and `warning` which terminals lack it."""
+    """A key from the settings, with messages about problems; both messages are "" if there is no problem.
+
+    `fault` says why the key cannot be used, and `warning` which terminals cannot send it.
+    """
 
     key: str
     fault: str = ""
@@ -124,7 +133,7 @@ class _Key(NamedTuple):
 
 
 def _read_key(text: str) -> _Key:
-    """Parse a key such as "Ctrl+K" into Textual's spelling, with a fault or warning if there is one."""
+    """Convert a key such as "Ctrl+K" to Textual's spelling, and add a fault or warning if there is one."""
     *given, name = text.strip().lower().split("+")
     modifiers = sorted(set(given))
     if not name or not set(modifiers) <= set(_MODIFIERS):
@@ -141,7 +150,7 @@ def _read_key(text: str) -> _Key:
 
 
 def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: bool) -> str:
-    """Return a phrase about terminals that cannot send this key, or "" if all common ones can."""
+    """Return a phrase about the terminals that cannot send this key, or "" if all common terminals can."""
     if is_function and (int(name[1:]) > 12 or modifiers):
         return _("is missing on many keyboards and terminals")
     if is_function:
@@ -156,7 +165,7 @@ def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: boo
 
 
 def read_key_settings(table: object) -> dict[str, tuple[str, ...]]:
-    """Return the valid entries of a [keys] table; `mcphost.config` reports the others."""
+    """Return the valid entries of a [keys] table; invalid entries are reported by `mcphost.config`."""
     wanted: dict[str, tuple[str, ...]] = {}
     for action, value in islice(cast("dict[str, Any]", table).items() if isinstance(table, dict) else (), _MAX_ACTIONS):
         keys = cast("list[Any]", value if isinstance(value, list) else [value])
@@ -166,14 +175,20 @@ def read_key_settings(table: object) -> dict[str, tuple[str, ...]]:
 
 
 class KeyProblem(NamedTuple):
-    """A problem with an entry of the [keys] table, and its fix; `entry` is the action as the user wrote it."""
+    """A problem with an entry of the [keys] table, and how to fix it.
+
+    `entry` is the name of the action as the user wrote it.
+    """
 
     entry: str
     text: str
 
 
 def has_kitty_keys(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal itself, not tmux or screen, uses the Kitty keyboard protocol by default."""
+    """Return whether the terminal is known to use the Kitty keyboard protocol by default.
+
+    Return False inside tmux or screen.
+    """
     if environ.get("TMUX") or environ.get("STY"):
         return False
     return environ.get("TERM", "") in _KITTY_TERMS or environ.get("TERM_PROGRAM", "") in _KITTY_PROGRAMS
@@ -182,11 +197,11 @@ def has_kitty_keys(environ: Mapping[str, str]) -> bool:
 def build_key_table(
     wanted: Mapping[str, Sequence[str]], *, kitty: bool = False
 ) -> tuple[KeyTable, tuple[KeyProblem, ...]]:
-    """Return the default keys with the user's changes, and at most one problem for each entry.
+    """Return the default keys with the user's changes, and at most one problem per entry of the settings.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
-    action. An invalid key is skipped; a default key of another action is removed from that action. *kitty* says
-    whether the terminal supports the Kitty keyboard protocol.
+    action. An invalid key is skipped. A new key that is another action's default key is removed from the other action.
+    *kitty* says whether the terminal supports the Kitty keyboard protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: (one.keys,) if one.keys else () for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -242,7 +257,7 @@ def _suggest(word: str) -> str:
 def _accept_all(
     action: Action, texts: Sequence[str], chosen: Mapping[str, str], *, kitty: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the keys in *texts* that the action may have, and notes about faults and warnings."""
+    """Return the keys in *texts* that can be assigned to the action, and messages about problems with them."""
     keys: list[str] = []
     notes: list[str] = [] if texts or action.name not in KEPT_KEYS else [_("it must have a key")]
     for text in texts:
@@ -261,7 +276,7 @@ def _accept_all(
 def _move_taken_keys(
     table: dict[str, tuple[str, ...]], chosen: Mapping[str, str], entries: Mapping[str, str]
 ) -> Iterator[KeyProblem]:
-    """Remove default keys that the user has assigned to other actions, and yield a note about each."""
+    """Remove default keys that the user has given to other actions; yield a message about each affected action."""
     for name, keys in list(table.items()):
         lost = [key for key in keys if chosen.get(key, name) != name]
         left = tuple(key for key in keys if key not in lost)

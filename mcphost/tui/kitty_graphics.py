@@ -1,7 +1,7 @@
 """Images drawn with Kitty's graphics protocol: the pixels are sent once, and placeholder cells show them.
 
-The cells scroll, clip and are covered like text. Each has the protocol's placeholder character: two combining marks
-encode its row and column in the image, and the text color encodes the number of the image. See
+The cells scroll, clip and are covered like text. Each cell contains the protocol's placeholder character, with two
+combining marks that encode the cell's row and column in the image; the text color encodes the number of the image. See
 https://sw.kovidgoyal.net/kitty/graphics-protocol/#unicode-placeholders.
 """
 
@@ -39,9 +39,9 @@ MARKS = tuple(map(chr, (
 
 
 class PlacedImage(DecodedImage, frozen=True, kw_only=True):
-    """An image that is drawn in `columns` × `rows` placeholder cells, whose text color encodes `number`.
+    """An image drawn in `columns` × `rows` placeholder cells, whose text color encodes the image's `number`.
 
-    `pixels` is empty, because only the image's cells are laid out.
+    `pixels` is empty, because the layout needs only the placeholder cells.
     """
 
     number: int
@@ -58,7 +58,7 @@ class DecodeFn(Protocol):
 
 
 def render_placeholders(placed: PlacedImage, background: Color) -> list[Strip]:
-    """Return rows of placeholder cells, in whose place the terminal draws the image.
+    """Return rows of placeholder cells, which the terminal replaces with the image.
 
     Each cell is a separate segment that encodes its row and column, so that it stays correct if other cells are
     covered.
@@ -82,12 +82,12 @@ _CELL_WIDTH, _CELL_HEIGHT = 10, 20
 
 
 def can_place_pictures(environ: Mapping[str, str]) -> bool:
-    """Return whether escape sequences reach the terminal itself; tmux and screen would drop them."""
+    """Return whether graphics sequences reach the terminal; tmux and screen would discard them."""
     return not (environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("tmux", "screen")))
 
 
 class KittyGraphics:
-    """The images that the terminal draws with Kitty's graphics protocol.
+    """Images that the terminal draws with Kitty's graphics protocol.
 
     *write* writes text to the terminal and may block; it is called on worker threads, one call at a time. An image is
     sent once, and again after another program has used the terminal.
@@ -101,7 +101,7 @@ class KittyGraphics:
         self._is_closed = False
 
     async def show(self, data: str, columns: int, rows: int, decode: DecodeFn) -> DecodedImage | str:
-        """Send a base64 image to draw in *columns* × *rows* cells, unless the terminal already has it.
+        """Send a base64 image to be drawn in *columns* × *rows* cells, unless the terminal already has it.
 
         Return the PlacedImage or, if no more images can be sent, an image decoded for half-block characters. *decode*
         is called with the maximum size in pixels; if it fails, its error message is returned.

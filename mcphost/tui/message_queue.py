@@ -1,4 +1,4 @@
-"""Queue of messages that the user writes while the model is answering."""
+"""Queue of the messages that the user writes while the model is answering."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class QueuedMessage:
 
 
 class MessageQueue:
-    """Queue of messages to be sent, oldest first; at most MAX_QUEUED."""
+    """Queue of at most MAX_QUEUED messages to be sent, oldest first."""
 
     def __init__(self) -> None:
         self._messages: list[QueuedMessage] = []
@@ -32,44 +32,47 @@ class MessageQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue is full."""
+        """Whether the queue already contains MAX_QUEUED messages."""
         return len(self._messages) >= MAX_QUEUED
 
     def add(self, message: QueuedMessage) -> None:
-        """Append a message."""
+        """Append a message to the queue."""
         self._messages.append(message)
 
     def take_next(self) -> QueuedMessage | None:
-        """Remove and return the oldest message, or None if there is none.
+        """Remove and return the oldest message, or return None if the queue is empty.
 
-        Call this after an answer has ended. Messages that were meant to join that answer are then sent as usual.
+        Call this after an answer has ended. Messages that were meant to join that answer are then sent like any other.
         """
         for one in self._messages:
             one.is_steering = False
         return self._messages.pop(0) if self._messages else None
 
     def take_last(self) -> QueuedMessage | None:
-        """Remove and return the newest message that was not yet passed to the running answer, or None."""
+        """Remove and return the newest message that has not yet been passed to the running answer.
+
+        Return None if there is no such message.
+        """
         found = next((one for one in reversed(self._messages) if not one.is_steering), None)
         if found is not None:
             self._messages.remove(found)
         return found
 
     def describe(self) -> list[tuple[str, bool]]:
-        """Return a (text, whether it is steering the running answer) pair for each message."""
+        """Return a pair for each message: the text, and whether it has been passed to the running answer."""
         return [(one.draft.text, one.is_steering) for one in self._messages]
 
     def steer(self, send: Callable[[str], bool]) -> None:
         """Pass the oldest message without attachments to *send*, which returns False if no answer is running.
 
-        A message that was sent is marked as steering, and stays in the queue until `mark_delivered` is called.
+        A message that was sent is marked with `is_steering`, and stays in the queue until `mark_delivered` is called.
         """
         found = next((one for one in self._messages if not one.is_steering and not one.attachments), None)
         if found is not None and send(found.draft.text):
             found.is_steering = True
 
     def mark_delivered(self) -> None:
-        """Remove the oldest steering message, because it is now part of the turn."""
+        """Remove the oldest message with `is_steering` set, because it is now part of the turn."""
         found = next((one for one in self._messages if one.is_steering), None)
         if found is not None:
             self._messages.remove(found)

@@ -1,4 +1,4 @@
-"""Textual messages with which widgets report user actions and send requests to the app."""
+"""Textual messages with which widgets report the user's actions and send requests to the app."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -21,8 +21,8 @@ AttachmentAction = Literal["open", "remove", "refresh"]
 class Section(NamedTuple):
     """One section of long text: a heading written by mcphost, and text that may come from a server.
 
-    The viewer draws a bar before every row except the first row of a heading, so that the text cannot imitate a
-    heading.
+    The viewer draws a bar before every row of the text, so that the text cannot imitate a heading. If a heading takes
+    up several rows, all rows but the first have the bar as well.
     """
 
     heading: str
@@ -30,15 +30,15 @@ class Section(NamedTuple):
 
 
 def join_sections(sections: Sequence[Section]) -> str:
-    """Join all headings and texts, for the clipboard."""
+    """Join the headings and texts of all sections, for the clipboard."""
     return "\n\n".join(f"{one.heading}\n{one.text}" for one in sections)
 
 
 class ImageDecodeRequested(Message):
-    """Posted when an image becomes visible, to decode it for display.
+    """Posted when an image becomes visible, to have it decoded for display.
 
     `data` is the image in base64, and `width` and `height` are the maximum size in pixels. `on_decoded` receives the
-    decoded image, or a phrase that says why it cannot be shown.
+    decoded image, or a phrase that says why the image cannot be shown.
     """
 
     def __init__(self, data: str, width: int, height: int, on_decoded: "Callable[[DecodedImage | str], None]") -> None:
@@ -80,7 +80,7 @@ class ClipboardImageRequested(Message):
 
 
 class ScrollRequested(Message):
-    """Posted when the user scrolls the conversation from the composer; negative `pages` scroll up."""
+    """Posted when the user scrolls the conversation while the composer has the focus; negative `pages` scroll up."""
 
     def __init__(self, pages: int) -> None:
         super().__init__()
@@ -88,7 +88,10 @@ class ScrollRequested(Message):
 
 
 class AttachmentRequested(Message):
-    """Posted when the user opens, removes or refreshes the attachment with this index."""
+    """Posted when the user opens, removes or refreshes an attachment of the message being written.
+
+    `index` is the position of the attachment.
+    """
 
     def __init__(self, action: AttachmentAction, index: int) -> None:
         super().__init__()
@@ -106,7 +109,7 @@ class PromptRequested(Message):
 
 
 class ActionRequested(Message):
-    """Posted when the user clicks a global action or selects it from the "/" completions."""
+    """Posted when the user clicks the label of a global action, or selects the action from the "/" completions."""
 
     def __init__(self, action: str) -> None:
         super().__init__()
@@ -148,11 +151,11 @@ class TextViewRequested(Message):
 
 
 class RulePreviewRequested(Message):
-    """Posted when the user edits a permission rule, to show which tool calls it would match.
+    """Posted when the user edits a permission rule, to show which tool calls the rule would match.
 
     `on_compared` is called with two values: whether the rule matches the tool call given by `tool` and `arguments`, and
-    the earlier tool calls in stored conversations, each with the same information. The second value is None if the
-    stored conversations cannot be read.
+    the earlier tool calls in stored conversations, each marked with whether the rule matches that call. The second
+    value is None if the stored conversations cannot be read.
     """
 
     def __init__(
@@ -170,9 +173,9 @@ class RulePreviewRequested(Message):
 
 
 class ArgumentCheckRequested(Message):
-    """Posted when the user edits the arguments of a tool call, to validate them.
+    """Posted when the user edits the arguments of a tool call, to have them validated.
 
-    `on_checked` receives the violations of the tool's input schema, of which valid arguments have none.
+    `on_checked` receives the violations of the tool's input schema; if the arguments are valid, there are none.
     """
 
     def __init__(
@@ -188,7 +191,7 @@ class ArgumentCheckRequested(Message):
 class EditorRequested(Message):
     """Posted when the user asks to edit text in an external editor.
 
-    `on_edited` receives the new text and "", or None and an error message.
+    `on_edited` receives the edited text and "", or None and an error message.
     """
 
     def __init__(self, text: str, on_edited: Callable[[str | None, str], None]) -> None:
@@ -207,7 +210,7 @@ class QrCodeRequested(Message):
 
 
 class EditRequested(Message):
-    """Posted when the user wants to edit a message; `index` counts the user's messages from 0."""
+    """Posted when the user wants to edit a message; `index` is its position among the user's messages, from 0."""
 
     def __init__(self, index: int) -> None:
         super().__init__()
@@ -215,7 +218,7 @@ class EditRequested(Message):
 
 
 class BackgroundRequested(Message):
-    """Posted when the user wants the turn to continue without the running call with this id."""
+    """Posted when the user wants the turn to continue without the running tool call whose id is `call`."""
 
     def __init__(self, call: str) -> None:
         super().__init__()
@@ -223,11 +226,11 @@ class BackgroundRequested(Message):
 
 
 class QueueRecallRequested(Message):
-    """Posted when the user wants the newest queued message back in the composer."""
+    """Posted when the user wants to move the newest queued message back to the composer."""
 
 
 class SteerRequested(Message):
-    """Posted when the user wants a queued message to join the running answer after the next tool results."""
+    """Posted when the user wants a queued message to be sent with the next tool results of the running answer."""
 
 
 class CopyRequested(Message):

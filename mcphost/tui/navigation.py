@@ -1,4 +1,4 @@
-"""Navigation: actions that open screens over the chat and process what the user chooses there."""
+"""Actions that open screens over the chat, and process what the user chooses on them."""
 
 import os
 from collections.abc import Callable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class NavigationApp(InputGuardApp):
-    """App whose actions open screens over the chat. A screen's module is imported when it is first opened."""
+    """App with the actions that open screens over the chat; a screen's module is imported on first use."""
 
     chat: ChatScreen
     _host: "Host | None" = None
@@ -56,7 +56,7 @@ class NavigationApp(InputGuardApp):
     is_setup_postponed = False
 
     def action_command_palette(self) -> None:
-        """Show the command palette."""
+        """Open the command palette, unless it is already open."""
         from textual.command import CommandPalette
 
         if not CommandPalette.is_open(cast("App[object]", self)):
@@ -73,7 +73,7 @@ class NavigationApp(InputGuardApp):
 
     @cached_property
     def config_follower(self) -> "ConfigFollower":
-        """The ConfigFollower, which watches the configuration files; created on first use."""
+        """The object that watches the configuration files, created on first use."""
         from mcphost.tui.config_follower import ConfigFollower
 
         return ConfigFollower(self.host.live_config, self.chat, self.open_page, self.use_theme)
@@ -81,11 +81,11 @@ class NavigationApp(InputGuardApp):
     def use_theme(self, name: str) -> None:
         """Switch to the theme *name*.
 
-        Does nothing here; McpHostApp overrides it.
+        This base class does nothing; McpHostApp overrides the method.
         """
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        """Open a screen over the chat in place of the previous one; *on_result* receives the screen's result."""
+        """Open a screen over the chat, replacing any other such screen; *on_result* receives the screen's result."""
         # At most one screen is open over the chat: F3 replaces the screen that F4 opened.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
@@ -171,7 +171,7 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(drawn)
 
     def _choose_pictures(self) -> None:
-        """Set up Kitty or Sixel graphics if configured; otherwise, images use half-block characters."""
+        """Set up Kitty or Sixel graphics if configured; otherwise, images are drawn with half-block characters."""
         terminal, how = self._driver, self.host.config.screen.pictures
         if terminal is None or self._kitty_graphics is not None or self._sixel_graphics is not None:
             return
@@ -199,7 +199,7 @@ class NavigationApp(InputGuardApp):
         self.notify(clean_line(message.url, 600), title=_("Link, not opened"), markup=False, timeout=8)
 
     async def on_unmount(self) -> None:
-        """End the image decoder process if it was started."""
+        """Remove images from the terminal, and end the image decoder process if it was started."""
         if self._kitty_graphics is not None:
             self._kitty_graphics.close()
         if self.image_cache is not None:
@@ -217,7 +217,7 @@ class NavigationApp(InputGuardApp):
         self._open_models(self._use_model)
 
     def action_retry_with(self) -> None:
-        """Open the screen on which the user can choose another model to answer the last message again."""
+        """Open the screen on which the user can choose another model, which then answers the last message again."""
         self._open_models(self._retry_with)
 
     def _open_models(self, use: "Callable[[ModelChoice | None], None]") -> None:
@@ -243,14 +243,14 @@ class NavigationApp(InputGuardApp):
             self.run_worker(partial(use_and_retry, choice), group="setup")
 
     def action_setup(self) -> None:
-        """Search this machine for models and servers, and offer them on the setup screen."""
+        """Search this machine for models and servers, and offer them to the user on the setup screen."""
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
-        """Open the setup screen if no model is configured and it has never been shown before.
+        """Open the setup screen if no model is configured and the screen has never been shown before.
 
         While a question is open, such as the question about a project's instructions, only set `is_setup_postponed`;
-        call this again when no question is left.
+        call this method again when no question is left.
         """
         self.is_setup_postponed = False
         if self.host.model_selection.model is None:
@@ -309,7 +309,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
-        """Open the prompts screen, ask for the chosen prompt's arguments, and insert the prompt."""
+        """Open the prompts screen; after a choice, ask for the prompt's arguments and insert the prompt."""
         from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:
@@ -334,14 +334,14 @@ class NavigationApp(InputGuardApp):
         fill_prompt(self.chat, server, prompt)
 
     def action_undo_insert(self) -> None:
-        """Remove the prompt messages that were inserted last."""
+        """Remove the messages of the MCP prompt that was inserted last."""
         from mcphost.tui.screens.prompts import undo_insert
 
         if self.screen is self.chat:
             self.run_worker(partial(undo_insert, self.chat), group="turn")
 
     def action_system_prompt(self) -> None:
-        """Open the form for the system prompt of the open conversation."""
+        """Open the form for the system prompt of the current conversation."""
         from mcphost.tui.screens.system_prompt import SystemPromptForm
 
         def tell(done: str | None) -> None:
@@ -362,7 +362,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(HistoryScreen(self.host), open_)
 
     def action_recall(self) -> None:
-        """Open the search of the user's earlier messages, and put the selected one into the composer."""
+        """Open a search over the user's earlier messages, and put the selected message into the composer."""
         from mcphost.tui.screens.recall import RecallScreen
 
         def fill(text: str | None) -> None:
@@ -395,7 +395,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(ContextScreen(self.host))
 
     def action_pin_tool(self) -> None:
-        """Pin or unpin the tool that is selected on the tools screen; elsewhere, show how to select one."""
+        """Pin or unpin the tool that is selected on the tools screen; on other screens, explain how to select one."""
         from mcphost.tui.screens.tools import ToolsScreen
 
         if isinstance(self.screen, ToolsScreen):
@@ -438,7 +438,7 @@ class NavigationApp(InputGuardApp):
         self._apply_rewind("retry")
 
     def action_call_again(self) -> None:
-        """Let the model answer the last message again, without reusing results of earlier calls."""
+        """Let the model answer the last message again, without reusing the results of earlier tool calls."""
         self._apply_rewind("call_again")
 
     def action_fork(self) -> None:
@@ -446,7 +446,7 @@ class NavigationApp(InputGuardApp):
         self._apply_rewind("fork")
 
     def _apply_rewind(self, action: Literal["retry", "call_again", "fork"]) -> None:
-        """Retry the last message, with or without reusing results of earlier calls, or fork the conversation."""
+        """Retry the last message, with or without reusing results of earlier tool calls, or fork the conversation."""
         from mcphost.tui.screens.rewind import RewindChoice, apply_rewind
 
         choice = RewindChoice(action, len(self.host.conversation.messages))
@@ -489,18 +489,18 @@ class NavigationApp(InputGuardApp):
         self.open_page(FoldersScreen(self.host))
 
     def action_tasks(self) -> None:
-        """Open the screen that lists running calls, subscriptions, and tasks of earlier runs."""
+        """Open the screen that lists running calls, subscriptions, and tasks that were started in earlier runs."""
         from mcphost.tui.screens.tasks import TasksScreen
 
         self.open_page(TasksScreen(self.host))
 
     def on_background_requested(self, message: BackgroundRequested) -> None:
-        """Let the turn continue without the requested call."""
+        """Let the turn continue without waiting for the requested tool call."""
         message.stop()
         self.send_to_background(message.call)
 
     def send_to_background(self, call: str) -> None:
-        """Let the turn continue without this call, and show a notification about the outcome."""
+        """Let the turn continue without waiting for this tool call; show in a notification whether that succeeded."""
         from mcphost.errors import McpHostError
 
         try:

@@ -1,6 +1,6 @@
 """Display of the host's questions, each as a dialog or, while the user is typing, as a small card.
 
-A card does not take the focus; the user opens it when ready to answer.
+A card does not take the focus; the user opens the dialog from the card when ready to answer.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _TITLE_ROWS = 2
 
 
 class QuestionCard(Widget):
-    """Card that announces a waiting question without taking the focus. A click on it opens the question."""
+    """Card that announces a waiting question without taking the focus; a click on the card opens the question."""
 
     can_focus = False
     DEFAULT_CSS: ClassVar[str] = """
@@ -50,8 +50,8 @@ class QuestionCard(Widget):
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
         """Set the card's texts, which must already be sanitized.
 
-        *title* names the server and its request, *lines* preview the question, and *queue_position* is a label such as
-        "1 of 3 waiting".
+        *title* names the server and what it requests, *lines* summarize the question, and *queue_position* is a label
+        such as "1 of 3 waiting".
         """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)
@@ -73,7 +73,7 @@ class QuestionCard(Widget):
         return len(self._rows(max(1, width)))
 
     def render(self) -> Content:
-        """Render the preview of the question and a hint on how to open it."""
+        """Return the summary of the question and a hint on how to open it."""
         return Content("\n").join(self._rows(max(1, self.content_size.width)))
 
     def on_click(self, event: events.Click) -> None:
@@ -83,7 +83,7 @@ class QuestionCard(Widget):
 
 
 class QuestionApp(NavigationApp):
-    """App that displays the frontend's questions over its screens, as the QuestionDisplay of TuiFrontend."""
+    """App that displays the host's questions over its screens; it implements QuestionDisplay for TuiFrontend."""
 
     _frontend: "TuiFrontend | None" = None
     _is_started: bool = False
@@ -101,7 +101,7 @@ class QuestionApp(NavigationApp):
         raise NotImplementedError
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """Return the text field of this screen that receives typed text, or None if there is none.
+        """Return the text field of *screen* that receives typed text, or None if there is none.
 
         In the chat, this is always the composer's text area, even if another widget has the focus.
         """
@@ -110,7 +110,7 @@ class QuestionApp(NavigationApp):
     # -- QuestionDisplay for TuiFrontend
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "auto") -> None:
-        """Show a question as a dialog or as a card, depending on *mode*, once the host has started.
+        """Show a question's dialog or, depending on *mode*, a card, once the host has started.
 
         *on_answer* receives the value with which the dialog is dismissed.
         """
@@ -172,12 +172,12 @@ class QuestionApp(NavigationApp):
     def open_questions(self) -> "list[Any]":
         """All screens on the stack, bottom first, then the dialog that is minimized to a card, if any.
 
-        Not all of them are questions; callers select the dialogs that they need.
+        Not all these screens show questions; callers must pick out the dialogs.
         """
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open the minimized question with its keys enabled; if no question is pending, open the tasks screen."""
+        """Open the minimized question with its keys enabled; if no question is waiting, open the tasks screen."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()
@@ -186,7 +186,7 @@ class QuestionApp(NavigationApp):
             self.action_tasks()
 
     def update_question_cards(self) -> None:
-        """Update the question cards in the chat and on the top screen; remove them if there is no question."""
+        """Update the question cards in the chat and on the top screen; remove them if no question is minimized."""
         for screen in {self.chat, self.screen}:
             if not screen.is_mounted:
                 screen.call_after_refresh(self.update_question_cards)

@@ -1,4 +1,4 @@
-"""Screen reader mode: whether it is on, and the removal of box-drawing and block characters."""
+"""Screen reader mode: whether it is on, and replacement or removal of box-drawing and block characters."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def is_reader(node: Any) -> bool:
 
 
 def update_seconds(node: Any, seconds: float) -> float:
-    """Return how often to update a displayed time: every *seconds*, or once a minute for screen readers."""
+    """Return the interval at which to update a displayed time: *seconds*, or one minute in screen reader mode."""
     return _QUIET_SECONDS if is_reader(node) else seconds
 
 

@@ -33,7 +33,7 @@ def clean(text: str) -> str:
 
 
 def account_title(name: str) -> str:
-    """Return the name to display for an account: "default", translated, for the account without a name."""
+    """Return the display name of an account: "default", translated, for the account without a name."""
     return _("default") if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -53,7 +53,7 @@ def pad_cells(text: str, width: int) -> str:
 
 
 def clean_notice(text: str) -> str:
-    """Sanitize and shorten the text of a notification, because a notification covers other text."""
+    """Sanitize the text of a notification, and shorten it if it would cover too much other text."""
     lines = clean(text[: 4 * _NOTICE_LENGTH])[:_NOTICE_LENGTH].split("\n")
     cut = "\n".join(lines[:_NOTICE_LINES])
     return f"{cut}…" if len(text) > _NOTICE_LENGTH or len(lines) > _NOTICE_LINES else cut
@@ -92,7 +92,7 @@ _REGIONAL_INDICATORS = (0x1F1E6, 0x1F1FF)
 
 @lru_cache(4096)
 def measure_character(character: str) -> tuple[int, bool]:
-    """Return the maximum width of a character in cells, and whether it combines with the one before it.
+    """Return the maximum width of a character in cells, and whether it combines with the preceding character.
 
     Terminals and Textual disagree on the width of spacing marks, single Hangul letters, skin tone modifiers, regional
     indicators, and letters after a joiner. A layout that uses these maximum widths fits in every terminal.
@@ -137,12 +137,12 @@ def find_row_breaks(line: str, width: int) -> list[int]:
 
 
 def has_stable_width(text: str) -> bool:
-    """Return whether no terminal draws the text in more cells than Textual expects."""
+    """Return whether every terminal draws the text in no more cells than Textual expects."""
     return text.isascii() or sum(measure_character(character)[0] for character in text) == cell_len(text)
 
 
 def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
-    """Render the rows of *crop*; to save memory, use a single strip for all blank rows at its end.
+    """Render the rows of *crop*; to save memory, all blank rows at the end share one strip.
 
     *filled* is the number of rows with content. The widget must have no border or padding at the bottom.
     """

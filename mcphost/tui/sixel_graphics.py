@@ -1,8 +1,9 @@
-"""Images drawn as Sixel graphics, which replace placeholder cells whenever these are written to the terminal.
+"""Images drawn as Sixel graphics, which replace placeholder cells whenever the cells are written to the terminal.
 
 A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is therefore a
-separate image, which is written again with its row. A sixel is a column of six pixels; a band of them is written once
-for each of its colors. See "Sixel Graphics" in the VT330/VT340 Programmer Reference Manual, volume 2, chapter 14.
+separate image, which is written again whenever that row is written. A sixel is a column of six pixels; a band of sixels
+is written once for each of its colors. See "Sixel Graphics" in the VT330/VT340 Programmer Reference Manual, volume 2,
+chapter 14.
 """
 
 import asyncio
@@ -57,9 +58,9 @@ def resize_image(image: IndexedImage, width: int, height: int) -> IndexedImage:
 
 
 def encode_sixel(image: IndexedImage, left: int, top: int, width: int, height: int) -> str:
-    """Return the escape sequence that draws a part of the image at the cursor; positions are in pixels.
+    """Return the escape sequence that draws a part of the image at the cursor.
 
-    Invisible pixels leave the screen unchanged.
+    The position and size of the part are in pixels. Invisible pixels leave the screen unchanged.
     """
     used: set[int] = set()
     bands: list[str] = []
@@ -89,7 +90,10 @@ def _encode_band(lines: list[bytes], color: int) -> str:
 
 @cache
 def _bit_table(color: int, number: int) -> bytes:
-    """Return a table that translates the index *color* to the bit of pixel *number* in a sixel, others to 0."""
+    """Return a table for `bytes.translate` that maps *color* to the bit of pixel *number* in a sixel.
+
+    All other colors are mapped to 0.
+    """
     return bytes(1 << number if index == color else 0 for index in range(256))
 
 
@@ -107,7 +111,7 @@ _TEXT_COLOR = re.compile(r"\b38;2;(\d{1,3});(\d{1,3});(\d{1,3})\b")
 
 @runtime_checkable
 class GraphicsTerminal(Protocol):
-    """Interface of a terminal driver that reports the size of a cell and can transform its output."""
+    """Interface of a terminal driver that reports the cell size and can transform its output."""
 
     transform_output: Callable[[str], str] | None
     """Function that is applied to all output, or None."""
@@ -118,7 +122,7 @@ class GraphicsTerminal(Protocol):
 
 
 class _Cell:
-    """A placeholder cell in the output: its colors, its image's number, and its row and column in the image."""
+    """A placeholder cell found in the output: its colors, the image's number, and the row and column in the image."""
 
     def __init__(self, colors: str, row: str, column: str) -> None:
         found = _TEXT_COLOR.search(colors)
@@ -128,12 +132,12 @@ class _Cell:
         self.row, self.column = _INDEX_OF_MARK.get(row, -1), _INDEX_OF_MARK.get(column, -1)
 
     def is_followed_by(self, other: "_Cell") -> bool:
-        """Return whether *other* is the next part of the same row of the same image."""
+        """Return whether *other* is the next cell in the same row of the same image."""
         return (self.number, self.row, self.column + 1) == (other.number, other.row, other.column)
 
 
 class _Picture:
-    """An image, and the escape sequences of its rows of cells, cached for one cell size."""
+    """An image with the escape sequences that draw each of its rows of cells, cached for one cell size."""
 
     def __init__(self, image: IndexedImage, columns: int, rows: int) -> None:
         self._image, self._columns, self._rows = image, columns, rows
@@ -142,12 +146,12 @@ class _Picture:
         self._sequences: dict[int, str] = {}
 
     def encode_all(self, cell: tuple[int, int]) -> None:
-        """Encode every row for cells of this size, so that drawing only looks them up."""
+        """Encode every row for this cell size in pixels, so that drawing only has to look up the rows."""
         for row in range(self._rows):
             self.encode(row, 0, self._columns, cell)
 
     def encode(self, row: int, begin: int, end: int, cell: tuple[int, int]) -> str:
-        """Return the escape sequence that draws the cells of a row from *begin* up to, but excluding, *end*."""
+        """Return the escape sequence that draws the cells *begin* to *end* (exclusive) of a row."""
         width, height = cell
         if cell != self._cell:
             self._scaled = resize_image(self._image, self._columns * width, self._rows * height)
@@ -162,7 +166,7 @@ class _Picture:
 
 
 class SixelGraphics:
-    """The images that are drawn as Sixel graphics. All output to *terminal* must pass through `draw`."""
+    """Images that are drawn as Sixel graphics. All output to *terminal* must pass through `draw`."""
 
     def __init__(self, terminal: GraphicsTerminal) -> None:
         self._terminal = terminal
@@ -175,11 +179,11 @@ class SixelGraphics:
         return size if all(0 < side <= MAX_CELL_SIDE for side in size) else (0, 0)
 
     async def show(self, data: str, columns: int, rows: int, decode: DecodeFn) -> DecodedImage | str:
-        """Encode a base64 image to draw in *columns* × *rows* cells.
+        """Encode a base64 image to be drawn in *columns* × *rows* cells.
 
-        Return the PlacedImage. If there are too many images, or the terminal does not report the size of its cells,
-        return an image decoded for half-block characters instead. *decode* is called with the maximum size in pixels,
-        and must limit the colors to `MAX_COLORS`; if it fails, its error message is returned.
+        Return the PlacedImage. If there are too many images, or the terminal does not report its cell size, return an
+        image decoded for half-block characters instead. *decode* is called with the maximum size in pixels, and must
+        limit the colors to `MAX_COLORS`; if it fails, its error message is returned.
         """
         key = await asyncio.to_thread(lambda: sha256(data.encode(errors="replace")).digest()), columns, rows
         if key in self._placed:
@@ -200,7 +204,7 @@ class SixelGraphics:
         return self._placed.setdefault(key, placed)
 
     def draw(self, output: str) -> str:
-        """Return the output with each placeholder cell replaced by its part of an image, or by a space."""
+        """Return the output with each placeholder cell replaced by the part of the image in the cell, or by a space."""
         if PLACEHOLDER not in output:
             return output
         return _CELL.sub(" ", _RUN.sub(self._draw_run, output)).replace(PLACEHOLDER, " ")
@@ -211,7 +215,7 @@ class SixelGraphics:
         return "".join(self._draw_cells(cells[begin:end]) for begin, end in pairwise((0, *ends, len(cells))))
 
     def _draw_cells(self, cells: list[_Cell]) -> str:
-        """Return the sequences for adjacent cells of one row of an image.
+        """Return the sequences that draw adjacent cells of one row of an image.
 
         The cells are cleared first. Terminals differ in where they leave the cursor after a Sixel image, so the cursor
         is restored to its saved position and moved from there.

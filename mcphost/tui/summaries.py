@@ -1,4 +1,4 @@
-"""Actions of the chat that summarize earlier messages, show the summary, and undo it."""
+"""Actions of the chat that summarize earlier messages, show the summary, and undo the summary."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ _MAX_TOTAL_CHARS = 2_000_000
 
 
 async def summarize(chat: "ChatScreen") -> None:
-    """Let the model summarize earlier messages, and use the summary if the user agrees; Esc cancels it.
+    """Let the model summarize earlier messages, and use the summary if the user agrees; Esc cancels the request.
 
     If that fails, add a notice to the transcript.
     """
@@ -36,7 +36,10 @@ async def summarize(chat: "ChatScreen") -> None:
 
 
 async def undo_summary(chat: "ChatScreen") -> None:
-    """Stop using the summary, so that its messages are sent again; add a notice if that fails."""
+    """Stop using the summary, so that the summarized messages are sent again.
+
+    If that fails, add a notice to the transcript.
+    """
     try:
         await chat.host.conversation.undo_compaction()
     except McpHostError as error:
@@ -56,9 +59,10 @@ def show_summary(chat: "ChatScreen") -> None:
 def make_sections(
     compaction: "Compaction", numbers: "Sequence[int]", messages: "Sequence[Message]"
 ) -> tuple[Section, ...]:
-    """Return a viewer section for each sentence of a summary; *numbers* identify *messages* in the store.
+    """Return a viewer section for each sentence of a summary, with the messages on which the sentence is based.
 
-    Long messages are shortened in the middle; after a total of 2,000,000 characters, messages are omitted.
+    *numbers* are the numbers of *messages* in the conversation store. Long messages are shortened in the middle; after
+    a total of 2,000,000 characters, messages are omitted.
     """
     by_number = dict(zip(numbers, messages, strict=True))
     left = _MAX_TOTAL_CHARS

@@ -1,6 +1,6 @@
 """Terminal driver that survives the loss of its terminal, and a final filter for control characters.
 
-It also recognizes the terminal's replies about its colors, which would otherwise be taken for keys.
+The driver also recognizes the terminal's replies about its colors, which would otherwise be taken for key presses.
 """
 
 import asyncio
@@ -40,12 +40,15 @@ _ESCAPE_SECONDS = 0.05
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
-    """Return whether it is safe to ask the terminal for its colors; some terminals print the request."""
+    """Return whether it is safe to ask the terminal for its colors; some terminals would display the request."""
     return environ.get("TERM", "") not in {"", *_TERMINALS_WITHOUT_OSC}
 
 
 def is_dark_color(text: str) -> bool | None:
-    """Return whether a color in a reply, such as "1c1c/1f1f/2626", is dark, or None if it is not a color."""
+    """Return whether a color reported by the terminal, such as "1c1c/1f1f/2626", is dark.
+
+    Return None if *text* is not a color.
+    """
     parts = [part for part in text.strip("#").split("/") if part]
     if len(parts) == 1 and len(parts[0]) in {6, 12}:
         size = len(parts[0]) // 3
@@ -60,7 +63,10 @@ def is_dark_color(text: str) -> bool | None:
 
 
 class ReplyParser(XTermParser):
-    """Textual's key parser, extended to recognize the terminal's color replies and pass them to *on_color*."""
+    """Textual's input parser, extended to recognize the terminal's color replies.
+
+    *on_color* is called with the information whether the color is dark.
+    """
 
     def __init__(self, on_color: Callable[[bool], None], debug: bool = False) -> None:
         super().__init__(debug)
@@ -71,7 +77,7 @@ class ReplyParser(XTermParser):
         tick."""
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Parse input; an incomplete reply is held back until it is complete."""
+        """Parse input; if it ends with an incomplete reply, hold that part back until the rest arrives."""
         if not data:
             yield from super().feed(data)
             return
@@ -177,9 +183,9 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def run_input_thread(self) -> None:
-        """Read input with a parser that also handles the terminal's replies.
+        """Read input with a parser that also handles the terminal's color replies.
 
-        Textual has no option for another parser.
+        Textual has no option to use another parser.
         """
         linux_driver.XTermParser = self._make_parser  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]
         super().run_input_thread()
@@ -189,7 +195,7 @@ class ResilientDriver(LinuxDriver):
         return self._parser
 
     def ask_for_background(self, on_answer: Callable[[bool], None]) -> None:
-        """Ask the terminal for its background color; *on_answer* receives whether it is dark.
+        """Ask the terminal for its background color, and call *on_answer* with whether the color is dark.
 
         *on_answer* is not called if the terminal does not answer within two seconds.
         """
@@ -206,7 +212,7 @@ class ResilientDriver(LinuxDriver):
             self._parser.is_answer_expected = False
 
     def _handle_color(self, is_dark: bool) -> None:
-        """Handle the terminal's reply; called on the input thread."""
+        """Pass the terminal's color reply on to the event loop's thread; this method is called on the input thread."""
         answer, self._on_background = self._on_background, None
         if answer is not None and monotonic() - self._asked_at <= ANSWER_SECONDS:
             self._loop.call_soon_threadsafe(answer, is_dark)

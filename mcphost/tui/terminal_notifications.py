@@ -1,4 +1,4 @@
-"""Desktop and terminal notifications while the terminal has no focus, and the window title."""
+"""Desktop and terminal notifications for the time when the terminal has no focus, and the window title."""
 
 import os
 import shutil
@@ -31,11 +31,11 @@ _MACOS_SCRIPT = ("on run argv", 'display notification (item 1 of argv) with titl
 
 
 class NotifyingApp(Protocol):
-    """The part of the app that the notifier uses."""
+    """The part of the app's interface that TerminalNotifier uses."""
 
     @property
     def has_terminal_focus(self) -> bool:
-        """Whether the terminal has the focus; True if it does not report its focus."""
+        """Whether the terminal has the focus; True if the terminal does not report its focus."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class NotifyingApp(Protocol):
         ...
 
     def set_timer(self, delay: float, callback: Callable[[], None]) -> Any:
-        """Call *callback* after *delay* seconds."""
+        """Call *callback* once, after *delay* seconds."""
         ...
 
     def run_worker(self, work: Any, /, *, group: str) -> Any:
@@ -53,7 +53,7 @@ class NotifyingApp(Protocol):
 
 
 def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Channel:
-    """Return how to notify through the terminal: a bell, or an escape sequence that it supports.
+    """Return how to notify the user through the terminal: with a bell, or with a supported escape sequence.
 
     With "auto", the result is a bell unless the terminal is known to show notifications. iTerm2, Ghostty, WezTerm and
     kitty understand OSC 9; foot, urxvt and terminals based on VTE understand OSC 777.
@@ -72,15 +72,15 @@ def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Chan
 
 
 def is_tmux(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal is tmux, including tmux at the other end of an SSH connection."""
+    """Return whether the app runs in tmux, including tmux on the machine from which the user connected with SSH."""
     return bool(environ.get("TMUX")) or environ.get("TERM", "").startswith("tmux")
 
 
 def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) -> str:
-    """Return the text to write to the terminal; *text* must not contain control characters.
+    """Return the characters that make the terminal show *text* as a notification, or ring its bell.
 
-    tmux forwards a sequence to its terminal only if the sequence is wrapped and `allow-passthrough` is on. In case tmux
-    drops it, a bell is added, which tmux handles itself.
+    *text* must not contain control characters. tmux forwards a sequence to its terminal only if the sequence is wrapped
+    and `allow-passthrough` is on. In case tmux drops the sequence, a bell is added, which tmux handles itself.
     """
     if channel == "bell":
         return _BELL
@@ -93,7 +93,7 @@ def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) 
 
 
 def desktop_command(text: str) -> tuple[str, ...] | None:
-    """Return the command that shows a desktop notification, or None if no such program is installed."""
+    """Return the command that shows *text* as a desktop notification, or None if no such program is installed."""
     if sys.platform == "darwin":
         program, options = "osascript", tuple(word for line in _MACOS_SCRIPT for word in ("-e", line))
     else:
@@ -103,7 +103,7 @@ def desktop_command(text: str) -> tuple[str, ...] | None:
 
 
 def describe_question(question: "Question[Any]") -> str:
-    """Return a sentence that announces a question, with no details beyond the server and the tool."""
+    """Return a sentence that announces a question and contains no details except the server and the tool."""
     tool: object = getattr(question, "tool", "")
     name = describe_call(question.server, tool if isinstance(tool, str) else "")
     return _("mcphost asks: {name}").format(name=name) if name else _("mcphost asks you something")
@@ -123,10 +123,10 @@ _TURN_ENDS = {
 
 
 class TerminalNotifier:
-    """Notifier of a user whose terminal has no focus, which also shows mcphost's state in the window title.
+    """Notifier for a user whose terminal has no focus; it also shows mcphost's state in the window title.
 
-    The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A terminal that does not report its focus
-    gets no notifications.
+    The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A user whose terminal does not report its
+    focus gets no notifications.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class TerminalNotifier:
 
     @property
     def event_handlers(self) -> "Mapping[type[AnyEvent], Callable[[Any], None]]":
-        """The handlers of host events, keyed by event type."""
+        """The handlers for host events, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -164,7 +164,7 @@ class TerminalNotifier:
         self.notify(_("mcphost: {server} has ended").format(server=describe_call(event.server, event.tool)))
 
     def show_questions(self, pending: "Sequence[Question[Any]]") -> None:
-        """Show in the title whether questions are waiting; notify the user of the first one."""
+        """Show in the window title whether questions are waiting; notify the user when the first one arrives."""
         is_first = bool(pending) and not self._question_count
         self._question_count = len(pending)
         self._show_title()
@@ -181,8 +181,9 @@ class TerminalNotifier:
     def notify(self, text: str) -> None:
         """Notify the user, unless the terminal has the focus or notifications are turned off.
 
-        *text* must contain no details beyond the names of servers and tools, and no control characters. Within
-        MIN_GAP_SECONDS of a notification, later ones are held back; then only the latest is shown.
+        *text* must contain no details except the names of servers and tools, and no control characters. Notifications
+        within MIN_GAP_SECONDS of the previous one are held back until that time has passed; then only the latest is
+        shown.
         """
         mode = self._settings().mode
         if mode == "off" or self._app.has_terminal_focus:
@@ -211,7 +212,7 @@ class TerminalNotifier:
             terminal.write(notification_bytes(channel, text, self._environ))
 
     async def _run(self, command: tuple[str, ...], text: str) -> None:
-        """Run a program that shows the notification; if it fails, notify through the terminal."""
+        """Run a program that shows a desktop notification; if it fails, notify the user through the terminal."""
         import anyio
 
         is_shown = False

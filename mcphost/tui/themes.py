@@ -1,6 +1,6 @@
 """Color themes: TOML files with a color for each role, such as "accent", and the choice of a theme.
 
-The theme is the user's last choice, else the configured one, else dark or light to match the terminal.
+The theme is the one that the user chose last, or else the configured one, or else dark or light to match the terminal.
 """
 
 import os
@@ -48,7 +48,7 @@ class ThemeError(Exception):
 
 
 def folders(user_folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders with theme files: those of the user, of the package, and of the source tree."""
+    """Return the folders that contain theme files: the user's, the package's and the source tree's."""
     here = Path(__file__).resolve()
     shipped = (here.parents[1] / "themes", here.parents[2] / "themes")
     return shipped if user_folder is None else (user_folder, *shipped)
@@ -64,7 +64,7 @@ def names(user_folder: Path | None = None) -> tuple[str, ...]:
 
 
 def find_file(name: str, user_folder: Path | None = None) -> Path | None:
-    """Return the path of a theme's file, or None; a file of the user overrides a built-in theme."""
+    """Return the path of a theme's file, or None if there is none; a file in the user's folder takes precedence."""
     if not _FILE_NAME.fullmatch(name):
         return None
     files = (folder / f"{name}.toml" for folder in folders(user_folder))
@@ -72,9 +72,9 @@ def find_file(name: str, user_folder: Path | None = None) -> Path | None:
 
 
 def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
-    """Load a theme; return it and an error message, which is "" if there is none.
+    """Load a theme; return the theme and an error message, which is "" if there is no error.
 
-    If the theme's file is invalid, return a theme with default colors.
+    If the theme's file is invalid, the returned theme has default colors.
     """
     path = find_file(name, user_folder)
     if path is None:
@@ -86,7 +86,7 @@ def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
 
 
 def read(path: Path) -> Theme:
-    """Read a theme file. Raises ThemeError if it cannot be read or a color is missing or invalid."""
+    """Read a theme file. Raises ThemeError if the file cannot be read, or a color is missing or invalid."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
@@ -158,10 +158,10 @@ _LIGHT_COLORS = {"7", "15"}
 
 
 class RememberedTheme:
-    """The user's last choice of a theme, stored with the theme that was configured at that time.
+    """The theme that the user chose last, stored together with the theme that was configured at that time.
 
-    If the configuration is changed later, the configured theme takes precedence again. The choice is stored in a file
-    in the state folder. The methods block.
+    If the configured theme is changed later, it takes precedence again. The choice is stored in a file in the state
+    folder. The methods block.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -178,7 +178,7 @@ class RememberedTheme:
         return chosen if instead_of.strip() == configured else ""
 
     def save(self, chosen: str, configured: str) -> None:
-        """Store the choice. Raises OSError or ConfigError."""
+        """Store the chosen theme and the configured theme. Raises OSError or ConfigError."""
         from mcphost.config.file_edits import replace_file
         from mcphost.paths import make_private_directory
 
@@ -187,13 +187,13 @@ class RememberedTheme:
 
 
 def guess_theme(environ: Mapping[str, str]) -> str:
-    """Guess the dark or light theme from COLORFGBG, a variable that some terminals set, as in "15;0"."""
+    """Guess the dark or light theme from $COLORFGBG, which some terminals set to a value such as "15;0"."""
     background = environ.get("COLORFGBG", "").rpartition(";")[2]
     return DEFAULT_LIGHT if background in _LIGHT_COLORS else DEFAULT
 
 
 class ThemeOptions(NamedTuple):
-    """Settings that determine the theme at startup: the last choice, the configuration, and the folders."""
+    """Settings that determine the theme at startup: the user's last choice, the configured theme, and the folders."""
 
     chosen: str = ""
     configured: str = ""
@@ -202,9 +202,9 @@ class ThemeOptions(NamedTuple):
 
 
 class ThemeChoice:
-    """The app's theme, which can be chosen and previewed, and is reloaded when its file changes.
+    """The app's theme, which the user can choose and preview, and which is reloaded when its file changes.
 
-    If neither a choice nor a configured theme is set, or it is "auto", the default dark or light theme is used.
+    If neither a chosen nor a configured theme is set, or the theme is "auto", the default dark or light theme is used.
     """
 
     def __init__(self, app: "App[Any]", options: ThemeOptions) -> None:
@@ -219,7 +219,7 @@ class ThemeChoice:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the theme is dark or light depending on the terminal."""
+        """Whether the terminal determines if the dark or the light theme is used."""
         return self.wanted == AUTO
 
     def names(self) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ class ThemeChoice:
         self._app.theme = wanted
 
     def _is_replaced(self, name: str) -> bool:
-        """Return whether the user's themes folder has a theme of this name, which overrides a built-in one."""
+        """Return whether the user's themes folder has a theme of this name, which overrides any built-in one."""
         return self._user_folder is not None and (self._user_folder / f"{name}.toml").is_file()
 
     def show_wanted(self) -> None:
@@ -246,22 +246,22 @@ class ThemeChoice:
         self.show(self.wanted)
 
     def configure(self, name: str) -> None:
-        """Use a theme from a changed configuration, which takes precedence over an earlier choice."""
+        """Use the theme from a changed configuration; it takes precedence over the user's earlier choice."""
         self.configured, self.wanted = name, name or AUTO
         self.show_wanted()
 
     def choose(self, name: str) -> None:
-        """Use this theme for this run. To keep the choice for later runs, call `remember` on a thread."""
+        """Use this theme until the app exits. To keep the choice for later runs, call `remember` on a thread."""
         self.wanted = name
         self.show_wanted()
 
     def remember(self) -> None:
-        """Store the choice for later runs; blocks. Raises OSError or ConfigError."""
+        """Store the chosen theme for later runs. Blocks. Raises OSError or ConfigError."""
         if self._remembered is not None:
             self._remembered.save(self.wanted, self.configured)
 
     def use_background(self, is_dark: bool) -> None:
-        """Use the default dark or light theme, to match the background that the terminal has reported."""
+        """Match the default dark or light theme to the terminal's background, unless another theme was chosen."""
         self._detected = DEFAULT if is_dark else DEFAULT_LIGHT
         if self.is_automatic and self._app.theme in {DEFAULT, DEFAULT_LIGHT}:
             self.show_wanted()
@@ -287,7 +287,10 @@ class ThemeChoice:
             await anyio.sleep(WATCH_SECONDS)
 
     def _read_stamp(self, name: str) -> tuple[int, int]:
-        """Return the modification time in ns and the size of a theme's file, or (0, 0) if it is missing. Blocks."""
+        """Return the modification time in ns and the size in bytes of a theme's file, or (0, 0) if there is none.
+
+        This method blocks.
+        """
         path = find_file(name, self._user_folder)
         try:
             facts = path.stat() if path is not None else None

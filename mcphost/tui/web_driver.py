@@ -1,4 +1,4 @@
-"""Textual driver for chats shown in a browser (`mcphost serve`); frames are written to a pipe."""
+"""Textual driver for chats that are shown in a browser (`mcphost serve`), which writes the frames to a pipe."""
 
 import os
 from typing import Any, cast
@@ -10,7 +10,7 @@ from textual.drivers.web_driver import WebDriver
 class ServedDriver(WebDriver):
     """Textual's web driver, changed to quit the app when the serving process has ended.
 
-    Textual's own driver would keep the app running without input, in a process that nothing can reach.
+    Textual's own driver would keep the app running without input, in a process that nothing can reach any more.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -1,1 +1,1 @@
-"""The audit log: questions asked, decisions made and actions taken by mcphost."""
+"""The audit log, which records questions to the user, decisions, and the actions taken by mcphost."""

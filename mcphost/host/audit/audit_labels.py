@@ -1,4 +1,4 @@
-"""Translated labels of audit rows, such as "tool allowed once", for the words that are stored in English."""
+"""Translated labels for audit rows, which store kinds, events and decisions as English words."""
 
 import re
 
@@ -64,17 +64,17 @@ _SEPARATORS = re.compile(r"(, |: )")
 
 
 def kind_label(kind: str) -> str:
-    """Return the label of what a row is about, such as "tool"; an unknown kind is returned unchanged."""
+    """Return the translated name of an audit row's kind, such as "tool"; an unknown kind is returned unchanged."""
     return _(KIND_LABELS[kind]) if kind in KIND_LABELS else kind
 
 
 def source_label(who: str) -> str:
-    """Return the label of who or what made a decision; an unknown source is returned unchanged."""
+    """Return the translated name of who or what made a decision; an unknown source is returned unchanged."""
     return _(SOURCE_LABELS[who]) if who in SOURCE_LABELS else who
 
 
 def decision_label(decision: str) -> str:
-    """Return the label of an answer or outcome, such as "allowed once"; unknown words stay unchanged.
+    """Return the translation of a stored answer or outcome, such as "allowed once"; keep unknown words unchanged.
 
     A decision can have several parts, such as "not sent: the tool changed", or begin with a number, as in "2 folders".
     """
@@ -91,7 +91,7 @@ def decision_label(decision: str) -> str:
 
 
 def outcome_label(kind: str, event: str, decision: str) -> str:
-    """Return what happened, such as "allowed once" for an answer or "crashed" for a server that was lost."""
+    """Return a label for the outcome in an audit row, such as "allowed once", or "crashed" for a server."""
     if decision and (event in _SHOWS_ONLY_DECISION or (event == "kept" and decision != "always")):
         special = _OUTCOME_LABELS.get((kind, decision))
         return _(special) if special else decision_label(decision)
@@ -101,10 +101,10 @@ def outcome_label(kind: str, event: str, decision: str) -> str:
 
 
 def event_label(kind: str, event: str, decision: str) -> str:
-    """Return what a row records, such as "tool allowed once" or "server crashed"."""
+    """Return a label for an audit row, made of its kind and outcome, such as "tool allowed once"."""
     return _("{kind} {outcome}").format(kind=kind_label(kind), outcome=outcome_label(kind, event, decision))
 
 
 def search_text(kind: str, event: str, decision: str, who: str) -> str:
-    """Return the labels by which a row is found, in lower case."""
+    """Return an audit row's translated labels in lower case, for searching."""
     return f"{event_label(kind, event, decision)}\n{source_label(who)}".lower()

@@ -1,4 +1,4 @@
-"""The audit log: records questions, decisions and actions before they take effect.
+"""The audit log, in which questions, decisions and actions are recorded before they take effect.
 
 A row contains names, sizes and digests. Arguments and text are recorded only if `[audit] content` is set, and with
 secrets removed. Hashing, redaction and disk access run on the store's thread.
@@ -53,8 +53,8 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
     drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a tool's
-    name, and `call` the model's id of the tool call. `definition` is the digest of the tool's definition, or of the
-    server's command or address. `origins` are the parts of the arguments that came from other servers.
+    name, and `call` the id that the model gave to the tool call. `definition` is the digest of the tool's definition,
+    or of the server's command or address. `origins` are the parts of the arguments that were copied from other servers.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class AuditLog:
 
     If the file cannot be written, the user is notified, rows are kept in memory and written later in the same order,
     and every action whose row is not on disk is refused. With `[audit] required = false`, actions are refused only when
-    too many rows are waiting.
+    too many rows are waiting to be written.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
@@ -92,7 +92,7 @@ class AuditLog:
         return AuditingFrontend(frontend, self)
 
     async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
-        """Record and return the user's answer, or the refusal if a required row cannot be written.
+        """Record the user's answer and return it; return a refusal instead if a required row cannot be written.
 
         *who* is the source of the answer (see `Frontend.who`); *seconds* is how long the question was open.
         """
@@ -106,7 +106,7 @@ class AuditLog:
         return refusal
 
     async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
-        """Record that a question was withdrawn without an answer after being open for *seconds*."""
+        """Record that a question, open for *seconds*, was withdrawn without an answer."""
         await self.store.append(self._make_question_record(question, "withdrawn", "", "nobody", seconds, None))
 
     # -- decisions without a question
@@ -181,10 +181,10 @@ class AuditLog:
     async def read_page(
         self, wanted: "AuditFilter", limit: int = 100, describe: "DescribeFunction | None" = None
     ) -> tuple[AuditRow, ...]:
-        """Return up to *limit* rows that match the filter *wanted*, newest first, including queued ones.
+        """Return up to *limit* audit rows that match the filter *wanted*, newest first.
 
-        If *describe* is given, the words of the filter may also occur in its descriptions of rows; it is called on
-        another thread. Raises StoreError.
+        Rows that are not yet written to disk are included. If *describe* is given, the filter's words are also searched
+        for in the text that it returns for each row; it is called on another thread. Raises StoreError.
         """
         from mcphost.store.audit_reader import AuditReader
 
@@ -192,7 +192,7 @@ class AuditLog:
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit, describe)
 
     async def verify(self, progress: "ProgressFunction" = lambda done, total: True) -> "AuditVerification":
-        """Verify on a worker thread that no row of the log was altered; *progress* is called on that thread."""
+        """Check on a worker thread that no row of the log was altered; *progress* is called on that thread."""
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
@@ -226,7 +226,7 @@ class AuditLog:
         return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raise ConsentDenied if the row had to be on disk for its action to proceed, but is not."""
+        """Raise ConsentDenied if an audit row that must be on disk before its action begins is not."""
         if not self._is_acceptable(entry):
             raise ConsentDenied(f"The action was not taken: {self._refusal_reason}", _REFUSAL_HINT)
 
@@ -298,7 +298,7 @@ class AuditLog:
 
 
 class AuditSpan:
-    """An action that is recorded as two rows, one for its start and one for its end."""
+    """An action that is recorded as two audit rows, one for its start and one for its end."""
 
     def __init__(self, audit: AuditLog, subject: AuditSubject) -> None:
         self._audit = audit
@@ -342,14 +342,14 @@ class AuditSpan:
 
 
 class AuditingFrontend(FrontendWrapper):
-    """Frontend wrapper that records the answer to each question before it takes effect."""
+    """Wrapper around a frontend that records the answer to each question before it takes effect."""
 
     def __init__(self, frontend: Frontend, audit: AuditLog) -> None:
         super().__init__(frontend)
         self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the question, record the answer and return it; a withdrawal is recorded as well."""
+        """Ask the user *question*, record the answer or the withdrawal of the question, and return the answer."""
         started_at = time.monotonic()
         try:
             answer = await self._frontend.ask(question)

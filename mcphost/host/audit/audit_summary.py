@@ -73,7 +73,7 @@ _RECORDED_ANSWERS: tuple[type[Any], ...] = (
 
 
 def answer_label(question: Question[Any], answer: Any) -> str:
-    """Return a short label for an answer, such as "once, edited" or "deny"."""
+    """Return a short label for the user's answer to a question, such as "once, edited" or "deny"."""
     if isinstance(question, ReviewToolChanges):
         accepted, held_back = split_tools(question, answer)
         return "held back" if not accepted else "kept some" if held_back else "kept"
@@ -90,7 +90,7 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tools whose changed definition the user accepted, and the tools that stay in quarantine."""
+    """Return the names of the tools whose changed definition the user accepted, and of those still in quarantine."""
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)
     return tuple(name for name in names if name in accepted), tuple(name for name in names if name not in accepted)
@@ -102,7 +102,7 @@ def question_topic(question: Question[Any]) -> str:
 
 
 def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
-    """Return the hexadecimal SHA-256 of the arguments as canonical JSON, or "" for None."""
+    """Return the hexadecimal SHA-256 of a tool call's arguments as canonical JSON, or "" for None."""
     if arguments is None:
         return ""
     try:
@@ -113,10 +113,11 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
-    """Return the details of an answer to record in its audit row, or {} for most questions.
+    """Return the details to record in the audit row of an answer; most answers have none, which gives {}.
 
-    For tool changes, these are the names of the accepted and the quarantined tools; for a reviewed result, its sizes in
-    bytes before and after the review and the SHA-256 of what the model received.
+    For an approved tool call, these are the origins of its arguments; for tool changes, the names of the accepted and
+    the quarantined tools; for a reviewed result, the sizes in bytes before and after the review and the SHA-256 of what
+    the model received.
     """
     if isinstance(question, ApproveTool):
         return origin_details(question.origins)
@@ -137,7 +138,7 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 
 
 def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
-    """Return where parts of a call's arguments came from, with lengths and digests, never the text."""
+    """Return where a call's arguments were copied from, with lengths and digests but without the text."""
     if not origins:
         return {}
     rows = [
@@ -155,9 +156,9 @@ def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
 
 
 def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
-    """Return the tool arguments or form content whose digest is recorded in the audit row.
+    """Return the tool arguments or form content whose digest is recorded in an answer's audit row.
 
-    None if the question has neither, or if the form may contain a secret.
+    Returns None if the question has neither, or if the form may contain a secret.
     """
     if isinstance(question, ReviewResult):
         return question.arguments
@@ -171,7 +172,7 @@ def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | 
 
 
 def _form_content(question: FillForm, answer: Accept) -> dict[str, Any] | None:
-    """Return the form's content with defaults filled in, or None if it is invalid and therefore not sent."""
+    """Return the user's form content with defaults filled in, or None if it is invalid and therefore not sent."""
     from mcphost.host.questions.form_fields import validate_content  # loaded with the first form
 
     try:
@@ -185,7 +186,7 @@ def _has_secret_field(question: Question[Any]) -> bool:
 
 
 def question_subject(question: Question[Any]) -> str:
-    """Return the name of a question's subject: a tool, command, host or model; "" for other questions."""
+    """Return the tool, command, host or model that a question is about, or "" for other questions."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
     if isinstance(question, TrustProject):
@@ -199,23 +200,23 @@ def question_subject(question: Question[Any]) -> str:
 
 
 def redact_name(kind: str, name: str) -> str:
-    """Remove secrets from the name of an audit subject; *kind* says whether it is treated as a command."""
+    """Remove secrets from the name of an audit subject; depending on *kind*, the name is a command or an identifier."""
     return redact_command(name) if kind in _COMMANDS else redact_identifier(name)
 
 
 def redact_rule(text: str) -> str:
-    """Remove secrets from the conditions of a rule or grant id; server and tool names stay readable."""
+    """Remove secrets from the text of a rule or from a grant id, leaving the server and tool names readable."""
     names, mark, conditions = text.partition("?")
     return redact_identifier(names) + redact_command(mark + conditions)
 
 
 def is_recordable(question: Question[Any], answer: Any) -> bool:
-    """Return whether the text of an answer may be recorded: its type allows it, and it contains no secret."""
+    """Return whether the text of an answer may be recorded; a form with secret fields may not."""
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 
 
 def resolve_answer(question: Question[Any], answer: Any) -> Any:
-    """Return the answer; if it is the content of a form, the defaults of missing fields are filled in."""
+    """Return the answer; if it is the content of a form, fill in the defaults of missing fields."""
     if isinstance(question, FillForm) and isinstance(answer, Accept):
         content = _form_content(question, answer)
         return answer if content is None else Accept(content)
@@ -231,7 +232,10 @@ def to_redacted_json(value: Any) -> str:
 
 
 def redact_details(members: Mapping[str, Any]) -> str:
-    """Return the details of a row as JSON without secrets but with tool names, or "" if there are none."""
+    """Return the details of an audit row as JSON with secrets removed, or "" if there are none.
+
+    Tool names and the origins of arguments remain readable.
+    """
     redacted = redact_values(members)
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members

@@ -1,1 +1,1 @@
-"""Budgets: what requests to models cost, the limits set by the user, and the check before each request."""
+"""Budgets: the cost of model requests, the limits set by the user, and the check before each request."""

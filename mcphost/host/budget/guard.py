@@ -1,4 +1,4 @@
-"""Budget guard of a turn: ask the user before a model request that would exceed the budget."""
+"""Budget check in a turn: ask the user before sending a model request that would exceed the budget."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -35,7 +35,7 @@ from mcphost.store.spending import SpendingEntry, TokenShare
 
 
 class PreparedRequest(NamedTuple):
-    """A request that the budget allows, the model to send it to, and its entry for the spending record."""
+    """A request ready to be sent, the model to send it to, and an entry for the spending record."""
 
     model: ChatModel
     request: ModelRequest
@@ -43,18 +43,18 @@ class PreparedRequest(NamedTuple):
 
 
 class RequestSource(Protocol):
-    """Interface of the parts of the request builder that BudgetGuard uses."""
+    """Interface of an object that builds model requests, limited to the methods that BudgetGuard needs."""
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the next request of a conversation."""
         ...
 
     def find_server(self, name: str) -> str:
-        """Return the server of the tool with this model-facing name, or "" for a built-in tool of mcphost."""
+        """Return the server whose tool is offered to the model as *name*, or "" for a built-in tool of mcphost."""
         ...
 
     def leave_out(self, conversation: str, server: str) -> None:
-        """Omit a server's tools from later requests of a conversation."""
+        """Stop offering a server's tools in later requests of a conversation."""
         ...
 
 
@@ -63,7 +63,7 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetGuard:
-    """Guard that checks the budget before each model request, and asks the user before exceeding it."""
+    """Check of each model request against the budget; the user is asked before the budget is exceeded."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class BudgetGuard:
         """Shortens the open conversation and returns whether it became shorter; None if that is not possible."""
 
     async def prepare(self, conversation: Conversation, turn: str, model: ChatModel) -> PreparedRequest:
-        """Build the next request of a turn, and ask the user if it exceeds the budget.
+        """Build the next model request of a turn, and ask the user if it exceeds the budget.
 
-        Raises BudgetReached if the user stops, and StoreError if the budget cannot be checked.
+        Raises BudgetReached if the user decides not to send it, and StoreError if the budget cannot be checked.
         """
         for _ in range(MAX_QUESTIONS):
             request = self._requests.build(conversation)
@@ -113,7 +113,10 @@ class BudgetGuard:
     async def _apply(
         self, answer: CostVerdict, question: ApproveCost, conversation: Conversation, model: ChatModel
     ) -> ChatModel:
-        """Apply the user's answer and return the model to use. Raises BudgetReached if the user stops."""
+        """Apply the user's answer and return the model to use.
+
+        Raises BudgetReached if the request must not be sent.
+        """
         exceeded = [use for use in question.budgets if use.raised]
         match answer:
             case RaiseBudget():

@@ -1,4 +1,4 @@
-"""Limits of the user's budget, the amounts spent, and the estimated cost of a request."""
+"""The limits of the user's budget, the check of requests against them, and the estimated cost of a request."""
 
 import math
 import time
@@ -32,13 +32,13 @@ _NAMES: tuple[BudgetName, ...] = ("ask_above", "per_turn", "per_conversation", "
 
 
 class BudgetReached(McpHostError):
-    """Raised when a request would exceed the budget and is not sent; the message names the setting."""
+    """Raised when a request is not sent because it would exceed the budget; the message names the setting."""
 
     exit_code = 7
 
 
 class CostEstimate(Struct, frozen=True):
-    """Estimated size of a request in tokens and cost in US dollars; costs are None without a known price."""
+    """Estimated size of a request in tokens and cost in US dollars; the costs are None if the price is unknown."""
 
     input_tokens: int
     cached_tokens: int
@@ -48,12 +48,12 @@ class CostEstimate(Struct, frozen=True):
 
     @property
     def cost(self) -> float | None:
-        """The highest possible cost: the input plus the longest answer allowed; None if the price is unknown."""
+        """The highest possible cost, with the longest answer allowed, in US dollars; None if the price is unknown."""
         return None if self.input_cost is None or self.output_cost is None else self.input_cost + self.output_cost
 
 
 class BudgetLimits:
-    """Limits of the budget, as configured or raised for one conversation, and the check of requests against them.
+    """The budget limits, as configured or as raised by the user for one conversation, and checks against them.
 
     Turns and sampling share one object, so that a raised limit applies to both.
     """
@@ -66,23 +66,24 @@ class BudgetLimits:
         self._unpriced: set[str] = set()
 
     def is_limited(self, conversation: str) -> bool:
-        """Return whether any limit is set."""
+        """Return whether any budget limit applies to a conversation."""
         return any(self._limit(conversation, name) for name in _NAMES)
 
     async def check(self, conversation: str, turn: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return each limit with the amount spent; `raised` is set for limits that the request would exceed.
+        """Return each configured limit with the amount spent so far, and mark those that the request would exceed.
 
-        *turn* is "" for a request that belongs to no turn. Raises StoreError.
+        In a marked BudgetUse, `raised` is the higher limit that would allow the request; otherwise it is 0. *turn* is
+        "" for a request that belongs to no turn. Raises StoreError.
         """
         totals = await self._spending.load_totals(conversation, turn)
         return self._compare(totals, conversation, estimate)
 
     def raise_limits(self, conversation: str, uses: Sequence[BudgetUse]) -> None:
-        """Raise the exceeded limits among *uses* for one conversation, until mcphost exits."""
+        """Raise each limit in *uses* that would be exceeded, for one conversation and until mcphost exits."""
         self._raised.update({(conversation, use.name): use.raised for use in uses if use.raised})
 
     async def load_prices(self, model: ChatModel) -> None:
-        """Load the prices of the model, and tell the user once if they are unknown."""
+        """Load the prices of a model; if they are unknown, notify the user once per model."""
         if model.facts.input_price is None:
             try:
                 await model.load_facts()
@@ -101,7 +102,7 @@ class BudgetLimits:
         return max(limit, self._raised.get((conversation, name), 0.0)) if limit else 0.0
 
     def _compare(self, totals: SpendingTotals, conversation: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return each configured limit, the amount spent, and whether the request would exceed the limit."""
+        """Return each configured limit with the amount spent, and mark those that the request would exceed."""
         spent: dict[BudgetName, float] = {
             "ask_above": 0.0,
             "per_turn": totals.turn.cost,
@@ -125,7 +126,7 @@ class BudgetLimits:
 def estimate_request(
     model: ChatModel, request: ModelRequest, input_tokens: int, messages: Sequence[Message]
 ) -> CostEstimate:
-    """Estimate the highest cost of a request, counting input that the provider has probably cached."""
+    """Estimate the highest cost of a request; input that the provider has probably cached is cheaper."""
     facts = model.facts
     output = request.max_output_tokens or facts.max_output_tokens or DEFAULT_OUTPUT_TOKENS
     if facts.max_output_tokens:
@@ -139,7 +140,7 @@ def estimate_request(
 
 
 def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message], input_tokens: int) -> int:
-    """Return how many input tokens the provider has probably cached.
+    """Return how many input tokens of a request the provider has probably cached.
 
     Returns 0 unless this model wrote the last answer, used the cache for it, and did so less than CACHE_SECONDS ago.
     """
@@ -153,7 +154,11 @@ def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message
 
 
 def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequence[BudgetUse]) -> int:
-    """Return the longest answer in tokens that fits all limits, or 0 if it would be too short to be useful."""
+    """Return the longest answer, in tokens, that stays within all limits.
+
+    Returns 0 if that answer would be too short to be useful or no shorter than the estimated one, or if the price is
+    unknown.
+    """
     if estimate.input_cost is None or not facts.output_price:
         return 0
     left = min(use.limit - use.spent for use in uses) - estimate.input_cost
@@ -162,12 +167,12 @@ def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequenc
 
 
 def _raise_limit(limit: float, needed: float) -> float:
-    """Return the smallest multiple of *limit*, at least twice the limit, that allows *needed*."""
+    """Return the smallest multiple of *limit* that is at least twice *limit* and not less than *needed*."""
     return limit * max(2, math.ceil(needed / limit - _TOLERANCE))
 
 
 def make_budget_error(use: BudgetUse, cost: float | None) -> BudgetReached:
-    """Return the error for a request that the user did not allow, with the limit and the setting."""
+    """Return the error for a request over the budget that the user did not allow; the error names the limit."""
     limit = format_dollars(use.limit)
     flag = ", or give --max-cost" if use.name == "per_turn" else ""
     hint = f"Raise {use.name} under [budget] in config.toml{flag}."

@@ -30,7 +30,7 @@ ANSWERS = "answers"
 
 
 class OpenSpending:
-    """Usage and cost known so far for a request in progress; the code that reads the answer updates it."""
+    """Usage and answer size of a running model request; the code that reads the answer updates them."""
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
@@ -40,10 +40,10 @@ class OpenSpending:
 
 
 class SpendingTracker:
-    """Tracker that records the cost of every model request in the store of all mcphost processes.
+    """Recorder of the cost of every model request, in a store shared by all mcphost processes.
 
-    An entry with an estimate is stored before a request is sent and replaced when the request ends, so that it counts
-    even if mcphost is killed in between. Entries that cannot be saved are kept in memory and saved later.
+    An entry with an estimate is stored before a request is sent and replaced when the request ends, so that the request
+    counts even if mcphost is killed in between. Entries that cannot be saved are kept in memory and saved later.
     """
 
     def __init__(self, store: SpendingStore, events: EventBus) -> None:
@@ -54,11 +54,11 @@ class SpendingTracker:
 
     @asynccontextmanager
     async def track(self, entry: SpendingEntry, facts: ModelFacts) -> AsyncGenerator[OpenSpending]:
-        """Return a context manager that records one request; send it and read its answer inside the block.
+        """Return a context manager that records one request; send it and read the answer inside the block.
 
         *entry* contains the estimated number of input tokens and *facts* the prices. A request that fails before
-        anything was received is recorded as free, a cancelled one with its estimated cost. Failures to save are
-        reported, not raised.
+        anything is received costs nothing, and its entry is deleted; a cancelled one is recorded with the usage
+        reported so far or an estimate. Failures to save are reported, not raised.
         """
         entry = replace(entry, at=entry.at or time.time())
         open_spending = OpenSpending()
@@ -77,7 +77,10 @@ class SpendingTracker:
                 self._events.publish(SpendingChanged(entry.conversation, final.cost if final else None, total))
 
     async def load_totals(self, conversation: str, turn: str = "") -> SpendingTotals:
-        """Return the amounts spent in this turn, in this conversation and since midnight. Raises StoreError."""
+        """Return the amounts spent in this turn, in this conversation, and overall today. Raises StoreError.
+
+        *turn* is "" for no turn; today begins at local midnight.
+        """
         since = local_midnight(time.time())
         stored = await self._store.load_totals(conversation, turn, since=since)
         unsaved = [(one, sum_entry(one)) for one in self._unsaved]
@@ -88,18 +91,18 @@ class SpendingTracker:
         )
 
     async def list_days(self, days: int) -> tuple[DailySpending, ...]:
-        """Return the sums by day and model for the last *days* days, including today. Raises StoreError."""
+        """Return the spending of each day and model in the last *days* days, including today. Raises StoreError."""
         return await self._store.list_days(since=days_ago(days))
 
     async def list_entries(self, *, days: int = 36_500, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the requests of the last *days* days, newest first, optionally for one conversation only.
+        """Return the recorded requests of the last *days* days, newest first; "" selects all conversations.
 
         Raises StoreError.
         """
         return await self._store.list_entries(since=days_ago(days), conversation=conversation)
 
     async def _add(self, entry: SpendingEntry) -> int:
-        """Store the entry, after any unsaved ones; return its number, or 0 if saving fails."""
+        """Store the entry of a request, after any unsaved ones; return its number, or 0 if saving fails."""
         try:
             while self._unsaved:
                 await self._store.add(self._unsaved[0])
@@ -123,7 +126,7 @@ class SpendingTracker:
             self._report(error)
 
     async def _load_conversation_cost(self, conversation: str) -> float:
-        """Return the cost of a conversation, or 0.0 if the store fails, which is reported."""
+        """Return the cost of a conversation; if the store fails, report that and return 0.0."""
         try:
             return (await self.load_totals(conversation)).conversation.cost
         except StoreError as error:
@@ -137,13 +140,13 @@ class SpendingTracker:
 
 
 def local_midnight(now: float) -> float:
-    """Return the start of the local day that contains *now*; both are in seconds since 1970."""
+    """Return the time at which the local day containing *now* began; both are in seconds since 1970."""
     day = time.localtime(now)
     return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
 
 
 def days_ago(days: int) -> float:
-    """Return the start of the first of the last *days* local days, including today, in seconds since 1970."""
+    """Return the time at which the last *days* local days, including today, began, in seconds since 1970."""
     day = time.localtime()
     try:
         return time.mktime((day.tm_year, day.tm_mon, day.tm_mday - max(0, days - 1), 0, 0, 0, 0, 0, -1))
@@ -152,7 +155,7 @@ def days_ago(days: int) -> float:
 
 
 def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> SpendingEntry:
-    """Return the entry with the estimated cost of its input and of *output_tokens* output tokens."""
+    """Return the entry of a request with the estimated cost of its input and of *output_tokens* output tokens."""
     if facts.input_price is None or facts.output_price is None:
         return replace(entry, output_tokens=output_tokens, is_estimated=True)
     input_cost = entry.input_tokens * facts.input_price
@@ -161,7 +164,7 @@ def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> Sp
 
 
 def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> SpendingEntry:
-    """Return the entry with the usage that the provider reported, or with an estimate if it reported none."""
+    """Return the entry of a request with the usage that the provider reported, or an estimate if it reported none."""
     usage = spending.usage
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         return _estimate(entry, facts, spending.received_characters // _CHARACTERS_PER_TOKEN)
@@ -179,10 +182,10 @@ def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> 
 
 
 class PartCost(Struct, frozen=True):
-    """Tokens and cost in US dollars of one part of several requests; the cost is None if unknown.
+    """Tokens and cost of one part of several requests, such as one tool's results; the cost is None if unknown.
 
-    `kind`, `server` and `tool` are as in TokenShare; `kind` is ANSWERS for the model's output. The provider's count of
-    input tokens is divided among the parts in proportion to their estimated sizes.
+    The cost is in US dollars. `kind`, `server` and `tool` are as in TokenShare; `kind` is ANSWERS for the model's
+    output. The provider's count of input tokens is divided among the parts in proportion to their estimated sizes.
     """
 
     kind: str
@@ -193,10 +196,9 @@ class PartCost(Struct, frozen=True):
 
 
 class CostPeriod(Struct, frozen=True):
-    """Costs of the requests of a turn, a conversation or a period; `day` is set for a single day.
+    """Total cost of the requests in a turn, a conversation or a period; `day` is "" unless the period is one local day.
 
-    `models` contains the cost of each model and `parts` that of each part of the requests, most expensive first. Days
-    are local dates.
+    `models` contains the cost of each model and `parts` that of each part of the requests, most expensive first.
     """
 
     title: str
@@ -208,7 +210,7 @@ class CostPeriod(Struct, frozen=True):
 
 
 def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> CostPeriod:
-    """Return the total of these requests, and the sums by model and by part."""
+    """Return the total of the requests in *entries*, and the sums for each model and each part of the requests."""
     models: dict[str, SpendingSum] = defaultdict(SpendingSum)
     for entry in entries:
         models[entry.model] += sum_entry(entry)
@@ -223,7 +225,7 @@ def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> Co
 
 
 def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the sums of each local day on which there were requests, newest first."""
+    """Return the sums for each local day on which there were requests, newest first."""
     days: dict[str, list[SpendingEntry]] = defaultdict(list)
     for entry in entries:
         days[time.strftime("%Y-%m-%d", time.localtime(entry.at))].append(entry)
@@ -231,13 +233,13 @@ def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
 
 
 def sum_entry(entry: SpendingEntry) -> SpendingSum:
-    """Convert one request to a sum, which can be added to other sums."""
+    """Convert the entry of one request to a SpendingSum, which can be added to others."""
     tokens = entry.input_tokens + entry.output_tokens
     return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
 
 
 def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:
-    """Return the tokens and cost of each part of these requests, the most expensive first."""
+    """Return the tokens and cost of each part of the requests in *entries*, most expensive first."""
     tokens: dict[tuple[str, str, str], float] = defaultdict(float)
     costs: dict[tuple[str, str, str], float] = defaultdict(float)
     priced: set[tuple[str, str, str]] = set()
@@ -266,9 +268,9 @@ def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:
 
 
 def describe_part(kind: str, server: str, tool: str, translate: Callable[[str], str] = str) -> str:
-    """Return a label for a part of requests, such as "tools of github"; names are not sanitized.
+    """Return a label for a part of model requests, such as "tools of github"; names are not sanitized.
 
-    *translate* is called before the names are filled in.
+    The label is translated with *translate* before the names are filled in.
     """
     match kind:
         case "system":
@@ -293,7 +295,10 @@ def describe_part(kind: str, server: str, tool: str, translate: Callable[[str], 
 
 
 def _input_cost(entry: SpendingEntry) -> float | None:
-    """Return the recorded cost of a request's input, or else an estimate from its share of the tokens."""
+    """Return the recorded input cost of a request, or an estimate from the input's share of all tokens.
+
+    None means that the cost is unknown.
+    """
     if entry.input_cost is not None or entry.cost is None:
         return entry.input_cost
     total = entry.input_tokens + entry.output_tokens

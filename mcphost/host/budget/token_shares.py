@@ -1,4 +1,4 @@
-"""Token shares: estimate how many input tokens each part of a model request takes."""
+"""Token shares: estimates of how many input tokens each part of a model request takes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from mcphost.store.spending import TokenShare
 def measure_shares(request: ModelRequest, server_of: Callable[[str], str]) -> tuple[TokenShare, ...]:
     """Return the estimated input tokens of each part of a request; parts without tokens are omitted.
 
-    *server_of* returns the server of the tool with a model-facing name, "" for a built-in tool of mcphost.
+    *server_of* returns the server of a tool, given the name that the model uses for it, or "" for a built-in tool.
     """
     counts: Counter[tuple[str, str, str]] = Counter({("system", "", ""): estimate_text_tokens(request.system)})
     for spec in request.tools:

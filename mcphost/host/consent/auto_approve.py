@@ -32,7 +32,7 @@ class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
 
 
 class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
-    """Snapshot of auto-approve mode: remaining and total budget, number of tools, and their servers."""
+    """Snapshot of auto-approve mode: remaining and total budget, number of selected tools, and their servers."""
 
     remaining: AutoApprovalBudget = field(name="left")
     budget: AutoApprovalBudget = field(name="of")
@@ -86,7 +86,7 @@ class AutoApproval:
         )
 
     def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
-        """Start auto-approve mode, or restart it, for *tools*, pairs of server and tool name.
+        """Start or restart auto-approve mode for *tools*, which are pairs of server name and tool name.
 
         Raises UsageError, without any change, if the budget is invalid or a tool cannot be selected.
         """
@@ -120,7 +120,10 @@ class AutoApproval:
         return status
 
     def stop(self, why: str) -> bool:
-        """End auto-approve mode; return False if it is off. *why* is a short reason for audit log and user."""
+        """End auto-approve mode; return False if it is off.
+
+        *why* is a short reason that is recorded in the audit log and shown to the user.
+        """
         scope, self._scope = self._scope, None
         if scope is None:
             return False
@@ -140,7 +143,7 @@ class AutoApproval:
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the mode is on; if so, a turn may exceed its limit of rounds without asking the user."""
+        """Return whether auto-approve mode is on; if so, a turn may exceed its round limit without asking the user."""
         return self._is_active()
 
     def count_usage(self, usage: Usage) -> None:

@@ -27,7 +27,7 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 
 class ToolIdentity(Struct, frozen=True, kw_only=True):
-    """The identity to which a grant is bound: tool, server, account, and the digests of their definitions.
+    """The identity to which a grant is bound: tool, server and account, with digests of the tool and the server.
 
     `server_tools` maps names to all tools that the server offers now. A rule that covers several tools is limited to
     these, because the user has not seen tools added later. `is_read_only_trusted` means that the server declares the
@@ -123,7 +123,7 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the active grants; *on_store_error* receives errors of the store.
+        """Create the object; *on_store_error* is called with errors of the store.
 
         While the store cannot be read, stored grants allow nothing.
         """
@@ -214,9 +214,9 @@ class ActiveGrants:
     async def find_covering(
         self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
     ) -> tuple[CoveringGrant | None, ToolHistory]:
-        """Return the first grant that covers the call, or None, together with the tool's history.
+        """Return the first grant that covers the call, or None, and the tool's history.
 
-        One use of the grant is counted.
+        The call counts as a use of the grant.
         """
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
@@ -235,7 +235,7 @@ class ActiveGrants:
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return whether the tool was granted before, and whether a grant is for its current definition.
+        """Return whether the tool was granted before, and if so, whether only with other definitions.
 
         Raises StoreError.
         """
@@ -332,7 +332,10 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 
 
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
-    """Return when one of these grants was last created or used, to detect a clock that was set back."""
+    """Return the latest time at which one of these grants was created or used; 0 if there are no grants.
+
+    A current time before it means that the clock was set back.
+    """
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
 
@@ -355,10 +358,10 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 
 
 class GrantStatus(Struct, frozen=True):
-    """A grant and its current state; `why` is the reason if it does not apply.
+    """A grant and its current state; `why` is the reason if the grant does not apply.
 
-    "counts": it applies; "elsewhere": it is for another conversation, folder, account or server; "suspended": it does
-    not apply until the user grants it again.
+    `state` is "counts" if the grant applies, "elsewhere" if it is for another conversation, folder, account or server,
+    and "suspended" if it does not apply until the user grants it again.
     """
 
     grant: Grant
@@ -375,7 +378,7 @@ class FolderAnswerStatus(Struct, frozen=True):
 
 
 class PastCall(Struct, frozen=True):
-    """A past tool call by a model; `answer` says whether the previewed rule would cover it."""
+    """A past tool call by a model; `answer` says whether the previewed rule would cover the call."""
 
     conversation: str
     title: str
@@ -445,11 +448,11 @@ class GrantRegistry:
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
         """Revoke and return the grant whose id begins with this prefix.
 
-        A stored grant ends in every running mcphost process.
+        A stored grant ends in every running mcphost process. If the prefix is that of a stored answer about sharing a
+        folder, this answer is revoked, and the user is asked about the folder again.
 
-        The prefix may also be that of a stored answer about sharing a folder; the user is then asked about the folder
-        again. The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises
-        UsageError or StoreError.
+        The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
+        or StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)

@@ -92,7 +92,7 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny a tool call; ask the user if no rule or grant applies. Cancelling ends the question.
+        """Allow or deny a tool call; ask the user if no rule or grant applies. Cancellation withdraws the question.
 
         *make_question* creates the question from the tool's history. *has_changed* means that the tool's definition
         changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a
@@ -139,7 +139,7 @@ class ConsentPolicy:
         origins: CallOrigins,
         verdict: AllowSession | AllowAlways,
     ) -> Approval | Deny:
-        """Grant the tool as the user answered and allow the call, unless a new never-rule covers it."""
+        """Create the grant that the user chose and allow the call, unless a new never-rule covers it."""
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
             return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
@@ -234,7 +234,10 @@ class ConsentPolicy:
             )
 
     async def is_forbidden(self, offered: OfferedTool, arguments: dict[str, Any]) -> bool:
-        """Return whether a never-rule covers a call that was approved, perhaps before the rule was added."""
+        """Return whether a never-rule covers a call that was already approved.
+
+        The rule may have been added after the approval.
+        """
         never = self._config_rules.never
         if not never:
             return False
@@ -248,7 +251,8 @@ class ConsentPolicy:
     ) -> Deny | None:
         """Check that *call* may reuse the result of the allowed call *recorded_call*, and record the reuse.
 
-        Returns a denial if a never-rule covers the call now, or if the audit log cannot record the use.
+        Returns None if it may, and a denial if a never-rule covers the call now or the audit log cannot record the
+        reuse.
         """
         origins = await self._find_origins(identity.server, arguments)
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,

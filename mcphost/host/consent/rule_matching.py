@@ -1,4 +1,4 @@
-"""Matching of rules against tool calls: "yes", "no", or "unsure" if servers may differ.
+"""Matching of rules against tool calls: "yes", "no", or "unsure" if servers may interpret the call differently.
 
 An allow-rule applies only on "yes", so that it never covers more than it states; a never-rule applies on "yes" and
 "unsure".
@@ -195,8 +195,8 @@ class RuleMatcher:
     def __init__(self, validator: SchemaValidator, *, asks_about_origins: bool = False) -> None:
         """Create a matcher that runs regular expressions in *validator*.
 
-        If *asks_about_origins*, a call whose arguments contain text from another server is allowed only by a rule that
-        names that server.
+        If *asks_about_origins* is set, a call whose arguments contain text from another server is allowed only by a
+        rule that names that server.
         """
         self._validator = validator
         self.asks_about_origins = asks_about_origins
@@ -261,8 +261,8 @@ class RuleMatcher:
 def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:
     """Return whether the arguments contain text from one of the servers named in *condition*.
 
-    For the operator "never-from", return whether they contain none. The answer is "unsure" if one of the servers may be
-    the origin under another name.
+    For the operator "never-from", return whether they contain none. The answer is "unsure" if texts from these servers
+    could not all be compared, or if one of the servers may be the origin under another name.
     """
     named = {str(value) for value in condition.values}
     is_any = OTHER_SERVERS in named

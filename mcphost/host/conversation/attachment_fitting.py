@@ -1,4 +1,4 @@
-"""Conversion of attachments for the model, in worker processes: PDF files to text, smaller images."""
+"""Conversion of attachments for the model, in worker processes: PDF files to text, and large images to smaller ones."""
 
 import base64
 import binascii
@@ -31,8 +31,8 @@ _INSTALL_SCALER = "Scale it down, or install mcphost with its extra: uv tool ins
 class AttachmentFitter:
     """Converter for attachments that a model or its provider does not accept unchanged.
 
-    A PDF file becomes its text unless the model is known to accept PDF files. An image over the size that providers
-    accept is scaled down. All other attachments are unchanged.
+    A PDF file is converted to text unless the model is known to accept PDF files. An image larger than providers accept
+    is scaled down. All other attachments are unchanged.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class AttachmentFitter:
         self._image_scaler = ImageScaler()
 
     async def close(self) -> None:
-        """End the worker processes. Idempotent."""
+        """End the worker processes. May be called more than once."""
         await self._pdf_reader.close()
         await self._image_scaler.close()
 
     async def fit(self, attachment: Attachment, facts: ModelFacts) -> Attachment:
-        """Return the attachment in a form that the model accepts; its note says what was changed.
+        """Return an attachment in a form that the model accepts; the attachment's note tells what was changed.
 
-        Raises UsageError if the attachment cannot be converted.
+        *facts* describe the model. Raises UsageError if the attachment cannot be converted.
         """
         match attachment.part:
             case FilePart() if attachment.part.mime_type == "application/pdf":
@@ -58,16 +58,16 @@ class AttachmentFitter:
                 return attachment
 
     async def fit_resources(self, attachments: Iterable[Attachment], facts: ModelFacts) -> tuple[Attachment, ...]:
-        """Return a resource's attachments in a form that the model accepts.
+        """Return the attachments made from a resource in a form that the model accepts.
 
-        An attachment that cannot be converted becomes a note.
+        An attachment that cannot be converted is replaced with a note. *facts* describe the model.
         """
         return tuple([await self._fit_resource(one, facts) for one in attachments])
 
     async def fit_parts(self, parts: Iterable[Part], facts: ModelFacts) -> tuple[Part, ...]:
         """Return the parts of a message in a form that the model accepts.
 
-        A part that cannot be converted becomes a note.
+        A part that cannot be converted is replaced with a note. *facts* describe the model.
         """
         attachments = (Attachment(name=getattr(part, "name", ""), part=part) for part in parts)
         return tuple(one.part for one in await self.fit_resources(attachments, facts))
@@ -125,7 +125,7 @@ class AttachmentFitter:
 
 
 def _decode_base64(data: str) -> bytes:
-    """Decode base64 in pieces, between which other threads run; 32 MB at once would stop them for 50 ms."""
+    """Decode base64 in pieces, so that other threads can run in between; decoding 32 MB blocks them for 50 ms."""
     pieces = (data[start : start + _PIECE_LENGTH] for start in range(0, len(data), _PIECE_LENGTH))
     return b"".join(map(base64.b64decode, pieces))
 
@@ -135,7 +135,7 @@ def _has_words(text: str) -> bool:
 
 
 def _describe_reading(found: PdfText) -> list[str]:
-    """Return phrases that say how much of a PDF file the extracted text covers."""
+    """Return phrases that tell how much of a PDF file was converted to text."""
     out = ["the text of the PDF file, without its pictures and layout"]
     if found.read < found.pages:
         out.append(f"only the first {found.read:,} of {found.pages:,} pages")

@@ -1,4 +1,4 @@
-"""Results of background calls, which are added to their conversation as separate messages."""
+"""Results of background tool calls, which are added to their conversation as separate messages."""
 
 from collections.abc import Callable, Iterable
 
@@ -30,14 +30,14 @@ def make_result_message(part: ToolReturnPart) -> Message:
 
 
 def make_lost_message(part: ToolReturnPart) -> Message:
-    """Return the message that tells the model that a background call will never deliver its result."""
+    """Return the message that tells the model that the result of a background call is lost."""
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=LOST_TEXT)
     resource = make_result_part(part.server, part.tool or part.name, head)
     return Message(role="user", parts=(replace(resource, use_id=part.use_id),))
 
 
 def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
-    """Return the background calls in *messages* that have no result yet, keyed by call id."""
+    """Return the placeholder results of background calls whose real result has not been added yet, by call id."""
     awaited: dict[str, ToolReturnPart] = {}
     for message in messages:
         for part in message.parts:
@@ -49,10 +49,10 @@ def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
 
 
 class BackgroundResults:
-    """Results of background calls that are waiting to be added to their conversation.
+    """Results of background tool calls that are waiting to be added to their conversation.
 
-    A result is added immediately if no turn is running, otherwise when the turn ends, and only to a branch that
-    contains its call.
+    A result is added immediately if no turn is running, otherwise when the turn ends, and only to a branch of the
+    conversation that contains the call.
     """
 
     def __init__(
@@ -74,7 +74,10 @@ class BackgroundResults:
         self._may_have_lost = True
 
     async def add(self, conversation_id: str, part: ToolReturnPart) -> None:
-        """Accept a background call's result, publish an event, and add it to its conversation if possible."""
+        """Accept the result of a background call, publish an event, and add the result to its conversation.
+
+        If it cannot be added yet, it waits.
+        """
         self._waiting.setdefault(conversation_id, {})[part.use_id] = part
         outcome = part.outcome or "error"
         self._events.publish(BackgroundCallEnded(part.use_id, part.server, part.tool or part.name, outcome))
@@ -90,7 +93,7 @@ class BackgroundResults:
             await self._append(self._active.current, message)
 
     async def deliver_in_turn(self) -> None:
-        """Add the waiting results at the start of a turn, and report lost results to the model."""
+        """Add the waiting results at the start of a turn, and tell the model which results are lost."""
         conversation = self._active.current
         while (message := self._take_next(conversation)) is not None:
             await self._append(conversation, message)
@@ -106,7 +109,7 @@ class BackgroundResults:
         self._events.publish(BackgroundResultAdded(added))
 
     async def _deliver_to_stored(self, conversation_id: str) -> None:
-        """Add the waiting results to a conversation that is not open; drop them if it was deleted.
+        """Add the waiting results to a conversation that is not open; drop them if the conversation was deleted.
 
         If they cannot be stored, they are added when the conversation is opened.
         """
@@ -127,9 +130,9 @@ class BackgroundResults:
                 await conversation.append(message)
 
     def _take_next(self, conversation: Conversation) -> Message | None:
-        """Return the message for the next waiting result whose call is in the conversation.
+        """Return a message with the next waiting result, or None if no more results are waiting.
 
-        Results whose call is not in the conversation are dropped.
+        Results of calls that are not in the conversation are dropped.
         """
         waiting = self._waiting.get(conversation.id, {})
         awaited = find_awaited(conversation.messages) if waiting else {}

@@ -1,4 +1,4 @@
-"""The image in the system clipboard, read with a program of the desktop such as wl-paste."""
+"""The image in the system clipboard, read with a desktop program such as wl-paste."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ TIMEOUT = 3.0
 
 
 def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:
-    """Return the command lines that can print the clipboard as PNG on this system, as argument lists."""
+    """Return the commands that can print the clipboard's image as PNG on this system, as argument lists."""
     if platform == "darwin":
         return (("pngpaste", "-"),)
     found: list[tuple[str, ...]] = []
@@ -26,7 +26,7 @@ def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform)
 
 
 async def read_clipboard_image(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:
-    """Return the clipboard's PNG image, at most 8 MB; b"" if it holds no image or no program is installed."""
+    """Return the clipboard's image as PNG, at most 8 MB, or b"" if there is none or no program can read it."""
     for command in clipboard_commands(environ, platform):
         program = shutil.which(command[0], path=environ.get("PATH"))
         if program is not None and (body := await _read_output((program, *command[1:]))):

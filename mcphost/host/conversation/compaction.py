@@ -1,6 +1,6 @@
-"""Compaction: replace the beginning of the open conversation with a summary in requests to the model.
+"""Compaction: replacement of the beginning of the open conversation with a summary in requests to the model.
 
-The user or a nearly full context window starts it; the messages themselves are kept.
+Compaction is started by the user, or when the context window is nearly full. The messages themselves stay stored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,10 +44,10 @@ _GROWTH_BEFORE_NEXT_OFFER = 0.05
 
 
 def find_cut(conversation: Conversation, keep: int) -> int:
-    """Return the number of messages, counted from the first, that may be summarized, or 0 if no more can be.
+    """Return how many messages at the beginning can be summarized, or 0 if there is nothing more to summarize.
 
-    At least *keep* messages remain after the cut, and the first of them is a user message. A tool call and its result
-    are never separated, and messages that are not saved yet are not summarized.
+    At least *keep* messages remain after them, and the first of those is a user message. A tool call and its result are
+    never separated, and messages that are not saved yet are not summarized.
     """
     messages, numbers = conversation.messages, conversation.numbers
     covered = conversation.covered
@@ -74,7 +74,7 @@ class CompactionResult(NamedTuple):
 
 
 class Compactor:
-    """Compactor that replaces the beginning of the open conversation with a summary in model requests.
+    """Replacement of the beginning of the open conversation with a summary in requests to the model.
 
     The messages themselves are not changed. A summary is shown to the user before it is used, unless the mode is
     "auto".
@@ -98,10 +98,10 @@ class Compactor:
         self._refused = ("", 0)  # the conversation in which the user last refused, and the request's size in tokens
 
     async def compact(self, instructions: str = "") -> CompactionResult:
-        """Summarize all but the last messages, and use the summary if the user agrees.
+        """Summarize all but the last messages, and use the summary if the user accepts it.
 
         *instructions* are added to the prompt for the model. Raises UsageError if there is nothing to summarize,
-        ModelError if the model fails, and StoreError; in that case, nothing is changed. May be cancelled.
+        ModelError if the model fails, and StoreError; after an error, nothing has changed. May be cancelled.
         """
         conversation = self._active.current
         count = find_cut(conversation, self._config.keep_messages)
@@ -111,9 +111,9 @@ class Compactor:
         return await self._summarize(conversation, count, instructions, "you asked for it", is_reviewed=True)
 
     async def shorten(self) -> bool:
-        """Run `compact` without instructions; return whether a new summary is in use.
+        """Call `compact` without instructions; return whether a new summary is in use.
 
-        UsageError and ModelError are shown to the user as notices instead of being raised.
+        The user is notified of UsageError and ModelError, which are not raised.
         """
         try:
             return (await self.compact()).is_changed
@@ -122,7 +122,7 @@ class Compactor:
             return False
 
     async def undo(self) -> Compaction:
-        """Stop using the current summary, so that its messages are sent again; return the summary.
+        """Stop using the current summary, so that the messages it replaced are sent again; return the summary.
 
         Raises UsageError if no summary is in use, and StoreError.
         """
@@ -250,7 +250,7 @@ class Compactor:
 
 
 def _count_message_tokens(conversation: Conversation, count: int) -> int:
-    """Estimate the tokens that the first *count* messages, or their summary, take in a request."""
+    """Estimate how many tokens the first *count* messages, or their summary, take in a request."""
     kept = len(conversation.messages) - count
     messages = list_request_messages(conversation)
     return sum(map(estimate_message_tokens, messages[: len(messages) - kept]))
@@ -275,7 +275,7 @@ def _make_review(
 
 
 def list_sources(conversation: Conversation, cited: set[int]) -> Iterator[SummarySource]:
-    """Yield the messages whose numbers are in *cited*, each shortened to the size limits."""
+    """Yield the messages whose numbers are in *cited*, shortened so that their size stays within limits."""
     left = _MAX_SOURCES_CHARS
     for number, message in zip(conversation.numbers, conversation.messages, strict=True):
         if number in cited:

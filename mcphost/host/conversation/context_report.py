@@ -1,4 +1,4 @@
-"""Context report: estimate what the open conversation's next request contains, by source, in tokens."""
+"""Context report: an estimate of what the next model request contains, by source, in tokens."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,9 +26,9 @@ from mcphost.store.spending import TokenShare
 
 
 class ContextTool(Struct, frozen=True):
-    """A tool, the estimated tokens of its definition, and whether the next request contains it.
+    """A tool, with the estimated tokens of its definition, and whether the next model request contains it.
 
-    `server` is "" for a built-in tool of mcphost. `preference` is the user's choice for the tool.
+    `server` is "" for a built-in tool of mcphost. `preference` is the user's choice to send the definition or not.
     """
 
     server: str
@@ -39,12 +39,12 @@ class ContextTool(Struct, frozen=True):
 
 
 class ContextReport(Struct, frozen=True, kw_only=True):
-    """The estimated contents of the next request.
+    """The estimated contents of the next model request.
 
-    `window` is the context window in tokens; if `is_assumed`, it is unknown and an assumed size is used. `counted` is
-    the provider's token count for the last request and its answer, 0 if there is none. `tools` begins with the largest
-    definitions. `shortened` is the number of shortened results, and `summarized` the number of messages that a summary
-    replaces.
+    `window` is the context window in tokens; if `is_assumed` is true, the model's window is unknown, and this is an
+    assumed size. `counted` is the provider's token count for the last request and its answer, 0 if there is none.
+    `tools` is sorted by size, largest definition first. `shortened` is the number of shortened results, and
+    `summarized` the number of messages that a summary replaces.
     """
 
     window: int
@@ -62,12 +62,12 @@ class ContextReport(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """The estimated size of the next request in tokens."""
+        """The estimated total size of the next model request in tokens."""
         return sum(share.tokens for share in self.shares)
 
 
 class ContextMeter:
-    """Meter that estimates the contents of the open conversation's next request."""
+    """Estimator of what the open conversation's next model request contains."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ContextMeter:
         """The selection of tools that the open conversation's requests offer."""
 
     async def measure(self) -> ContextReport:
-        """Measure the next request as it would be sent now, without sending or changing anything."""
+        """Measure the request that would be sent now, without sending or changing anything."""
         conversation = self._active.current
         request = self._requests.preview(conversation)
         shares = await anyio.to_thread.run_sync(partial(measure_shares, request, self._requests.find_server))
@@ -130,7 +130,7 @@ def _find_count(messages: Sequence[Message], since: float) -> int:
 
 
 def _iter_shortened(stored: Sequence[Message], sent: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the call id of each result that is shortened in the request."""
+    """Yield the call id of each tool result that is shortened in the request compared with the stored message."""
     # A summary replaces the first messages, so both sequences are compared from the end.
     for before, after in zip(reversed(stored), reversed(sent), strict=False):
         if after is not before:
@@ -139,7 +139,7 @@ def _iter_shortened(stored: Sequence[Message], sent: tuple[Message, ...]) -> Ite
 
 
 class RequestParts:
-    """The request builder with its stages, and the meter that measures its requests."""
+    """The request builder with its stages, and the meter that measures the requests it builds."""
 
     def __init__(  # noqa: PLR0913 - what the stages need
         self,

@@ -1,4 +1,4 @@
-"""The API for conversations: send, stop, retry, list and open. At most one turn runs at a time."""
+"""The API for conversations, with operations to send, stop, retry, list and open. At most one turn runs at a time."""
 
 import hashlib
 import itertools
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Insertion(NamedTuple):
-    """Messages inserted at index `start` of a conversation; kept so that the insertion can be undone."""
+    """Messages inserted at index `start` of a conversation, remembered so that the insertion can be undone."""
 
     conversation: Conversation
     start: int
@@ -84,17 +84,17 @@ class ConversationController:
     # -- the open conversation
     @property
     def id(self) -> str:
-        """The id of the open conversation; "" until its first message."""
+        """The id of the open conversation; "" until it has a message."""
         return self._active.id
 
     @property
     def title(self) -> str:
-        """The title of the open conversation; "" until its first message."""
+        """The title of the open conversation; "" until it has a message."""
         return self._active.current.title
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The current messages of the open conversation, oldest first."""
+        """The messages of the open conversation, oldest first."""
         return self._active.messages
 
     @property
@@ -108,9 +108,9 @@ class ConversationController:
         return bool(self.id) and not self._store.is_in_memory and self._active.current.is_stored
 
     async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
-        """Return the newest stored conversations, at most *limit* of them.
+        """Return at most *limit* stored conversations, newest first. Raises StoreError.
 
-        With *prefix*, return the conversations whose id starts with it instead, at most 100. Raises StoreError.
+        If *prefix* is not "", return instead the conversations whose id starts with it, at most 100.
         """
         return await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
 
@@ -128,7 +128,7 @@ class ConversationController:
 
     # -- messages of prompts
     async def insert(self, messages: Sequence[Message]) -> None:
-        """Add the messages of a prompt, of both roles, to the end of the open conversation.
+        """Add the messages of an MCP prompt, from user and assistant, to the end of the open conversation.
 
         The model does not answer; if the last message is from the user, call `continue_turn` to get an answer. Raises
         UsageError while a turn is running.
@@ -145,12 +145,12 @@ class ConversationController:
 
     @property
     def can_undo_insert(self) -> bool:
-        """Whether the conversation still ends with messages that `insert` added in this run."""
+        """Whether the open conversation still ends with messages that `insert` added in this run."""
         last = self._insertion
         return last is not None and last.conversation is self._active.current and last.is_at_end()
 
     async def undo_insert(self) -> int:
-        """Remove the messages that were inserted last and return their number; they stay stored as a branch.
+        """Remove the messages that `insert` added last, and return how many; they stay stored as a branch.
 
         Raises UsageError while a turn is running or if other messages were added since, and StoreError.
         """
@@ -163,10 +163,10 @@ class ConversationController:
 
     # -- corrections
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
-        """Answer the last user message again with the selected model; the earlier answer is kept as a branch.
+        """Let the selected model answer the last user message again; the earlier answer stays stored as a branch.
 
-        If *can_reuse*, results of the same read-only calls are reused; otherwise all tools are called again. Raises
-        UsageError if there is no user message, and the errors of `ConversationBranches.rewind` and `send`.
+        If *can_reuse* is true, the results of equal read-only calls are reused; otherwise all tools are called again.
+        Raises UsageError if there is no user message, and the errors of `ConversationBranches.rewind` and `send`.
         """
         messages = self._active.messages
         places = reversed(range(len(messages)))
@@ -179,7 +179,7 @@ class ConversationController:
     # -- system prompt
     @property
     def system_prompt(self) -> str:
-        """The user's system prompt for the open conversation; "" if the configured one is used."""
+        """The system prompt that the user set for the open conversation; "" if the configured one is used."""
         return self._active.current.system_prompt
 
     @property
@@ -188,7 +188,7 @@ class ConversationController:
         return self._active.current.can_undo_system_prompt
 
     async def set_system_prompt(self, text: str) -> None:
-        """Change the open conversation's system prompt from the next turn on; "" selects the configured one.
+        """Set the open conversation's system prompt from the next turn on; "" selects the configured one.
 
         Raises UsageError while a turn is running or if the text is too long, and StoreError.
         """
@@ -205,7 +205,7 @@ class ConversationController:
         await self._active.current.set_system_prompt(text)
 
     async def _record_system_prompt(self, event: str, text: str) -> None:
-        """Record that the system prompt becomes *text*, by its digest only. Raises ConsentDenied."""
+        """Record in the audit log, by digest only, that the system prompt changes to *text*. Raises ConsentDenied."""
         digest = hashlib.sha256(text.encode()).hexdigest() if text else ""
         subject = AuditSubject(kind="system_prompt", name="configured" if not text else "own", definition=digest)
         await self._audit.record_event(subject, event, who="person", detail={"characters": len(text)})
@@ -224,17 +224,17 @@ class ConversationController:
     # -- summaries
     @property
     def compaction(self) -> Compaction | None:
-        """The summary that replaces the beginning of the open conversation in requests; None if there is none."""
+        """The summary that replaces the beginning of the open conversation in model requests; None if there is none."""
         return self._active.current.compaction
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The store's number for each message of the open conversation; 0 for one that is not saved yet."""
+        """The number that the store gave to each message of the open conversation; 0 if it is not saved yet."""
         return self._active.current.numbers
 
     @property
     def covered(self) -> int:
-        """The number of messages, counted from the first, that a summary replaces in requests; 0 without a summary."""
+        """The number of messages at the beginning that a summary replaces in model requests; 0 without a summary."""
         return self._active.current.covered
 
     async def compact(self, instructions: str = "") -> bool:
@@ -252,7 +252,7 @@ class ConversationController:
         return await self._run_alone(work) or False
 
     async def undo_compaction(self) -> Compaction:
-        """Stop using the current summary, so that its messages are sent again; return the summary.
+        """Stop using the current summary, so that the messages it replaced are sent again; return the summary.
 
         Raises UsageError while a turn is running or if no summary is in use, and StoreError.
         """
@@ -260,7 +260,10 @@ class ConversationController:
         return await self._turn_parts.get().compactor.undo()
 
     def select_model(self, config: ModelConfig) -> None:
-        """Select and prepare the next turn's model. Raises UsageError while a turn is running, or ModelError."""
+        """Select the model for the next turn, and start preparing it.
+
+        Raises UsageError while a turn is running, or ModelError.
+        """
         self._active.require_idle()
         self._model_selection.select(config)
 
@@ -273,14 +276,14 @@ class ConversationController:
         return True
 
     def send_to_background(self, call: str) -> None:
-        """Let the running turn continue without this call; its result is added to the conversation later.
+        """Let the running turn continue without waiting for this call; its result is added to the conversation later.
 
-        Raises UsageError if it is not a running call by the model, or if too many calls are in the background.
+        Raises UsageError if *call* is not a running call by the model, or if too many calls are in the background.
         """
         self._turn_parts.get().scheduler.send_to_background(call)
 
     def cancel_background(self) -> bool:
-        """Cancel all background calls; return False if there are none."""
+        """Cancel all tool calls in the background; return False if there are none."""
         parts = self._turn_parts.created
         return parts is not None and parts.scheduler.cancel_background()
 
@@ -309,9 +312,9 @@ class ConversationController:
     async def send(self, text: str | None, attachments: Sequence[Part] = (), *, can_reuse: bool = True) -> TurnResult:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.
 
-        If *text* is None, no message is added and the model is asked again. A failure is described in the result
-        instead of being raised. Raises UsageError if a turn is already running or the host is not open. Cancelling the
-        caller stops the turn.
+        If *text* is None, no message is added, and the model answers the existing messages. A failure is described in
+        the result instead of being raised. Raises UsageError if a turn is already running or the host is not open.
+        Cancelling the caller stops the turn.
         """
         run_turn = partial(self._run_turn, self._turn_parts.get(), text, attachments, can_reuse=can_reuse)
         return await self._run_alone(run_turn) or TurnResult("stopped", "")
@@ -319,9 +322,9 @@ class ConversationController:
     async def _run_alone(self, run: Callable[[], Awaitable[T]]) -> T | None:
         """Run a turn, or other work that must not overlap with a turn; return None if it was stopped.
 
-        It runs as a task of the host, so that it can clean up even if the frontend exits first. Raises UsageError if a
-        turn is already running or the host is not open, and any McpHostError raised by *run*. Cancelling the caller
-        stops it.
+        The work runs as a task of the host, so that it can clean up even if the frontend exits first. Raises UsageError
+        if a turn is already running or the host is not open, and any McpHostError raised by *run*. Cancelling the
+        caller stops the work.
         """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
@@ -355,7 +358,7 @@ class ConversationController:
         return results[0] if results else None
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
-        """Let the user review the attachments; return them, with a note in place of each withheld one.
+        """Let the user review the attachments; return them, with a note in place of each withheld attachment.
 
         If the turn is stopped during the review, all attachments are withheld and the model is not asked.
         """
@@ -369,7 +372,7 @@ class ConversationController:
     async def _run_turn(
         self, parts: "TurnParts", text: str | None, attachments: Sequence[Part], *, can_reuse: bool
     ) -> TurnResult:
-        """Prepare and run a turn; describe a failure in the result, with the exit code of `mcphost run`."""
+        """Prepare and run a turn; a failure is described in the result, with the exit code for `mcphost run`."""
         from mcphost.host.budget.limits import BudgetReached
         from mcphost.host.conversation.turn import Turn, TurnOutcome
         from mcphost.host.message_text import clean_parts

@@ -1,6 +1,6 @@
-"""Conversations as Markdown, JSON or one HTML page without scripts; all text is sanitized or escaped.
+"""Export of conversations as Markdown, JSON or one HTML page without scripts; all text is sanitized or escaped.
 
-The JSON form is complete: `messages` holds the messages as they are stored, so that a program can read them again.
+The JSON form is complete: `messages` contains the messages as they are stored, so that a program can read them again.
 """
 
 import base64
@@ -61,9 +61,9 @@ summary { cursor: pointer; color: var(--faint); } img { max-width: 100%; }
 def export_conversation(
     info: ConversationInfo, messages: Sequence[Message], form: ExportFormat, *, system_prompt: str = ""
 ) -> str:
-    """Return a conversation as text in the given format; the text ends with a newline.
+    """Return a conversation as text in the format *form*; the text ends with a newline.
 
-    *system_prompt* is the user's system prompt for this conversation; "" if the configured one is used.
+    *system_prompt* is the system prompt that the user set for this conversation; "" if the configured one is used.
     """
     match form:
         case "json":
@@ -75,7 +75,7 @@ def export_conversation(
 
 
 def suggest_file_name(info: ConversationInfo, form: ExportFormat) -> str:
-    """Return a file name made from a conversation's title, with letters, digits and hyphens only."""
+    """Return a file name derived from a conversation's title, with only letters, digits and hyphens."""
     words = re.findall(r"[^\W_]+", info.title.lower())
     stem = "-".join(words)[:60].strip("-") or "conversation"
     return f"{stem}-{info.id[:6]}.{ENDINGS[form]}"
@@ -168,7 +168,7 @@ class _HtmlPage:
         self._image_bytes = 0
 
     def write(self, messages: Sequence[Message], system_prompt: str) -> str:
-        """Return the HTML text; its content security policy allows only the page's style and embedded images."""
+        """Return the page as HTML; its content security policy allows only the page's own style and embedded images."""
         title = escape(sanitize(self._info.title, keep_newlines=False))
         digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
         policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -230,7 +230,7 @@ def _details(summary: str, text: str) -> str:
 
 
 def _write_text(text: str) -> Iterator[str]:
-    """Yield HTML for Markdown text; code, headings and bold words are formatted."""
+    """Convert Markdown text to HTML and yield it in pieces; only code, headings and bold words are formatted."""
     end = 0
     for fence in _FENCE.finditer(text):
         yield _paragraphs(text[end : fence.start()])

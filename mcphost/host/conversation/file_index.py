@@ -1,7 +1,7 @@
-"""Index of the files in the working folder and the shared roots, for completion of `@path`.
+"""Index of the files in the working folder and the shared folders, for completing `@path` in a message.
 
-Building and searching an index block, so call them on a thread. The index is limited in files, depth and time, never
-follows symbolic links, and omits what `.gitignore` files exclude (https://git-scm.com/docs/gitignore).
+Building and searching an index are blocking, so call them on a thread. The index is limited in files, depth and time,
+never follows symbolic links, and omits what `.gitignore` files exclude (https://git-scm.com/docs/gitignore).
 """
 
 import fnmatch
@@ -35,14 +35,14 @@ _MAX_DOUBLE_STARS = 3
 
 
 class _PathRule(NamedTuple):
-    """Pattern with a slash, split into one regular expression for each path segment; None stands for `**`."""
+    """A `.gitignore` pattern with a slash, as one regular expression for each path segment; None stands for `**`."""
 
     segments: tuple[re.Pattern[str] | None, ...]
     is_folder: bool
 
 
 class _Group(NamedTuple):
-    """Consecutive rules of one file that all ignore, or all include, the paths that they match."""
+    """Consecutive rules of one `.gitignore` file that either all ignore or all include the paths they match."""
 
     ignores: bool
     names: re.Pattern[str] | None
@@ -78,7 +78,7 @@ class IgnoreRules:
         self._groups = tuple(reversed(groups))
 
     def decide(self, segments: tuple[str, ...], *, is_folder: bool) -> bool | None:
-        """Return whether a path relative to the file's folder is ignored, or None if no rule matches it."""
+        """Return whether a path, relative to the `.gitignore` file's folder, is ignored; None if no rule matches it."""
         for group in self._groups:
             if group.matches(segments[-1], segments, is_folder=is_folder):
                 return group.ignores
@@ -116,7 +116,7 @@ def _join(patterns: list[str]) -> re.Pattern[str] | None:
 
 
 def _match_path(rule: tuple[re.Pattern[str] | None, ...], path: tuple[str, ...]) -> bool:
-    """Match a whole path; `**` matches any number of segments, but at least one at the end of a rule."""
+    """Return whether a rule matches the whole path; `**` matches any number of segments, at the end at least one."""
     if not rule:
         return not path
     if rule[0] is None:
@@ -134,21 +134,22 @@ class FileMatch(NamedTuple):
 
 
 class FileIndex:
-    """Paths of files and folders, top folders first; the path of a folder ends with a slash.
+    """Index of files and folders, in which the path of a folder ends with a slash; the top folders come first.
 
     An index is built once and never updated.
     """
 
     def __init__(self, paths: Sequence[str], *, cut: str = "") -> None:
-        """Create an index of *paths*; *cut* describes the limit that was reached, "" for none."""
+        """Create an index of *paths*; *cut* describes the limit that was reached while collecting them, "" for none."""
         self.paths = tuple(paths)
         self.cut = cut
         self._chunks = tuple("\n".join(self.paths[at : at + _CHUNK]) for at in range(0, len(self.paths), _CHUNK))
 
     def search(self, query: str, limit: int = 50) -> tuple[FileMatch, ...]:
-        """Return at most *limit* paths that contain the letters of *query* in order, ignoring case.
+        """Return at most *limit* paths that contain the letters of *query* in the same order, ignoring case.
 
-        Names that begin with the query come first, then names that contain it, then paths that contain it.
+        Paths whose file name begins with the query come first, then those whose file name contains it, then those that
+        contain it elsewhere.
         """
         if not query:
             found: Iterable[str] = self.paths[:limit]
@@ -215,7 +216,7 @@ class _Folder(NamedTuple):
 
 
 class _Walk:
-    """Breadth-first walk through folders; if a limit is reached, the deepest folders are omitted."""
+    """Breadth-first walk through folders; if a limit is reached, the deepest folders are left out."""
 
     def __init__(self, deadline: float) -> None:
         self.paths: list[str] = []
@@ -296,9 +297,9 @@ def _read_rules(path: str) -> IgnoreRules:
 
 
 def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
-    """Return files and folders whose absolute or `~` path begins with *typed*, at most *limit* of them.
+    """Return at most *limit* files and folders whose absolute path, or path with `~`, begins with *typed*.
 
-    Hidden ones are included only if the dot was typed. Only the first 5,000 entries of a folder are considered.
+    Hidden files are included only if the dot was typed. Only the first 5,000 entries of a folder are considered.
     """
     if typed == "~":
         return (FileMatch("~/", is_folder=True),)

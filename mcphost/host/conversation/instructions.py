@@ -1,4 +1,4 @@
-"""Instructions for the model from AGENTS.md files: the user's own, and the project's once approved."""
+"""Instructions for the model from AGENTS.md files: the user's own files, and the project's once approved."""
 
 from functools import partial
 
@@ -13,14 +13,14 @@ from mcphost.serialization import Struct
 
 
 class InstructionsStatus(Struct, frozen=True):
-    """An instructions file, with what approved it or why it is not used."""
+    """An instructions file, and how it was approved or why it is not used."""
 
     text: ProjectText
     source: ApprovalSource
 
     @property
     def is_used(self) -> bool:
-        """Whether the text is part of the system prompt."""
+        """Whether the file's text is part of the system prompt."""
         return self.source in USED
 
 
@@ -30,7 +30,7 @@ class Instructions:
     def __init__(
         self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus, *, uses_project: bool = True
     ) -> None:
-        """Create an empty list of instructions; without *places*, it stays empty."""
+        """Create an empty list of instructions; if *places* is None, the list stays empty."""
         self._uses_project = uses_project
         self._places, self._approvals, self._events = places, approvals, events
         self._lock = anyio.Lock()
@@ -40,12 +40,12 @@ class Instructions:
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """The texts to include in the system prompt, one for each file."""
+        """The texts of the files to include in the system prompt."""
         return tuple(_prompt(one.text) for one in self.statuses if one.is_used)
 
     @property
     def uses_project(self) -> bool:
-        """Whether a project's files are read; if not, only the user's own file is."""
+        """Whether the project's instructions files are read, in addition to the user's own."""
         return self._uses_project
 
     @uses_project.setter
@@ -56,8 +56,8 @@ class Instructions:
     async def refresh(self, *, again: bool = False) -> None:
         """Read the files again and ask the user about new or changed ones; cancelling withdraws the question.
 
-        An unusable file or a failing store is reported to the user once. With *again*, the user is also asked about
-        files refused in this session.
+        The user is notified once of an unusable file or a failing store. If *again* is true, the user is also asked
+        about files refused in this session.
         """
         if self._places is None:
             return

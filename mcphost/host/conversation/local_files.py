@@ -1,6 +1,6 @@
 """Local files as parts of a message: text, images, PDF and audio files, and folder listings.
 
-The functions block, so call them on a thread. Devices, pipes and sockets are never read.
+The functions are blocking, so call them on a thread. Devices, pipes and sockets are never read.
 """
 
 import base64
@@ -39,7 +39,7 @@ _OTHER_STARTS = (
 
 
 class FileReference(NamedTuple):
-    """A file named by the user, with a range of line numbers from 1; 0 and 0 stand for the whole file."""
+    """A file named by the user, with a range of line numbers starting at 1; 0 and 0 mean the whole file."""
 
     path: str
     first: int = 0
@@ -47,7 +47,7 @@ class FileReference(NamedTuple):
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Message parts made from a file reference; `note` says what was omitted or truncated, "" for nothing."""
+    """Message parts made from a file reference; `note` tells what was omitted or truncated, "" for nothing."""
 
     name: str
     part: Part
@@ -57,7 +57,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 def parse_reference(text: str) -> FileReference:
     """Parse `PATH`, `PATH:LINE` or `PATH:FIRST-LAST`.
 
-    If a file with exactly this name exists, the reference is to the whole file.
+    If a file with exactly this name exists, including the colon and numbers, the reference is to the whole file.
     """
     match = _LINE_RANGE.fullmatch(text)
     if match is None or os.path.lexists(os.path.expanduser(text)):
@@ -67,11 +67,11 @@ def parse_reference(text: str) -> FileReference:
 
 
 def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) -> Attachment:
-    """Read a file or list a folder; a relative path must not lead out of *folder* through a link.
+    """Read a file or list a folder; a link must not lead from a relative path out of *folder*.
 
-    *facts* say which kinds of file the model accepts; a kind that is unknown is tried. A PDF file or an image may have
-    to be converted for the model with an AttachmentFitter. Raises UsageError with the reason if the file cannot be
-    attached.
+    *facts* describe which kinds of file the model accepts; kinds about which nothing is known are tried. A PDF file or
+    an image may have to be converted for the model with an AttachmentFitter. Raises UsageError with the reason if the
+    file cannot be attached.
     """
     shown = sanitize(reference.path[:500], keep_newlines=False)
     path = _resolve(reference.path, folder, shown)
@@ -98,7 +98,10 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
 
 
 def _resolve(path: str, folder: str, shown: str) -> str:
-    """Return the real path. Raises UsageError if a link leads a relative path out of *folder*."""
+    """Return the real path, with all links resolved.
+
+    Raises UsageError if a link leads from a relative path out of *folder*.
+    """
     if "\0" in path:
         raise UsageError("A path cannot contain a zero byte.", "Check the path.")
     expanded = os.path.expanduser(path)
@@ -128,9 +131,9 @@ def _list_folder(handle: int, shown: str) -> Attachment:
 def make_attachment(
     reference: FileReference, name: str, body: bytes, facts: ModelFacts, *, size: int = 0
 ) -> Attachment:
-    """Return an attachment with the content of a file; *size* is the file's size if *body* is truncated.
+    """Return an attachment with the content of a file; *size* is the size of the whole file if *body* is truncated.
 
-    Raises UsageError if the file is too large, or is not text and of a kind that the model does not accept.
+    Raises UsageError if the file is too large, or is neither text nor a kind that the model accepts.
     """
     if (binary := identify_binary(body)) and not reference.first:
         most = MAX_BINARY_BYTES if binary.startswith("audio/") else MAX_READ_BYTES
@@ -192,7 +195,7 @@ def _read_text(reference: FileReference, name: str, body: bytes, size: int) -> A
 
 
 def _decode(name: str, body: bytes, is_cut: bool) -> tuple[str, bool]:
-    """Decode UTF-8, or UTF-16 or UTF-32 with a byte order mark; return the text and whether it is cut."""
+    """Decode UTF-8, or UTF-16 or UTF-32 with a byte order mark; return the text and whether it was truncated."""
     encoding = next((found for bom, found in _BOMS if body.startswith(bom)), "utf-8-sig")
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     try:

@@ -36,13 +36,12 @@ ANSWER_SCHEMA_PROMPT = (
 
 
 class MessageStage(Protocol):
-    """Stage that replaces messages in the request, for example summarized ones with their summary."""
+    """Interface of a stage that replaces messages in a request, for example with a summary."""
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages to send instead of *messages*.
+        """Return the messages to send instead of *messages*, which are the result of the previous stage.
 
-        Called in each round with the result of the previous stage. The beginning should stay the same from round to
-        round, because providers cache it.
+        Called for each request. The beginning should stay the same from request to request, because providers cache it.
         """
         ...
 
@@ -62,7 +61,7 @@ class ModelRequestBuilder:
         shortening: ResultShortening,
         message_stages: tuple[MessageStage, ...] = (),
     ) -> None:
-        """Create a builder that applies *message_stages* to the messages in this order, and then *shortening*."""
+        """Create a builder that applies *message_stages* to the messages in the given order, and then *shortening*."""
         self._is_parallel = config.limits.parallel_calls > 1
         self.tools = tools
         self._servers = servers
@@ -73,21 +72,21 @@ class ModelRequestBuilder:
         self._message_stages = (*message_stages, shortening)
 
     def build(self, conversation: Conversation) -> ModelRequest:
-        """Build the request for the next round.
+        """Build the next request of a turn.
 
-        If servers became ready since the last round, their tools are included and the user is notified. If the request
-        is large, more results are shortened.
+        If servers became ready since the last request, their tools are included and the user is notified. If the
+        request is large, more of the older tool results are shortened.
         """
         self._startup.announce_joined()
         request = self._build(conversation)
         return self._build(conversation) if self._shortening.advance(conversation, request) else request
 
     def preview(self, conversation: Conversation) -> ModelRequest:
-        """Build the next request without notifying the user or shortening more results."""
+        """Build the next request without notifying the user or shortening more tool results."""
         return self._build(conversation)
 
     def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:
-        """Shorten results after *refused* was rejected as too long; return whether anything was shortened."""
+        """Shorten old tool results after a request was rejected as too long; return whether any were shortened."""
         return self._shortening.advance(conversation, refused, is_refused=True)
 
     def _build(self, conversation: Conversation) -> ModelRequest:
@@ -116,16 +115,16 @@ class ModelRequestBuilder:
         )
 
     def leave_out(self, conversation: str, server: str) -> None:
-        """Omit a server's tools from the requests of a conversation until mcphost exits."""
+        """Stop offering a server's tools in the requests of a conversation until mcphost exits."""
         self.tools.leave_out(conversation, server)
 
     def find_server(self, name: str) -> str:
-        """Return the server of the tool with this model-facing name, or "" for a built-in tool of mcphost."""
+        """Return the server whose tool is offered to the model as *name*, or "" for a built-in tool of mcphost."""
         return self.tools.find_server(name)
 
 
 def system_prompt(own: str, connections: Iterable[ServerConnection], user_instructions: Iterable[str] = ()) -> str:
-    """Return the system prompt: *own* or the default, user instructions, server instructions, and skills.
+    """Return the system prompt: the prompt *own* or the default, instructions of the user and servers, and skills.
 
     Only ready servers are included. A server's instructions are truncated to 4,000 characters.
     """

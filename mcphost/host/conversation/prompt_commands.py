@@ -1,4 +1,4 @@
-"""Custom slash commands of the user and the project; a project's command must be approved before use."""
+"""Custom slash commands of the user and the project; a project's commands must be approved before use."""
 
 import anyio.to_thread
 
@@ -10,10 +10,10 @@ from mcphost.host.project_approvals import USED, ProjectApprovals
 
 
 class PromptCommands:
-    """Custom commands found by the last `refresh`; a problem with a file is reported to the user once."""
+    """The custom commands found by the last `refresh`; the user is notified once of each problem with a file."""
 
     def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
-        """Create an empty list of commands; without *places*, it stays empty."""
+        """Create an empty list of commands; if *places* is None, the list stays empty."""
         self._places, self._approvals, self._events = places, approvals, events
         self._reported: set[str] = set()
         self.commands: tuple[PromptCommand, ...] = ()
@@ -30,7 +30,7 @@ class PromptCommands:
                 self._events.notify("warning", problem)
 
     async def open(self, name: str) -> PromptCommand:
-        """Read a command's file again and return the command; ask for approval if a project changed it.
+        """Read a command's file again and return the command; ask for approval if a project's file changed.
 
         Raises UsageError if no command has that name, ConsentDenied if the user does not approve it, or StoreError.
         """

@@ -1,4 +1,4 @@
-"""Conversion of a server's prompt to conversation messages, with roles and all kinds of content."""
+"""Conversion of an MCP prompt to conversation messages, preserving roles and all kinds of content."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -40,7 +40,7 @@ ReadResourceFn = Callable[[str, str], Awaitable[ReadResourceResult]]
 async def make_prompt_messages(
     server: str, name: str, result: GetPromptResult, facts: ModelFacts, fitter: AttachmentFitter
 ) -> tuple[Message, ...]:
-    """Return the prompt's messages; unsupported media are converted, or replaced with a note.
+    """Return the messages of an MCP prompt; media that the model does not accept are converted or replaced with a note.
 
     *facts* describe the model. Raises UsageError if there are no messages, or if they are too many or too large.
     """
@@ -62,7 +62,7 @@ async def make_prompt_messages(
 
 
 def find_links(result: GetPromptResult) -> dict[int, str]:
-    """Return the URIs of linked resources by the index of their message, at most MAX_LINKS."""
+    """Return the URIs of the resources that a prompt links to, by message index; at most MAX_LINKS."""
     blocks = ((at, one.parse_content()) for at, one in enumerate(result.messages[:MAX_PROMPT_MESSAGES]))
     return dict(islice(((at, block.uri) for at, block in blocks if isinstance(block, ResourceLink)), MAX_LINKS))
 
@@ -76,8 +76,8 @@ async def read_links(
 ) -> tuple[Message, ...]:
     """Add the contents of linked resources to the messages; *read* requests a resource from the server.
 
-    The links stay in the messages, so that the model knows the addresses. Raises the errors of *read*, and UsageError
-    if the contents are too large.
+    The links stay in the messages, so that the model sees the addresses. Raises the errors of *read*, and UsageError if
+    the contents are too large.
     """
     out = list(messages)
     size = 0

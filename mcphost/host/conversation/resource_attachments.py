@@ -1,4 +1,4 @@
-"""A server's resource as parts of a message: text, or binary data that the model accepts."""
+"""Conversion of an MCP resource to message parts: text, or binary data that the model accepts."""
 
 import base64
 import binascii
@@ -20,8 +20,9 @@ def make_resource_attachments(
 ) -> tuple[Attachment, ...]:
     """Return one attachment for each of the first MAX_ATTACHED content items of a resource.
 
-    An attachment after them says how many were left out. Binary data that the model does not accept is replaced with
-    a note that gives its type and size. PDF files and images may still have to be converted with an AttachmentFitter.
+    If there are more items, one more attachment tells how many were left out. Binary data that the model does not
+    accept is replaced with a note that gives its type and size. PDF files and images may still have to be converted
+    with an AttachmentFitter.
     """
     remaining = iter(contents)
     made = tuple(_make_attachment(server, one, facts) for one in islice(remaining, MAX_ATTACHED))

@@ -1,4 +1,4 @@
-"""Attached resources that changed after they were read, and how a newer version is sent to the model."""
+"""Detection of attached resources that changed after they were read, and updates of them for the model."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ _CONTEXT_LINES = 3
 
 
 class SentResource(NamedTuple):
-    """The version of a resource that was sent last, with its time and the index of its message."""
+    """The version of a resource that was sent to the model last, with the time and index of its message."""
 
     part: ResourcePart | ImagePart | FilePart
     at: float
@@ -28,7 +28,7 @@ class SentResource(NamedTuple):
 
 
 class ResourceVersions:
-    """Times at which servers reported changes, and times at which attached resources were read."""
+    """Times at which resources changed, as reported by servers, and times at which they were read."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -37,12 +37,12 @@ class ResourceVersions:
 
     @property
     def tracked(self) -> tuple[int, int]:
-        """The number of remembered changes and the number of remembered read times."""
+        """The numbers of changes and of read times that are remembered."""
         return len(self._changed), len(self._read)
 
     @property
     def is_empty(self) -> bool:
-        """Whether no change was reported."""
+        """Whether no server has reported a change."""
         return not self._changed
 
     def note_change(self, server: str, uri: str) -> None:
@@ -55,9 +55,9 @@ class ResourceVersions:
             _remember(self._read, (key, hash(part)), self._clock())
 
     def find_changed(self, parts: Iterable[tuple[Part, float]]) -> list[bool]:
-        """Return for each part whether the resource changed after it was read.
+        """Return for each part whether its resource changed after it was read.
 
-        Each part has the time at which it was sent, which is used if the time at which it was read is unknown.
+        Each part comes with the time at which it was sent, which is used if the time of reading is unknown.
         """
         parts = list(parts)
         keys = [resource_key(part) for part, _ in parts]
@@ -68,7 +68,10 @@ class ResourceVersions:
         ]
 
     def _find_times(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return when the resources last changed; each change is compared once, not with every resource."""
+        """Return when each of these resources last changed; keys are server and URI.
+
+        Each change is looked up once, instead of being compared with every resource.
+        """
         found: dict[tuple[str, str], float] = {}
         if self.is_empty:
             return found
@@ -81,11 +84,11 @@ class ResourceVersions:
         return found
 
     def is_changed(self, part: Part, sent_at: float = 0.0) -> bool:
-        """Return whether the resource changed after it was read, or after *sent_at* if that is unknown."""
+        """Return whether a part's resource changed after it was read, or after *sent_at* if that time is unknown."""
         return self.find_changed([(part, sent_at)])[0]
 
     def find_outdated(self, messages: Sequence[Message]) -> tuple[SentResource, ...]:
-        """Return the sent resources that have changed since, in the order of their messages."""
+        """Return the resources that changed after they were sent to the model, in the order of their messages."""
         sent = () if self.is_empty else tuple(find_sent(messages).values())
         changed = self.find_changed((one.part, one.at) for one in sent)
         return tuple(compress(sent, changed))
@@ -114,10 +117,10 @@ def _remember(times: dict[Any, float], key: Any, at: float) -> None:
 
 
 def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
-    """Return a newer version of a resource as a diff from the sent one, or in full if that is shorter.
+    """Return a newer version of a resource as a diff from the version sent before, or in full if that is shorter.
 
-    *covered* is the number of messages that a summary replaces; the model does not receive their content. May take a
-    tenth of a second, so call it on a thread.
+    *covered* is the number of messages that a summary replaces; the model does not receive their content, so there is
+    no diff from them. May take a tenth of a second, so call it on a thread.
     """
     known = sent.part
     if not (isinstance(known, ResourcePart) and isinstance(newer, ResourcePart)):

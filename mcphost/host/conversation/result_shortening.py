@@ -36,7 +36,7 @@ _MIN_SAVING = 0.1
 
 
 class ResultShortening:
-    """Request stage that shortens tool results to fit the context window, and old results further."""
+    """Request stage that shortens tool results to fit the context window, and shortens old results further."""
 
     def __init__(
         self,
@@ -99,9 +99,10 @@ class ResultShortening:
         return self._fitted_messages.get(message) or message
 
     def advance(self, conversation: Conversation, request: ModelRequest, *, is_refused: bool = False) -> bool:
-        """Shorten a batch of old results if *request* is large; return whether it must be built again.
+        """Shorten a batch of old results if *request* is large; return whether the request must be built again.
 
-        If *is_refused*, the provider rejected it as too long, and all results except the last ones are shortened.
+        If *is_refused* is true, the provider rejected the request as too long, and all results except the last ones are
+        shortened.
         """
         window = self._model_selection.window
         tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
@@ -122,7 +123,7 @@ class ResultShortening:
         return True
 
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
-        """Plan a batch that saves *target* tokens, oldest results first; 0 means all but the last results.
+        """Plan which old results to shorten next, oldest first, to save *target* tokens; 0 means all but the last ones.
 
         Returns the number of messages whose results are old, the number of shortened results, and the tokens saved.
         """
@@ -141,9 +142,9 @@ class ResultShortening:
 
 
 def _create_cache(shorten: Callable[[Message], Message]) -> MessageCache[Message | None]:
-    """Create a cache of shortened messages; it stores None for a message that *shorten* returns unchanged.
+    """Create a cache of shortened messages; it contains None for a message that *shorten* does not change.
 
-    The cache must not contain the message itself, which would keep it in memory.
+    The cache must not contain the message itself, which would otherwise never be freed.
     """
 
     def compute(message: Message) -> Message | None:
@@ -159,9 +160,9 @@ def _find_last_results(messages: Sequence[Message]) -> int:
 
 
 def fit_results(message: Message, max_bytes: int) -> Message:
-    """Return the message with its results truncated to *max_bytes* bytes in total, and each to half of *max_bytes*.
+    """Return the message with its tool results truncated to *max_bytes* in total, and each to half of that.
 
-    The longest results are truncated to the same length, with a note that says how to read on.
+    The longest results are truncated to the same length, with a note that tells the model how to read the rest.
     """
     sizes = [_size(part.text) if is_result(part) else 0 for part in message.parts]
     limit = max(_fair_limit(sizes, max_bytes), _MIN_CUT_BYTES)
@@ -173,7 +174,7 @@ def fit_results(message: Message, max_bytes: int) -> Message:
 
 
 def _fair_limit(sizes: Sequence[int], max_bytes: int) -> int:
-    """Return the largest limit per item, at most half of *max_bytes*, that keeps the total within *max_bytes*."""
+    """Return the largest limit per item that keeps the total within *max_bytes*, at most half of *max_bytes*."""
     left, limit = max_bytes, max_bytes // 2
     for at, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - at)
@@ -194,7 +195,7 @@ def _cut(part: Part, size: int, limit: int) -> Part:
 
 
 def shorten_old_results(message: Message) -> Message:
-    """Return the message with only the beginning and end of long results, and without images."""
+    """Return the message with only the beginning and end of long tool results, and without the images in them."""
     parts = tuple(_shorten_old(part) for part in message.parts)
     if all(after is before for before, after in zip(message.parts, parts, strict=True)):
         return message

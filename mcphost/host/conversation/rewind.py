@@ -1,4 +1,4 @@
-"""Rewind the open conversation, fork it, and switch between its branches; tool calls that ran are not undone."""
+"""Going back in the open conversation, copying it, and switching branches; tool calls that ran are not undone."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class ConversationBranches:
-    """The branches of the open conversation; going back to an earlier message begins a new one.
+    """The branches of the open conversation; going back to an earlier message begins a new branch.
 
-    A branch that is left stays stored. All changes raise UsageError while a turn is running, and StoreError.
+    The previous branch stays stored. All changes raise UsageError while a turn is running, and StoreError.
     """
 
     def __init__(self, active: ActiveConversation, store: ConversationStore) -> None:
@@ -28,7 +28,7 @@ class ConversationBranches:
         return await self._store.list_branches(self._active.id) if self._active.id else ()
 
     async def rewind(self, count: int) -> None:
-        """Go back to the first *count* messages; later ones stay stored as a branch.
+        """Keep only the first *count* messages in the open conversation; later ones stay stored as a branch.
 
         Tool calls that already ran are not undone; see `list_completed_calls`. Raises UsageError also if there are
         fewer messages, or if some are not saved yet.
@@ -36,11 +36,11 @@ class ConversationBranches:
         await self._active.rewind(count)
 
     async def switch(self, number: int) -> None:
-        """Open another branch of the conversation; *number* is the `number` of its BranchInfo."""
+        """Switch to another branch of the conversation; *number* is the `number` of the branch's BranchInfo."""
         await self._active.switch_branch(number)
 
     async def fork(self, count: int | None = None) -> None:
-        """Copy the first *count* messages, or all, to a new conversation, and open it.
+        """Copy the first *count* messages, or all if it is None, to a new conversation, and open it.
 
         Raises UsageError also if there is no saved message.
         """
@@ -51,9 +51,9 @@ class ConversationBranches:
 
 
 class CompletedCall(Struct, frozen=True, kw_only=True):
-    """A tool call by the model that ran, or may have run, and that going back does not undo.
+    """A tool call by the model that ran, or may have run, and is not undone when the user goes back.
 
-    `at` is when it was requested, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped".
+    `at` is when the model requested it, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped".
     `is_read_only` is the server's unverified claim about the tool; it is False if the server does not list the tool
     now. `position` is the index of the message that requested the call.
     """
@@ -69,7 +69,7 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
 
 
 def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tuple[CompletedCall, ...]:
-    """Return the tool calls in *messages* that were sent to a server, oldest first.
+    """Return the tool calls in *messages* that were or may have been sent to a server, oldest first.
 
     Calls that were denied, or whose tool was unknown, never reached a server. A call without a result was interrupted
     and counts as "stopped".
@@ -103,10 +103,10 @@ def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tup
 
 
 def find_audit_row(call: CompletedCall, rows: "Sequence[AuditRow]") -> "AuditRow | None":
-    """Return the oldest of *rows* about this call, which names who allowed it, or None if there is none.
+    """Return the oldest audit row about this tool call, which names who allowed it, or None if there is none.
 
-    *rows* are newest first. Rows of other conversations are included, because a fork contains calls of its original.
-    Rows from before the call are ignored, because another branch may use the same call id.
+    *rows* are newest first. Rows of other conversations are included, because a copied conversation contains calls of
+    the original. Rows from before the call are ignored, because another branch may use the same call id.
     """
     matching = (row for row in reversed(rows) if row.call == call.id and row.at >= call.at * 1e6)
     return next(matching, None)

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConversationPreview(Struct, frozen=True):
-    """Messages of a stored conversation around a chosen one, and whether more exist before and after."""
+    """Messages around a chosen message of a stored conversation, and whether there are more before and after."""
 
     messages: tuple[StoredMessage, ...]
     number: int
@@ -55,7 +55,7 @@ class StoredConversations:
         self._cancel_calls = cancel_calls
 
     async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        """Return the pinned and then the newest other conversations, at most *limit*. Raises StoreError."""
+        """Return the pinned conversations and then the newest others, at most *limit* in total. Raises StoreError."""
         return await self._conversations.list_recent(limit, pinned_first=True)
 
     async def find(self, id_prefix: str) -> ConversationInfo:
@@ -71,26 +71,29 @@ class StoredConversations:
         return exact[0]
 
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
-        """Search all conversations; see `SearchStore.search`. Cancellation interrupts it. Raises StoreError."""
+        """Search all conversations (see `SearchStore.search`); cancelling interrupts the search. Raises StoreError."""
         return await self._search.search(text, is_typing=is_typing)
 
     async def find_prompts(self, text: str) -> EarlierPrompts:
-        """Return the user's newest messages that match *text*. Raises StoreError."""
+        """Return the newest messages written by the user that match *text*. Raises StoreError."""
         return await self._search.find_prompts(text)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...]:
-        """Return the messages of a conversation's current branch. Raises UsageError if unknown, or StoreError."""
+        """Return the messages of a conversation's current branch.
+
+        Raises UsageError if there is no such conversation, and StoreError.
+        """
         messages = await self._conversations.load(conversation_id)
         if messages is None:
             raise UsageError("This conversation was deleted.", "List them with: mcphost sessions")
         return messages
 
     async def load_system_prompt(self, conversation_id: str) -> str:
-        """Return a conversation's own system prompt, or "" if the configured one is used. Raises StoreError."""
+        """Return the system prompt that the user set for a conversation, or "" if there is none. Raises StoreError."""
         return next(reversed(await self._conversations.system_prompts.load(conversation_id)), "")
 
     async def preview(self, conversation_id: str, number: int = 0) -> ConversationPreview:
-        """Return the messages around message *number*, or the last messages if it is 0. Raises StoreError."""
+        """Return the messages around message *number*, or the last messages if *number* is 0. Raises StoreError."""
         count = PREVIEW_MESSAGES
         messages = await self._conversations.load_around(conversation_id, number, count)
         before = sum(1 for one in messages if one.number < number) if number else len(messages)
@@ -99,12 +102,12 @@ class StoredConversations:
         )
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set the user's title, which a model's title never replaces. Raises UsageError or StoreError."""
+        """Set a title chosen by the user, which a model's title never replaces. Raises UsageError or StoreError."""
         await self._conversations.rename(conversation_id, title, NamedBy.USER)
         self._active.handle_rename(conversation_id, " ".join(title.split()))
 
     async def suggest_title(self, conversation_id: str, title: str) -> None:
-        """Set a title written by a model, unless the user has named the conversation.
+        """Set a title written by a model, unless the user has given the conversation a title.
 
         Raises UsageError or StoreError.
         """
@@ -118,9 +121,9 @@ class StoredConversations:
     async def delete(self, conversation_id: str) -> None:
         """Delete a conversation with its branches, drafts, stored results and search index entries.
 
-        Its tool calls in the background are cancelled. If it is open, a new conversation is opened instead. The audit
-        log keeps its rows about the conversation, which contain only digests. Raises UsageError while a turn is running
-        in it, and StoreError.
+        Its background calls are cancelled. If it is open, a new conversation is opened instead. The audit log keeps its
+        rows about the conversation, which contain only digests. Raises UsageError while a turn is running in it, and
+        StoreError.
         """
         if conversation_id == self._active.id:
             self._active.open_new()
@@ -129,20 +132,20 @@ class StoredConversations:
         await self._results.delete(await self._deletion.delete(conversation_id))
 
     async def purge_index(self) -> None:
-        """Rewrite the search index without the words of deleted conversations; may take seconds.
+        """Rewrite the search index without the words of deleted conversations, which may take seconds.
 
         Raises StoreError.
         """
         await self._deletion.merge_index()
 
     async def count_pending(self) -> int:
-        """Return the number of conversations that are not completely indexed. Raises StoreError."""
+        """Return the number of conversations that are not completely indexed for search yet. Raises StoreError."""
         return await self._search.count_pending()
 
     async def index_pending(self, *, pause: float = INDEX_PAUSE) -> None:
-        """Index in small steps all conversations that are not indexed yet, newest first.
+        """Add all conversations that are not indexed yet to the search index, in small steps, newest first.
 
-        If it is cancelled or the process is killed, the next call continues from there. A StoreError ends it and is
+        If this is cancelled or the process is killed, the next call continues from there. A StoreError ends it and is
         logged.
         """
         try:

@@ -1,7 +1,7 @@
-"""Summarizer: let a model summarize messages, and write the summary into later requests to the model.
+"""Summarizer: a model summarizes messages, and later requests contain the summary instead of them.
 
 Each sentence cites the numbers of the messages that it summarizes. The model reads messages as JSON lines, so that no
-text inside a message can start another message or change a number. Numbers that it was not shown are ignored.
+text inside a message can start another message or change a number. Numbers that the model did not receive are ignored.
 """
 
 import re
@@ -57,12 +57,12 @@ _BULLET_PATTERN = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
 
 
 def encode_message(number: int, message: Message, limit: int = MAX_TEXT) -> str:
-    """Return a message as a JSON line; text over *limit* characters is shortened in the middle."""
+    """Return a message as a JSON line; a text of more than *limit* characters is shortened in the middle."""
     return dumps({"n": number, "role": message.role, "text": shorten_middle(describe_message(message), limit)})
 
 
 def encode_sentence(sentence: SummarySentence) -> str:
-    """Return a sentence of an earlier summary as a JSON line."""
+    """Return a sentence of an earlier summary, with its source message numbers, as a JSON line."""
     return dumps({"sentence": sentence.text, "for": format_numbers(sentence.sources)})
 
 
@@ -73,7 +73,7 @@ def build_summary_prompt(instructions: str, max_words: int) -> str:
 
 
 def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, ...]:
-    """Parse a model's summary into sentences; cited numbers that are not in *shown* are ignored.
+    """Parse a summary written by a model into sentences; cited message numbers that are not in *shown* are ignored.
 
     A sentence without a valid number has no sources. At most MAX_SENTENCES sentences are returned, each truncated to
     MAX_SENTENCE_CHARS characters. Only the first MAX_SUMMARY_CHARS characters of *text* are read, in linear time.
@@ -91,7 +91,7 @@ def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, .
 
 
 def _split_numbers(line: str) -> tuple[str, str]:
-    """Split a line into its sentence and the numbers in brackets at its end; return "" if there are none."""
+    """Split a line into its sentence and the numbers in brackets at the end, "" if there are none."""
     ended = line.rstrip(" .。")
     if ended and ended[-1] in "])】":
         start = max(map(ended.rfind, "[(【"))
@@ -102,7 +102,7 @@ def _split_numbers(line: str) -> tuple[str, str]:
 
 
 class _Piece(NamedTuple):
-    """Input of one request to the model: JSON lines, and the message numbers that the answer may cite."""
+    """Input for one request to the model: JSON lines, and the message numbers that the answer may cite."""
 
     text: str
     numbers: frozenset[int]
@@ -117,7 +117,7 @@ class Summarizer:
     """Summarizer that uses one model; `usage` counts the tokens of all requests, even after a failure."""
 
     def __init__(self, model: llm.ChatModel, instructions: str, on_progress: ProgressCallback, track: TrackFn) -> None:
-        """Create a summarizer that uses *model*; *instructions* are added to its prompt.
+        """Create a summarizer that uses *model*; *instructions* are added to the prompt.
 
         *on_progress* is called before each request with the numbers of finished and planned requests. *track* records
         the cost of each request.
@@ -130,7 +130,7 @@ class Summarizer:
         self.usage = Usage()
 
     async def summarize(self, conversation: Conversation, count: int) -> Compaction:
-        """Return a summary of the first *count* messages; it is neither stored nor used yet.
+        """Return a summary of the first *count* messages, without storing or using it.
 
         All of these messages must be stored. Sentences that the user wrote in the current summary are kept unchanged.
         Raises ModelError; may be cancelled.
@@ -178,7 +178,7 @@ class Summarizer:
     async def _merge(
         self, sentences: tuple[SummarySentence, ...], budget: int, most: int
     ) -> tuple[SummarySentence, ...]:
-        """Let the model shorten the sentences until they fit, or until it no longer makes them shorter."""
+        """Let the model shorten the sentences until they fit, or until they no longer get shorter."""
         size = _count_tokens(sentences)
         for _ in range(_MERGE_PASSES):
             if len(sentences) <= most and size <= self._target * 1.5:
@@ -232,7 +232,7 @@ class Summarizer:
 def _split(lines: Iterator[tuple[str, tuple[int, ...]]], budget: int) -> Iterator[_Piece]:
     """Group lines, each with its message numbers, into chunks of at most *budget* estimated tokens.
 
-    A line that is longer than that becomes a chunk of its own.
+    A line with more tokens becomes a chunk of its own.
     """
     texts, numbers, size = list[str](), set[int](), 0
     for text, sources in lines:
@@ -252,10 +252,10 @@ def _count_tokens(sentences: Sequence[SummarySentence]) -> int:
 
 
 class SummaryStage:
-    """Request stage that replaces the summarized messages with the summary."""
+    """Request stage that sends the summary instead of the messages that it summarizes."""
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the summary and the messages after it; without a summary, return *messages*."""
+        """Return the current summary and the messages after it, or *messages* unchanged if there is no summary."""
         return messages if conversation.compaction is None else list_request_messages(conversation)
 
 
@@ -277,7 +277,7 @@ def list_request_messages(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def write_summary(conversation: Conversation, compaction: Compaction, covered: int) -> str:
-    """Return the summary as text for the model, with each sentence's source messages and their authors."""
+    """Return the summary as text for the model; each sentence names its source messages and their authors."""
     authors = {
         number: _authors(message)
         for number, message in zip(conversation.numbers[:covered], conversation.messages[:covered], strict=True)

@@ -1,8 +1,8 @@
 """Selection of the tools offered to the model, in an order that suits the providers' caches.
 
 If all definitions would take too much of the context window, only some are sent: those of built-in and pinned tools,
-and of tools that the conversation has used or found. The model finds the other (deferred) tools with `search_tools`,
-and calls to them run through the usual pipeline.
+and of tools that the conversation has used or found. The model finds the other, deferred tools with `search_tools`, and
+calls to them run through the usual pipeline.
 """
 
 from collections import Counter
@@ -89,9 +89,9 @@ class ToolSelection:
         return self._keep_order(specs)
 
     def describe_deferred(self) -> str:
-        """Return the section of the system prompt about deferred tools, or "" if there are none.
+        """Return the section of the system prompt about tools whose definitions are not sent, or "" if there are none.
 
-        It states how many tools each server has, not how many are deferred, because providers cache the beginning of
+        It states how many tools each server has, not how many are left out, because providers cache the beginning of
         requests, which must therefore not change with each search.
         """
         if not self._is_searchable:
@@ -107,11 +107,15 @@ class ToolSelection:
 
     # -- choices of the user for the open conversation
     def leave_out(self, conversation: str, server: str) -> None:
-        """Omit a server's tools from the requests of a conversation until mcphost exits."""
+        """Stop offering a server's tools in the requests of a conversation until mcphost exits."""
         self._left_out.add((conversation, server))
 
     def prefer(self, server: str, tool: str, preference: Preference) -> None:
-        """Set the user's choice for a tool in the open conversation, or for a whole server if *tool* is ""."""
+        """Set the user's choice for a tool in the open conversation, or for a whole server if *tool* is "".
+
+        "pinned" means that the tool's definition is always sent, "deferred" that it is sent only after the model found
+        the tool by search, and "auto" that this depends on the size of all definitions.
+        """
         for key in [key for key in self._preferences if key[0] == server and tool in ("", key[1])]:
             del self._preferences[key]
         self._preferences[server, tool] = preference
@@ -121,7 +125,7 @@ class ToolSelection:
             self._wanted = {name: None for name in self._wanted if name not in forgotten}
 
     def preference(self, server: str, tool: str) -> Preference:
-        """Return the user's choice for a tool, or for a whole server if *tool* is ""."""
+        """Return the choice in effect for a tool, or for a whole server if *tool* is "": auto, pinned or deferred."""
         if (chosen := self._preferences.get((server, tool))) is not None:
             return chosen
         pinned_by = self.pinned_by(server, tool) if tool else ""
@@ -130,23 +134,23 @@ class ToolSelection:
         return self._preferences.get((server, ""), "pinned" if pinned_by else "auto")
 
     def pinned_by(self, server: str, tool: str) -> PinnedBy:
-        """Return what pins a tool in all conversations: "user", "setting", or "" for nothing."""
+        """Return what pins a tool in all conversations: "user" or "setting", or "" if it is not pinned."""
         if self._tool_toggles.is_pinned(server, tool):
             return "user"
         is_listed = any(fnmatchcase(f"{server}/{tool}", pattern) for pattern in self._config.pinned_tools)
         return "setting" if is_listed else ""
 
     async def pin(self, server: str, tool: str, *, pinned: bool) -> None:
-        """Pin a tool in all conversations, or unpin it; a choice for the open conversation is withdrawn."""
+        """Pin or unpin a tool in all conversations; a choice made for the open conversation is removed."""
         self._preferences.pop((server, tool), None)
         await self._tool_toggles.set_pinned(server, tool, pinned=pinned)
 
     def list_offers(self) -> tuple[ToolOffer, ...]:
-        """Return the tools of ready servers that the open conversation's requests may contain."""
+        """Return the tools of ready servers that may be offered in requests of the open conversation."""
         return tuple(offer for offer in self._tool_registry.list_offers() if self._is_included(offer))
 
     def find_server(self, name: str) -> str:
-        """Return the server of the tool with this model-facing name, or "" for a built-in tool of mcphost."""
+        """Return the server whose tool is offered to the model as *name*, or "" for a built-in tool of mcphost."""
         return self._tool_registry.find_server(name)
 
     def _is_included(self, offer: ToolOffer) -> bool:
@@ -154,7 +158,7 @@ class ToolSelection:
 
     # -- deferral
     def _defer(self, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
-        """Return the tools whose definitions are sent; the others are stored in `deferred`."""
+        """Return the tools whose definitions are sent; store the others in `deferred`."""
         self._scan_messages()
         # Deferral stays on in a conversation, because its earlier requests are in the provider's cache.
         self._is_deferring = self._is_deferring or self._is_too_much(offers)
@@ -178,7 +182,7 @@ class ToolSelection:
         return tokens > self._config.tool_share * self._model_selection.window
 
     def _scan_messages(self) -> None:
-        """Add the tools that were called or found by search in messages since the last scan."""
+        """Remember the tools that the model called or found by search in messages added since the last scan."""
         messages = self._conversation.messages
         for message in messages[self._scanned :]:
             self._wanted.update(dict.fromkeys(use.name for use in message.tool_uses))
@@ -198,7 +202,7 @@ class ToolSelection:
             self._reported_left_out = omitted
 
     def _keep_order(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """Return the tools in the order of the conversation's earlier requests, followed by new ones.
+        """Return the tools in the order of the conversation's earlier requests, followed by new tools.
 
         Providers cache the beginning of a request, which contains the tools.
         """

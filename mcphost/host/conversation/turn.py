@@ -1,4 +1,4 @@
-"""One turn: the model answers and calls tools until it is done, is stopped, or reaches the limit.
+"""One turn: the model answers and calls tools until it is done, is stopped, or reaches a limit.
 
 A turn consists of rounds; a round is one model response with the tool calls that it contains.
 """
@@ -54,14 +54,14 @@ _EMPTY_ANSWER = ("The model's answer was cut off before any text arrived.", "Sen
 
 
 class AnswerCutOff(ModelError):
-    """Raised when the model's answer is incomplete; the part that was received is saved."""
+    """Raised when the model's answer is incomplete; the part received so far is saved."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint, model_kind="network")
 
 
 class StreamedAnswer:
-    """A model's answer while it is received, chunk by chunk."""
+    """A model's answer that is being received, chunk by chunk."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -73,9 +73,9 @@ class StreamedAnswer:
         self.finish = llm.StreamFinished()
 
     def add(self, kind: str, text: str, replay: str = "") -> None:
-        """Add a chunk; *kind* is "text" or "thinking".
+        """Add a chunk of the answer; *kind* is "text" or "thinking".
 
-        *replay* is the provider's data that must accompany the thinking when it is sent back.
+        *replay* is the provider's data that must accompany the thinking when it is sent back to the provider.
         """
         self.chars += len(text)
         self._replay = replay or self._replay
@@ -88,7 +88,7 @@ class StreamedAnswer:
             self._texts.append([text])
 
     def build_message(self, *, cut: bool) -> Message:
-        """Build a message from everything received so far; *cut* marks it as incomplete."""
+        """Build a message from everything received so far; if *cut* is true, it is marked as incomplete."""
         parts: list[Part] = []
         for kind, pieces in zip(self._kinds, self._texts, strict=True):
             text = "".join(pieces)
@@ -104,12 +104,12 @@ class StreamedAnswer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was received yet."""
+        """Whether nothing has been received yet."""
         return not self._kinds and not self.tool_uses
 
 
 class TurnOutcome(Struct, frozen=True):
-    """How a turn ended: "done", "stopped", or "rounds" if the limit of tool rounds was reached."""
+    """How a turn ended: "done", "stopped", or "rounds" if the limit of model responses with tool calls was reached."""
 
     outcome: str
     text: str = ""
@@ -118,7 +118,10 @@ class TurnOutcome(Struct, frozen=True):
 
 
 class TurnParts(NamedTuple):
-    """Parts of the host that a turn uses; after `max_rounds` rounds, the user is asked to continue."""
+    """Components of the host that a turn uses.
+
+    After `max_rounds` rounds of tool calls, the user is asked whether to continue.
+    """
 
     requests: ModelRequestBuilder
     instructions: Instructions
@@ -137,7 +140,7 @@ class TurnParts(NamedTuple):
 
 
 class Turn:
-    """One turn; if it is cancelled, the model's stream is closed and the incomplete answer is saved."""
+    """One turn; if it is cancelled, the model's response stream is closed and the incomplete answer is saved."""
 
     def __init__(
         self,
@@ -148,7 +151,7 @@ class Turn:
         parts: TurnParts,
         steering: list[str] | None = None,
     ) -> None:
-        """Create a turn; texts appended to *steering* while it runs are added after the next tool results."""
+        """Create a turn; texts appended to *steering* while it runs are sent along with the next tool results."""
         self._number = number
         self._id = secrets.token_hex(6)
         self._model = model
@@ -167,11 +170,11 @@ class Turn:
         self.text = ""
 
     async def run(self) -> TurnOutcome:
-        """Request answers and run their tool calls until the model answers without calling a tool.
+        """Request answers and run the tool calls in them until the model answers without calling a tool.
 
         At the maximum number of rounds, the user can end the turn. Raises ModelError if the model fails or repeatedly
-        makes invalid calls; an incomplete answer is saved and marked as cut off. Raises BudgetReached before a
-        request that the budget does not allow.
+        makes invalid calls; an incomplete answer is saved and marked as cut off. Raises BudgetReached before a request
+        that the budget does not allow.
         """
         rounds = invalid_rounds = 0
         allowed = self._max_rounds
@@ -224,7 +227,7 @@ class Turn:
         return await self._save_answer(answer, cut=False)
 
     def _check_complete(self, answer: StreamedAnswer) -> None:
-        """Raise AnswerCutOff if the answer is incomplete; its tool calls are discarded."""
+        """Raise AnswerCutOff if the answer is incomplete, after discarding the tool calls in it."""
         if answer.finish.reason not in _UNFINISHED:
             return
         answer.tool_uses.clear()
@@ -234,7 +237,7 @@ class Turn:
         raise AnswerCutOff(*(_EMPTY_ANSWER if is_lost else _UNFINISHED[answer.finish.reason]))
 
     async def _prepare(self) -> PreparedRequest:
-        """Build a request within the budget; if it nearly fills the context window, summarize messages first."""
+        """Build a request within the budget; if it would nearly fill the context window, summarize messages first."""
         prepared = await self._budget.prepare(self._conversation, self._id, self._model)
         if await self._compact_if_needed(prepared.request):
             prepared = await self._budget.prepare(self._conversation, self._id, self._model)
@@ -247,7 +250,7 @@ class Turn:
         return is_changed
 
     async def _send(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
-        """Stream the answer to a request; if it is too long for the model, send a shorter one."""
+        """Send a request and stream the answer; if the request is too long for the model, send a shorter one."""
         try:
             await self._stream(prepared, answer)
         except ModelError as error:
@@ -256,7 +259,7 @@ class Turn:
             await self._send_shorter(prepared, answer, error)
 
     async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
-        """Send the request with shortened results; if it is still too long, send it once more with a summary.
+        """Send the request with shortened results; if that is still too long, send it once more with a summary.
 
         Raises *error*, the original rejection, if the request cannot be made shorter.
         """
@@ -355,7 +358,7 @@ class Turn:
             await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
 
     def _make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
-        """Return the result that tells the model about a stopped call, and whether the tool had already run."""
+        """Return the result that tells the model that a call was stopped, and whether the tool had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
 

@@ -1,4 +1,4 @@
-"""Texts that the user typed and did not send, kept for each conversation and stored from time to time."""
+"""Texts that the user typed but did not send, remembered for each conversation and stored from time to time."""
 
 import logging
 
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 class UnsentTexts:
     """Unsent texts of input fields, keyed by place, such as the id of a conversation.
 
-    If the store fails, the texts are lost when mcphost exits, and a line is logged.
+    If the store fails, the texts are lost when mcphost exits, and the failure is logged.
     """
 
     def __init__(self, database: Database) -> None:
@@ -20,7 +20,7 @@ class UnsentTexts:
         self._waiting: dict[str, UnsentText] = {}
 
     def keep(self, place: str, text: UnsentText) -> None:
-        """Remember the unsent text of a place; the next `flush` stores it."""
+        """Remember the unsent text of a place, such as a conversation; the next `flush` stores it."""
         self._waiting[place] = text
 
     async def flush(self) -> None:
@@ -34,7 +34,7 @@ class UnsentTexts:
             _log.warning("an unsent text is not stored: %s", error)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the unsent text of a place; an empty text if the store fails."""
+        """Return the unsent text of a place, such as a conversation; an empty text if the store fails."""
         if place in self._waiting:
             return self._waiting[place]
         try:
@@ -43,7 +43,7 @@ class UnsentTexts:
             return UnsentText()
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Return a place for a new conversation, and the unsent text that an earlier run left there."""
+        """Return a place for a new conversation, with the unsent text that an earlier run left there."""
         try:
             return await self._store.claim_new()
         except StoreError:

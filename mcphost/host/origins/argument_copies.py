@@ -28,7 +28,7 @@ _SHORTEST_ADDITION = 8
 
 
 class _Value(NamedTuple):
-    """A string in the arguments, with the path of the argument."""
+    """A string in the arguments of a call, and the path of the argument that contains it."""
 
     path: str
     text: str
@@ -52,7 +52,7 @@ class _Found(NamedTuple):
 
 
 def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) -> CallOrigins:
-    """Return the parts of the arguments that were copied from other sources than *server*.
+    """Return the parts of the arguments that were copied from sources other than *server*.
 
     A copy must have at least 16 characters. Encoded values are decoded, and values that were split over several
     arguments are joined, both within limits. Takes time linear in the size of the arguments.
@@ -69,7 +69,7 @@ def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) ->
 
 
 def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:
-    """Yield the copied parts of an argument in the original spelling; nothing if the argument has changed."""
+    """Yield the copied parts of an argument in the original spelling, or nothing if the argument has changed."""
     text = next((value.text for value in _collect(arguments)[0] if value.path == origin.argument), "")
     for start, end in origin.spans:
         if end <= len(text):
@@ -121,7 +121,7 @@ def _number_text(value: Any) -> str:
 
 
 class _Search:
-    """Search for copies in the arguments of one call; found copies are collected."""
+    """Search for copies in the arguments of one call; it collects the copies found."""
 
     def __init__(self, index: OutsideTexts) -> None:
         self._index = index
@@ -152,9 +152,9 @@ class _Search:
             self._search_folded(value.path, decoded.encoding, self._fold(decoded.text), region)
 
     def _search_folded(self, path: str, encoding: str, folded: FoldedText, region: tuple[int, int] | None) -> None:
-        """Search a folded text, and its simple ciphers such as ROT13, for copies.
+        """Search a folded text for copies, including those in a simple cipher such as ROT13.
 
-        *region* is the position of the encoded part in the argument.
+        *region* is the position of the encoded part in the argument; None if the text was not encoded.
         """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
@@ -182,7 +182,7 @@ class _Search:
         return found
 
     def add_joined(self, values: Sequence[_Value]) -> None:
-        """Search for text that is split over several values, in this or in reverse order."""
+        """Search for text that is split over several values, in the given or in reverse order."""
         if len(values) > 1:
             self._search_joined(values)
             self._search_joined(values[::-1])
@@ -207,7 +207,7 @@ class _Search:
                 self._found.append(part._replace(paths=joined))
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
-        """Return how many characters of *pieces* were not found in single values before."""
+        """Return how many characters of *pieces* have not already been found in single values."""
         count = 0
         for path, first, end in pieces:
             known = [found.span for found in self._found if (found.paths, found.server) == (path, server)]

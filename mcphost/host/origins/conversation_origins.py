@@ -1,4 +1,4 @@
-"""Search for text in tool call arguments that came from servers or files in the open conversation."""
+"""Search of tool call arguments for text that came from servers or files in the open conversation."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -24,8 +24,8 @@ _MAX_NOTED_CHARACTERS = 1_000_000
 class ConversationOrigins:
     """Index that finds text in call arguments that came from servers and files in the conversation.
 
-    New texts are indexed on a thread when the next call is proposed. After a stored conversation is opened, all of its
-    texts are indexed then.
+    When a call is proposed, the texts added since the previous call are indexed in a thread; after a stored
+    conversation was opened, these are all of its texts.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers) -> None:
@@ -97,7 +97,7 @@ class ConversationOrigins:
 
 
 def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:
-    """Return what `CallOrigins.aliases` has for these servers; reads links of the file system."""
+    """Return the value of `CallOrigins.aliases` for these servers; reads symbolic links from the file system."""
     found: set[str] = set()
     for name in names:
         aliases = find_aliases(name, configs)

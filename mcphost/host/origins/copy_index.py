@@ -1,4 +1,4 @@
-"""Index of texts, which finds the parts of other text that were copied from them."""
+"""Index of texts that finds which parts of another text were copied from them."""
 
 from array import array
 from bisect import bisect_right
@@ -10,7 +10,7 @@ _MAX_STEP = 1 << 20
 
 
 class Copy(NamedTuple):
-    """A copied part of the searched text, from `start` to `end`; `text` is the number of the original."""
+    """A copied part of the searched text, from `start` to `end`; `text` is the number of the text it came from."""
 
     start: int
     end: int
@@ -18,7 +18,7 @@ class Copy(NamedTuple):
 
 
 class CopyBudget:
-    """Limit on the number of comparisons in one search, so that repetitive text cannot make it slow."""
+    """Limit on the number of comparisons in one search, so that repetitive text cannot make the search slow."""
 
     def __init__(self, comparisons: int) -> None:
         self.comparisons = comparisons
@@ -30,10 +30,10 @@ class CopyBudget:
 
 
 class CopyIndex:
-    """Index of n-grams at regular distances (the stride) in each text.
+    """Index of n-grams taken at regular distances (the stride) from each text.
 
     A copy of at least `gram + stride - 1` characters contains an indexed n-gram, wherever it begins. The index takes 8
-    bytes for each `stride` characters.
+    bytes for each `stride` characters of text.
     """
 
     def __init__(self, gram: int, stride: int) -> None:
@@ -112,7 +112,7 @@ class CopyIndex:
                 yield copied
 
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
-        """Return the longest copy that contains the n-gram at *place* and matches the entry's text, or None."""
+        """Return the longest copy from the text of index entry *entry* that contains the n-gram at *place*, or None."""
         number = bisect_right(self._starts, self._places[entry]) - 1
         source, at = self._texts[number], self._places[entry] - self._starts[number]
         gram = self._gram

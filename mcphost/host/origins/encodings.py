@@ -61,7 +61,7 @@ def _shorten_html_number(match: re.Match[str]) -> str:
 
 
 def decoded_source_texts(text: str) -> Iterator[str]:
-    """Yield the decoded form of escaped and base64 text in a server's or file's text, within limits."""
+    """Yield the decoded forms of escaped and base64 parts of text from a server or file, within limits."""
     plain = unescape(text)
     if plain != text:
         yield plain

@@ -57,7 +57,7 @@ class OutsideTexts:
         return self.plain.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and source of an indexed text; *is_letters* selects the index that numbered it."""
+        """Return the server and source of an indexed text; *is_letters* says which index *number* is from."""
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
     def add(self, outside: OutsideText) -> None:
@@ -107,7 +107,7 @@ def outside_texts(message: Message) -> Iterator[OutsideText]:
 
 
 def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: int = MAX_CHARACTERS) -> bool:
-    """Add the texts of *messages* to the index; stop and return False when its size exceeds *limit*."""
+    """Add the texts of *messages* to the index; stop and return False when the index exceeds *limit* characters."""
     for message in messages:
         for outside in outside_texts(message):
             index.add(outside)

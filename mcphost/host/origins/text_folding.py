@@ -53,7 +53,7 @@ def keep_letters(folded: str) -> str:
 class FoldedText:
     """Folded text with each character's position in the original; `letters` has only letters and digits.
 
-    `is_cut` means that the folded text ends at *limit* characters; a character can become up to 18.
+    `is_cut` means that the folded text ends at *limit* characters. One original character can become up to 18.
     """
 
     def __init__(self, original: str, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Questions about summaries: whether to make one for a long conversation, and whether to use it."""
+"""Questions about summarizing a long conversation: whether to write a summary, and whether to use it."""
 
 from collections.abc import Collection, Sequence
 from typing import ClassVar
@@ -18,10 +18,11 @@ class SummarySource(Struct, frozen=True):
 
 
 class OfferCompaction(Question[bool], frozen=True, kw_only=True):
-    """Asks whether to summarize the first `messages` messages, because the request hardly fits the model.
+    """Asks whether to summarize the first `messages` messages, because the request is close to the model's limit.
 
     `tokens` is the estimated size of the request, and `window` the size of the model's context window, 0 if unknown.
-    `model` writes the summary for about `cost` US dollars, None if unknown. The summary is shown before it is used.
+    `model` would write the summary, for about `cost` US dollars (None if unknown). The summary is shown before it is
+    used.
     """
 
     KIND: ClassVar[str] = "offer_compaction"
@@ -37,7 +38,7 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
 
 
 class UseSummary(Struct, frozen=True):
-    """Answer that sends these sentences instead of the messages; sentences of the user are marked."""
+    """Answer that sends these sentences instead of the messages; sentences written by the user are marked."""
 
     sentences: tuple[SummarySentence, ...]
 
@@ -52,9 +53,9 @@ CompactionVerdict = UseSummary | KeepMessages
 class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     """Asks whether a summary may replace the first `messages` messages in requests to the model.
 
-    `numbers` are the numbers of these messages, and `sources` those messages that a sentence cites. `model` wrote the
-    summary, using `usage` tokens. `tokens_before` and `tokens_after` estimate the size of the messages and of the
-    summary.
+    `numbers` contains the numbers of these messages, and `sources` those of the messages that a sentence cites. `model`
+    wrote the summary, using `usage` tokens. `tokens_before` estimates the size of the messages, and `tokens_after` the
+    size of the summary.
     """
 
     KIND: ClassVar[str] = "review_compaction"
@@ -75,9 +76,9 @@ class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
 def mark_edited(
     sentences: Sequence[SummarySentence], shown: Collection[SummarySentence]
 ) -> tuple[SummarySentence, ...]:
-    """Return the sentences of an answer without line breaks.
+    """Return the sentences of the user's answer without line breaks, with edited sentences marked.
 
-    Sentences that are not in *shown* are marked as written by the user.
+    A sentence that is not in *shown*, the summary shown to the user, is marked as written by the user.
     """
     cleaned = (SummarySentence(" ".join(one.text.split()), one.sources, one.by_user) for one in sentences)
     return tuple(one if one in shown else SummarySentence(one.text, one.sources, by_user=True) for one in cleaned)

@@ -31,7 +31,7 @@ class CostShare(Struct, frozen=True):
 
 
 class CheaperModel(Struct, frozen=True):
-    """A cheaper model that could answer; `cost` is this request's highest estimated cost in US dollars."""
+    """A cheaper model that could answer; `cost` is the highest estimated cost of this request in US dollars."""
 
     name: str
     cost: float

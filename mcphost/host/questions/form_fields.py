@@ -35,7 +35,7 @@ class Option(Struct, frozen=True):
 
 
 class Field(Struct, frozen=True, kw_only=True):
-    """A field of a form; limits and defaults that are None are not set.
+    """A field of a form; a limit or default of None means that there is none.
 
     `title` and `description` are unsanitized text from the server. `secret` is True if the field seems to ask for a
     secret. `options` are the choices of a choice field. Lengths are in characters.
@@ -64,8 +64,9 @@ def validate_content(
 ) -> dict[str, Any]:
     """Validate the values of a form, keyed by field name, and return the content to send.
 
-    A missing value becomes the field's default, null omits the field even if it has a default, and empty optional
-    fields are omitted. Raises UsageError that lists the invalid values; *translate* translates each error in it.
+    A missing value becomes the field's default. A null value omits the field even if it has a default, and empty
+    optional fields are omitted, too. Raises UsageError that lists the invalid values; *translate* translates each error
+    in the list.
     """
     problems: list[str] = []
     known = {field.name for field in fields}
@@ -84,7 +85,7 @@ def validate_content(
 
 
 def is_empty(field: Field, value: Any) -> bool:
-    """Return whether a field with this value is left out of the content.
+    """Return whether a field with this value is left out of the content that is sent.
 
     None omits the field. Empty text omits an optional field that has a minimum length or a format.
     """
@@ -106,7 +107,7 @@ def accepts_empty_text(field: Field) -> bool:
 
 
 def field_error(field: Field, value: Any) -> str:
-    """Return the error in a value as a phrase that follows the field's name, or "" if it is valid."""
+    """Return the error in a value as a phrase that follows the field's name; "" if the value is valid."""
     if is_empty(field, value):
         return "is required" if field.required else ""
     try:

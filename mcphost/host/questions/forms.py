@@ -89,7 +89,7 @@ def _text_length(name: str, entry: Any) -> int:
 
 # -- reading the schema
 def parse_field(name: str, entry: Any, required: bool) -> Field:
-    """Convert a property of a form schema to a field. Raises MalformedMessage if forms cannot have it."""
+    """Convert a property of a form schema to a field. Raises MalformedMessage if it is not allowed in forms."""
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)
@@ -208,7 +208,7 @@ def _bound(schema: dict[str, Any], key: str) -> float | None:
 def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
     """Return form fields for editing the arguments of a tool call.
 
-    There is a field for each property of the schema, then one for each argument that is not in the schema.
+    The fields are those for the properties of the schema, followed by those for arguments that are not in the schema.
 
     A field has kind `json` if its property is not text, a number, a boolean or a choice, or if the current argument has
     a different type, so that every argument can be shown and corrected. No field has a default: an omitted argument

@@ -1,4 +1,4 @@
-"""The base class of questions, the frontends that answer them, and limits on open questions."""
+"""Base class of questions to the user, the frontends that answer questions, and limits on open questions."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -33,24 +33,27 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     number: int = 0
 
     def refusal(self) -> A_co:
-        """Return the refusing answer, which is used if the user gives no answer."""
+        """Return the answer that refuses the request; it is used if the user gives no answer."""
         raise NotImplementedError
 
 
 class Frontend(Protocol):
     """A user interface or program that answers questions.
 
-    Cancelling `ask` withdraws the question. A frontend whose user interface is closed returns refusals.
+    Cancelling `ask` withdraws the question. Once its user interface is closed, a frontend refuses all questions.
     """
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of questions that can be asked; mcphost declares no capability that needs another kind."""
+        """The kinds of questions that this frontend can ask.
+
+        mcphost declares no client capability that would need a question of another kind.
+        """
         ...
 
     @property
     def who(self) -> str:
-        """The source of the last answer: "person", "program" or "rules", or "nobody" for an automatic refusal."""
+        """The source of the last answer: "person", "program", "rules", or "nobody" for an automatic refusal."""
         ...
 
     async def ask(self, question: Question[A]) -> A:

@@ -40,7 +40,7 @@ class ModelCandidate(Struct, frozen=True, kw_only=True):
 
 
 class LimitUsage(Struct, frozen=True):
-    """Use of one limit, such as 3 of 10 "requests this minute"."""
+    """How much of one limit has been used, such as 3 of 10 "requests this minute"."""
 
     label: str = field(name="what")
     used: int
@@ -70,7 +70,7 @@ class PassResult(Struct, frozen=True):
 class PassEditedResult(Struct, frozen=True):
     """Answer that gives edited text to the model instead of the result.
 
-    `texts` has an entry for each part, in order; None omits the part and its image.
+    `texts` contains the new text of each part of the result, in order; None omits the part, including its image.
     """
 
     texts: tuple[str | None, ...]
@@ -88,8 +88,8 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
     """Asks whether the model may receive a result; `parts` are all parts that it would receive, in order.
 
-    `tool` was called with `arguments`. It is `resources/read` for a resource that the user attached, and `load_skill`
-    for a skill. `is_error` means that the tool reported a failure.
+    `tool` is the tool that was called with `arguments`; it is `resources/read` for a resource that the user attached,
+    and `load_skill` for a skill. `is_error` means that the tool reported a failure.
     """
 
     KIND: ClassVar[str] = "review_result"
@@ -118,7 +118,7 @@ def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) ->
 
 
 def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
-    """Return the parts that the model receives after this answer; none if withheld or invalid."""
+    """Return the parts that the model receives after this answer; none if it withholds them or is invalid."""
     if isinstance(answer, PassResult):
         return question.parts
     if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
@@ -214,8 +214,8 @@ class AcceptToolChanges(Struct, frozen=True):
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
     """Asks which changed tool definitions to accept.
 
-    The tools changed after they were first seen or last accepted. Until they are accepted they are in quarantine,
-    neither offered to the model nor called.
+    The tools changed after they were first seen or last accepted. Until a change is accepted, the tool is quarantined:
+    it is neither offered to the model nor called.
     """
 
     KIND: ClassVar[str] = "tools_changed"
@@ -251,10 +251,10 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     Authorization: ${keyring:work}". `expansion` maps each reference in the command, the folder and the address to its
     current value.
 
-    `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and " " if
-    unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the server claims
-    that they are read-only. `restrictions` are the limits on a server that a project defines, and `warnings` the risks
-    of its command and variables, one sentence each.
+    `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and two
+    spaces if unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the server
+    claims that they are read-only. `restrictions` are the limits on a server that a project defines, and `warnings` the
+    risks of its command and variables, one sentence each.
     """
 
     KIND: ClassVar[str] = "trust_server"
@@ -304,14 +304,14 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
     texts: tuple[ShownText, ...]
 
     def refusal(self) -> TrustVerdict:
-        """Return the refusing answer, so that the files are not used."""
+        """Return an answer that does not allow the files to be used."""
         return DoNotTrust()
 
 
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
     """Asks whether to continue a turn that reached its limit of tool rounds.
 
-    If the answer is True, the turn may use as many rounds again.
+    If the answer is True, the turn may run for the same number of rounds again.
     """
 
     KIND: ClassVar[str] = "continue_turn"
@@ -376,7 +376,7 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
 
 
 class EditedReply(Struct, frozen=True):
-    """Answer that sends these content blocks to the server instead of the model's."""
+    """Answer that sends these content blocks to the server instead of the blocks that the model wrote."""
 
     content: tuple[dict[str, Any], ...]
 
@@ -496,13 +496,13 @@ class DoNotShare(Struct, frozen=True):
 
 
 class NeverShare(Struct, frozen=True):
-    """Answer that never shares these folders until the server's command or address changes."""
+    """Answer that refuses to share these folders at every request, until the server's command or address changes."""
 
 
 class SharePerServer(Struct, frozen=True):
-    """Answer to several servers: a mapping of names to "once", "session", "always", "never" or "deny".
+    """Answer for several servers: maps each server's name to "once", "session", "always", "never" or "deny".
 
-    A missing server means "deny".
+    A server that is not in the mapping is denied.
     """
 
     choices: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
@@ -512,7 +512,7 @@ RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare 
 
 
 class RequestingServer(Struct, frozen=True, kw_only=True):
-    """A server that is waiting for the answer about folders; `roots` are the folders it would receive."""
+    """A server that waits for an answer about sharing folders; `roots` are the folders it would receive."""
 
     server: str
     why: str
@@ -525,7 +525,8 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
 
     `gone` contains the configured folders that are omitted because they cannot be read now. `origins` says for each of
     `roots` where it was configured; `warnings` describes the risk of sharing it, "" for none. If several servers are
-    waiting, they are in `askers` and the answer is a SharePerServer; any other answer refuses all but the first server.
+    waiting, they are in `askers` and the answer is a SharePerServer; any other answer applies to the first server only
+    and is a refusal for the others.
     """
 
     KIND: ClassVar[str] = "share_roots"

@@ -1,4 +1,4 @@
-"""Questions about signing in and storing the sign-in, and descriptions of OAuth scopes."""
+"""Questions about signing in to servers and storing sign-ins, and descriptions of OAuth scopes."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -140,9 +140,9 @@ OpenUrl = Callable[[str], Awaitable[bool]]
 
 
 class SignInPrompts:
-    """Prompts of a sign-in, shown through the frontend and the browser.
+    """Prompts shown during a sign-in, through the frontend and the browser.
 
-    `auth.authorization_flow` calls them.
+    The methods are called by `auth.authorization_flow`.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create prompts; *open_url* opens a browser. If it is None, the frontend opens addresses.
+        """Create the prompts; *open_url* opens an address in a browser. If it is None, the frontend does this.
 
         *can_open* returns whether a browser can be opened on this computer.
         """
@@ -216,7 +216,7 @@ class SignInPrompts:
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for a client id; return it with its secret, or None if the user has none or cannot be asked."""
+        """Ask for a client id; return it and the client secret, or None if the user has none or cannot be asked."""
         if EnterClientId.KIND not in self._frontend.kinds:
             return None
         verdict = await self._frontend.ask(
@@ -276,8 +276,8 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
     """Asks where to store the sign-ins of `servers`; `reason` says why no keyring can be used.
 
-    The sign-ins are already in use. `is_new` means that the encrypted file does not exist yet, and that the user
-    chooses a passphrase for it. `note` says why the question is repeated.
+    The sign-ins are already in use. `is_new` means that the encrypted file does not exist yet, so the user would choose
+    a passphrase for it. `note` says why the question is repeated.
     """
 
     KIND: ClassVar[str] = "keep_secrets"

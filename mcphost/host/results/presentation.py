@@ -45,7 +45,7 @@ _MEDIA = "[the data above]"
 
 
 class ContentIndex:
-    """Index of a result's content blocks, used to detect structured content that only repeats them."""
+    """Index of a result's content blocks, used to detect structured content that only repeats the blocks."""
 
     def __init__(self, blocks: Iterable[ContentBlock]) -> None:
         self.texts: list[str] = []
@@ -82,10 +82,10 @@ class ContentIndex:
         return not self._stripped_texts and len(self._media) == 1
 
     def contains(self, text: str) -> bool:
-        """Return whether a content block repeats this JSON text.
+        """Return whether the content blocks already contain this JSON text.
 
-        A block that equals the only member of a JSON object repeats the object as well. The JSON is compared without
-        being parsed.
+        A JSON object also counts as contained if a block equals the value of its only member. The JSON is compared
+        without being parsed.
         """
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
@@ -96,19 +96,19 @@ class ContentIndex:
         )
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
-        """Return the placeholder for a regular-expression match of base64 in JSON text.
+        """Return a short placeholder for base64 found in JSON text by a regular expression.
 
-        Without long base64, the JSON is small enough to be parsed.
+        Without long base64, the JSON is usually small enough to be parsed.
         """
         text = run[0].decode()
         return (_MEDIA if text in self._media else _placeholder(text)).encode()
 
     def is_repeated(self, value: Any) -> bool:
-        """Return whether structured content contains nothing beyond the content blocks."""
+        """Return whether structured content contains nothing that the content blocks do not contain."""
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
-        """Return structured content in which long strings that repeat a block are replaced by a note."""
+        """Return structured content with each long string that repeats a content block replaced by a note."""
         match value:
             case str():
                 if value in self._media:
@@ -127,10 +127,10 @@ class ContentIndex:
                 return value
 
     def _equals_texts(self, value: Any) -> bool:
-        """Return whether the value equals the text blocks.
+        """Return whether structured content equals the text blocks of the same result.
 
-        If the value is an object whose only member is `result`, a wrapper that some SDKs add, that member may equal
-        them instead.
+        If the value is an object whose only member is `result`, a wrapper that some SDKs add, that member is compared
+        as well.
         """
         parsed = [_parse(text) for text in self.texts]
         candidates = [value]
@@ -142,7 +142,7 @@ class ContentIndex:
     def _is_covered(self, value: Any, depth: int) -> bool:
         """Return whether everything in the value is also in the content blocks.
 
-        It may consist of strings that repeat blocks, and of objects with the data and fields of a media block.
+        The value may consist of strings that repeat blocks, and of objects with the data and fields of a media block.
         """
         match value:
             case str():
@@ -165,8 +165,8 @@ class ContentIndex:
 def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
     """Return structured content as indented JSON, without what the content blocks already contain.
 
-    None if there is no structured content or it only repeats the blocks. Content that is too large to be parsed becomes
-    raw text or a note; invalid JSON becomes a note.
+    Returns None if there is no structured content or it only repeats the blocks. Content that is too large to be parsed
+    becomes raw text or a note; invalid JSON becomes a note.
     """
     if raw is None:
         return None
@@ -200,7 +200,7 @@ def remove_base64(text: str) -> str:
 
 
 def _placeholder(run: str) -> str:
-    """Return a placeholder for a match of base64; unlikely base64, such as hexadecimal, stays unchanged."""
+    """Return a placeholder for a run of base64; return it unchanged if it is probably hexadecimal or other text."""
     sample = set(run[:_SAMPLE])
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
@@ -225,9 +225,9 @@ USER_ONLY_TEXT = "[content that the server intended only for the user]"
 class RenderedResult(Struct, frozen=True):
     """A tool result rendered as text and images.
 
-    `text` is the full text, and `assistant_text` the text without parts meant only for the user, "" if it is the same.
-    `images` are the valid images for the model, `user_images` those for the user. `note` is a comment by mcphost on the
-    result.
+    `text` is the full text; `assistant_text` is the text for the model, without parts meant only for the user, or "" if
+    it is the same as `text`. `images` are the valid images for the model, `user_images` those for the user. `note` is a
+    comment by mcphost on the result.
     """
 
     text: str
@@ -254,8 +254,8 @@ class RenderedResult(Struct, frozen=True):
     def bounded_model_text(self, stored_name: str = "") -> str:
         """Return the text for the model, truncated to 256 KB.
 
-        If it is truncated, a note says so, and how to read the rest with `read_result`. *stored_name* is the name of
-        the stored result, "" if it was not stored.
+        A note after truncated text tells the model how to read the rest with `read_result`. *stored_name* is the name
+        of the stored result, "" if it was not stored.
         """
         text = self.model_text
         shown = truncate_text(text)
@@ -281,10 +281,10 @@ def truncate_text(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
 
 
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:
-    """Render a result, omitting structured content that only repeats the content blocks.
+    """Render a tool result, omitting structured content that only repeats the content blocks.
 
-    *null_counts* says whether structured content `null` is a value, as it is since protocol version 2026-07-28. *note*
-    is a comment by mcphost that is added to the result.
+    If *null_counts* is true, structured content `null` is a value (protocol version 2026-07-28 and later), otherwise it
+    means none. *note* is a comment by mcphost that is added to the result.
     """
     return join_parts(make_parts(result, null_counts=null_counts, note=note))
 
@@ -292,7 +292,7 @@ def render(result: CallToolResult, *, null_counts: bool = False, note: str = "")
 async def make_parts_async(
     result: CallToolResult, *, null_counts: bool = False, note: str = ""
 ) -> tuple[ResultPart, ...]:
-    """Return the result of `make_parts`, which runs on a worker thread for large input."""
+    """Return the result of `make_parts`, which runs on a worker thread if the input is large."""
     work = partial(make_parts, result, null_counts=null_counts, note=note)
     if len(bytes(result.raw_content)) + len(bytes(result.structured_content)) < THREAD_THRESHOLD:
         return work()
@@ -300,7 +300,10 @@ async def make_parts_async(
 
 
 def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> tuple[ResultPart, ...]:
-    """Render each content block, and the structured content, as one part; see `render` for the parameters."""
+    """Render each content block of a tool result, and its structured content, as one part.
+
+    See `render` for the parameters.
+    """
     parts = [ResultPart(kind="note", text=note)] if note else []
     items, rest = result.split_content()
     blocks = parse_content_blocks(items)
@@ -322,13 +325,13 @@ def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str =
 
 
 def hide_user_only_parts(parts: tuple[ResultPart, ...]) -> tuple[ResultPart, ...]:
-    """Replace the parts that are meant only for the user with a placeholder."""
+    """Replace each part that is meant only for the user with a placeholder."""
     hidden = ResultPart(kind="text", text=USER_ONLY_TEXT)
     return tuple(replace(hidden, kind=part.kind) if part.for_user else part for part in parts)
 
 
 def join_parts(all_parts: tuple[ResultPart, ...]) -> RenderedResult:
-    """Join the parts into one result with text and images for the user and for the model."""
+    """Join the rendered parts of a tool result into one text and list of images for the user, and one for the model."""
     note = " ".join(part.text for part in all_parts if part.kind == "note")
     model_parts = hide_user_only_parts(all_parts)
     text, model_text = _join_text(all_parts), _join_text(model_parts)
@@ -377,7 +380,7 @@ def _utf8_size(text: str) -> int:
 
 
 def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
-    """Return a content block as text, and its image; the image is None if there is no valid image."""
+    """Return a content block as text, and its image, or None if it has no valid image."""
     match block:
         case TextContent():
             return remove_base64(block.text), None
@@ -406,7 +409,7 @@ def render_contents(contents: ResourceContents) -> str:
 
 
 def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
-    """Return an embedded resource as text, and its image; the image is None if there is no valid image."""
+    """Return an embedded resource as text, and its image, or None if it has no valid image."""
     known = None if resource.text is not None else _detect_image(resource.blob or "")
     if known is None:
         return render_contents(resource), None
@@ -415,7 +418,7 @@ def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]
 
 
 def _detect_image(data: str) -> ImageInfo | None:
-    """Detect the image format from the first bytes of base64 data; return None if it is not supported."""
+    """Detect the image format from the first bytes of base64 data; return None if the format is not supported."""
     try:
         return identify_image(base64.b64decode(data[:64], validate=True))
     except (binascii.Error, ValueError):
@@ -423,7 +426,7 @@ def _detect_image(data: str) -> ImageInfo | None:
 
 
 def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
-    """Return a description and the image; the image is None if it is invalid or too large.
+    """Return a description of an image, and the image itself, or None if it is invalid or too large.
 
     The type is detected from the bytes; the description mentions a declared type that differs.
     """
@@ -450,7 +453,7 @@ def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
 
 
 def _base64_size(data: str) -> str:
-    """Return the size of the decoded base64 as text, or "not valid base64" if it cannot be decoded."""
+    """Return the size of the decoded base64 as text, such as "1,024 bytes", or "not valid base64"."""
     try:
         size = len(binascii.a2b_base64(data, strict_mode=True))
     except (binascii.Error, ValueError):

@@ -158,7 +158,7 @@ class ElicitationHandler:
     async def answer(
         self, request: Elicit, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Show the form or URL to the user and return accept, decline or cancel.
+        """Show the form or URL to the user and return the user's action: accept, decline or cancel.
 
         A form or URL that violates the specification is not shown. The server then gets error -32602 before protocol
         version 2026-07-28, and the action cancel from that version on.
@@ -221,7 +221,7 @@ class ElicitationHandler:
         return _make_reply(verdict)
 
     async def _ask_and_open(self, question: VisitUrl) -> UrlVerdict:
-        """Ask the user about a URL, open it if they agree, and return the answer; Cancel if no browser opens."""
+        """Ask the user about a URL, open it if they agree, and return the answer; Cancel if opening it fails."""
         verdict = await self._frontend.ask(question)
         if isinstance(verdict, AcceptUrl) and self._open_url is not None and not await self._open_url(question.url):
             self._notify(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")
@@ -240,7 +240,7 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Ask the user to visit each URL that a tool call requires; return accept after all visits.
 
-        The user or the server reports that a visit is complete. Returns decline or cancel if the user refuses one of
+        A visit is complete when the user or the server says so. Returns decline or cancel if the user refuses one of
         the URLs.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):

@@ -63,7 +63,7 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Return a context manager to hold while a question is open; a cancelled question costs a token.
+        """Return a context manager to use while a question is open; cancelling the question costs a token.
 
         Raises TooManyQuestions if the server has cancelled too many questions.
         """
@@ -198,10 +198,10 @@ class ServerRequestHandler:
         return ElicitationHandler(self._server, self._frontend, self._factory.notify, self._factory.open_url)
 
     def call_number(self, call: int) -> int:
-        """Return the number shown to the user for a call.
+        """Return the number by which a call is shown to the user; *call* is the client's internal number.
 
-        Only calls during which the server sends a request are numbered, starting at 1. *call* is the client's internal
-        number.
+        Only calls during which the server sends a request are numbered, starting at 1. If *call* is 0, there is no
+        call, and the result is 0.
         """
         if call and call not in self._call_numbers:
             self._call_numbers = dict(
@@ -211,10 +211,11 @@ class ServerRequestHandler:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, in the newest version's form; `capabilities_for` converts them.
+        """The client capabilities to declare, in the form that the newest protocol version defines.
 
-        `sampling.context` is never declared, so that servers do not request the conversation. Servers of older protocol
-        versions can request it anyway; they receive it only if the user adds it to that request.
+        `capabilities_for` converts them for older versions. `sampling.context` is never declared, so that servers do
+        not request the conversation. Servers of older protocol versions can request it anyway; they receive it only if
+        the user adds it to that request.
         """
         kinds = self._frontend.kinds
         declared: dict[str, Any] = {}
@@ -260,7 +261,7 @@ class ServerRequestHandler:
             _call_number.reset(token)
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Return a context manager to hold while a client request is running; see RequestHandler."""
+        """Return a context manager that must be active while a client request is running; see RequestHandler."""
         return self.root_sharing.track_request(context.method)
 
     async def prepare(self, context: ServerRequestContext) -> bool:
@@ -275,12 +276,12 @@ class ServerRequestHandler:
         return self.root_sharing.filter_reply(reply) if isinstance(reply, ListRootsResult) else reply
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the server's cancellation of its request; see RequestHandler."""
+        """Handle a server's cancellation of its own request; see RequestHandler."""
         if method == ListRoots.METHOD:
             self.root_sharing.on_request_cancelled()
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """Mark an elicitation as complete; see RequestHandler."""
+        """Handle the server's report that an elicitation is complete; see RequestHandler."""
         self._elicitation.on_elicitation_complete(elicitation)
 
 

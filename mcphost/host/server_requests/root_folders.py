@@ -1,4 +1,4 @@
-"""Root folders: what servers may receive as roots, the user's edits of the list, and sharing questions."""
+"""Root folders that servers may receive, the user's edits of their list, and questions about sharing them."""
 
 import os
 import time
@@ -40,7 +40,7 @@ EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
 
 
 class RootFolder(Struct, frozen=True, kw_only=True):
-    """A listed folder and its state when it was last inspected.
+    """A folder in the list of roots, and its state when it was last inspected.
 
     `path` is the real path with symbolic links resolved, or the configured path if the folder cannot be shared.
     `configured_path` is the configured path if it differs from `path`. `state` is "there" (can be shared), "gone"
@@ -80,7 +80,7 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
 
 class RootFolders(Struct, frozen=True):
-    """All folders that the user or a configuration listed, including those since removed or missing on disk."""
+    """All folders listed by the user or in a configuration, even if removed from the list or missing on disk."""
 
     folders: tuple[RootFolder, ...] = ()
 
@@ -109,8 +109,8 @@ class KnownRoots(Struct, frozen=True):
     """The roots that a server has received, and the user's answer about sharing them.
 
     `roots` is the last list sent to the server, None if none was sent. `is_refused` means that the user's last answer
-    was a refusal. `is_approved` means that the same roots are sent again in this run without asking the user, and
-    `is_permanent` that they are in later runs, too.
+    was a refusal. `is_approved` means that the same roots are sent again in this run without asking the user;
+    `is_permanent` means that this is also true in later runs.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -129,7 +129,7 @@ def startup_roots() -> tuple[RootConfig, ...]:
 
 
 def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
-    """Return the configured folders: the user's, then those of trusted project files.
+    """Return the configured folders: first the user's, then those from trusted project files.
 
     If the user has not configured a list, the folder mcphost was started in takes its place. If the user's list is
     empty, no folders are returned.
@@ -315,10 +315,10 @@ class FolderQuestions:
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
-        """Ask the user about the folders for this server; return False if there is nothing to decide.
+        """Ask the user which folders to share with a server; return False if there is nothing to decide.
 
-        The same question covers all servers that are waiting. Cancellation withdraws it, but another waiting server may
-        ask it again. Raises StoreError or ConsentDenied.
+        The same question covers all servers that are waiting. Cancellation withdraws the question, but another waiting
+        server may ask it again. Raises StoreError or ConsentDenied.
         """
         if await server.pending_request(why) is None:
             return False

@@ -1,4 +1,4 @@
-"""Replies to roots/list requests of one server, with the folders that the user agreed to share.
+"""Replies to one server's roots/list requests, with the folders that the user agreed to share.
 
 If a server requests roots while none of its tool calls, resource reads or prompt requests is running, the user is not
 asked until the next of these begins.
@@ -57,7 +57,7 @@ MAX_HELD_REQUESTS = 5
 
 
 def _ignore_notice(text: str, hint: str) -> None:
-    """Ignore the notice; the default for the parameter `notify`."""
+    """Do nothing; the default value of the parameter `notify`."""
 
 
 def _empty_text() -> str:
@@ -65,7 +65,7 @@ def _empty_text() -> str:
 
 
 class _ServerFolders(Struct, frozen=True):
-    """The listed folders, and the user's decisions about sharing them with one server."""
+    """The folders in the list of roots, and the user's decisions about sharing them with one server."""
 
     folders: RootFolders
     version: int
@@ -82,9 +82,9 @@ class _ServerFolders(Struct, frozen=True):
 class RootSharing:
     """Policy for sharing folders with one server, which receives a folder only if the user agrees.
 
-    A permanent answer is stored with the server's name, the server's digest (*digest*) and the folder's real path.
-    *notify* receives errors of the store; the answer then applies only to this run. *folder_questions* is shared by
-    all servers.
+    A permanent answer is stored with the server's name, the server's digest (*digest*) and the folder's real path. If
+    it cannot be stored, *notify* is called with the error, and the answer applies only to this run. *folder_questions*
+    is shared by all servers.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class RootSharing:
     async def answer(
         self, why: str, context: ServerRequestContext | None = None
     ) -> ListRootsResult | ServerRequestRejection:
-        """Return the roots to send, or a rejection; ask the user about folders they have not decided on.
+        """Return the roots to send, or a rejection; ask the user about folders without a decision.
 
         Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read or prompt request
         is held until the next of these begins. The user is then asked, even if the held request has ended by then.
@@ -215,7 +215,7 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """Return a reply with the approved folders; if they differ from the last reply, first record them."""
+        """Return a reply with the approved folders; if they differ from the last reply, record them first."""
         reply = self._roots.filter_reply(
             ListRootsResult(
                 tuple(folder.root for folder in server_folders.allowed if folder.path in server_folders.approved)
@@ -293,7 +293,10 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Return a context manager to hold during a client request; used before protocol version 2026-07-28."""
+        """Return a context manager that must be active during a client request.
+
+        It is used only before protocol version 2026-07-28.
+        """
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
             try:
@@ -422,7 +425,7 @@ class RootSharing:
         )
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """Return the reply with only the roots that may be sent now, and remember these as sent."""
+        """Return the reply with only the roots that may be sent now, and record these as sent."""
         filtered = self._roots.filter_reply(reply)
         self._sent_roots = filtered.roots
         return filtered

@@ -74,7 +74,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 class _SharedInspection:
-    """Inspection of the folders; concurrent callers share its result."""
+    """A running inspection of the folders, whose result is shared by concurrent callers."""
 
     def __init__(self) -> None:
         self.result: RootFolders | None = None
@@ -181,7 +181,7 @@ class Roots:
         self._changed = anyio.Event()
 
     async def wait_for_change(self) -> None:
-        """Wait until the list changes or a server must be notified again."""
+        """Wait until the list of roots changes or a server must be notified of it again."""
         await self._changed.wait()
 
     # -- editing, by the user only

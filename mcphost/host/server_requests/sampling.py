@@ -68,7 +68,7 @@ SamplingToolChoice = Literal["auto", "required", "none"]
 
 
 class SamplingRequest(Struct, frozen=True, kw_only=True):
-    """A validated sampling request; `tool_names` maps model-facing names to the server's names."""
+    """A validated sampling request; `tool_names` maps tool names for the model to the server's tool names."""
 
     request: ModelRequest
     tools_raw: tuple[Raw, ...]
@@ -155,7 +155,10 @@ def parse_sampling_request(
 
 
 def _unique_names(server_names: list[str]) -> dict[str, str]:
-    """Map model-facing names to the server's tool names. Raises MalformedMessage for duplicate names."""
+    """Return a mapping from unique, valid names for the model to the server's tool names.
+
+    Raises MalformedMessage for duplicate names.
+    """
     if len(set(server_names)) != len(server_names):
         raise MalformedMessage("The sampling request has two tools of the same name.")
     names: dict[str, str] = {}
@@ -168,7 +171,7 @@ def _unique_names(server_names: list[str]) -> dict[str, str]:
 def _convert_messages(
     messages: tuple[SamplingMessage, ...], names: dict[str, str], issued_ids: Container[str]
 ) -> Iterator[Message]:
-    """Convert the messages for the model; tool calls get new ids, because providers restrict ids."""
+    """Convert the messages for the model; tool calls get new ids, because providers restrict the form of ids."""
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
         if message.tool_results:
@@ -236,7 +239,7 @@ def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: Samplin
 
 
 def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Yield the provider ids of the tool calls in content blocks that are sent to a server."""
+    """Yield the ids that the model's provider gave to the tool calls in content blocks for a server."""
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
         provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
@@ -315,7 +318,7 @@ class SamplingHandler:
     async def _answer_exclusively(
         self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Run the reviews and the model request when no other sampling request of this server is in progress."""
+        """Wait until no other sampling request of this server is in progress, then run the reviews and the request."""
         async with self._lock:
             models = await self._models.load_models()
             if not models:
@@ -497,9 +500,9 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spending: OpenSpending) -> SamplingAnswer:
-    """Send the request to the model; return the reply, cut at a stop sequence. Raises ModelError.
+    """Send the request to the model; return the reply, cut off at a stop sequence. Raises ModelError.
 
-    Updates *spending* with what is received.
+    Updates *spending* with the amount received.
     """
     text, uses = "", list[ToolUsePart]()
     finished = llm.StreamFinished()
@@ -531,7 +534,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spendin
 def _make_reply(
     blocks: tuple[dict[str, Any], ...], model: str, stop_reason: str, revision: Revision
 ) -> CreateMessageResult | ServerRequestRejection:
-    """Return the reply for the server: one content block, or several if the revision permits an array."""
+    """Return the reply for the server: one content block, or several if the protocol version permits an array."""
     try:
         content = parse_sampling_content(Raw(encode(blocks)), "reply")
     except MalformedMessage as error:

@@ -22,8 +22,8 @@ from mcphost.store.spending import SpendingEntry, TokenShare
 class SamplingCosts:
     """Budget check and spending record of all servers' sampling requests.
 
-    Their costs are added to the open conversation and the day, but to no turn, because a server may send a request
-    outside of a turn.
+    The costs are added to the totals of the open conversation and of the day, but to no turn, because a server may send
+    a request outside of a turn.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class SamplingCosts:
     async def find_max_output(
         self, frontend: Frontend, server: str, why: str, model: ChatModel, request: ModelRequest, input_tokens: int
     ) -> int:
-        """Check a request against the budget; return the maximum number of tokens in its answer.
+        """Check a request against the budget; return the maximum number of tokens in the model's answer.
 
-        The user is asked if the request exceeds a limit. *input_tokens* is the estimated size of its input; the result
-        is at most `request.max_output_tokens`. Raises BudgetReached if the user refuses, and StoreError if the budget
-        cannot be checked.
+        The user is asked if the request exceeds a limit. *input_tokens* is the estimated size of the request's input;
+        the result is at most `request.max_output_tokens`. Raises BudgetReached if the user refuses, and StoreError if
+        the budget cannot be checked.
         """
         limits, conversation = self._limits.get(), self._conversation
         for _ in range(MAX_QUESTIONS):
@@ -69,7 +69,7 @@ class SamplingCosts:
         raise BudgetReached("The request still exceeds the budget.", "Raise a limit under [budget] in config.toml.")
 
     def track(self, server: str, model: ChatModel, input_tokens: int) -> AbstractAsyncContextManager[OpenSpending]:
-        """Return a context manager that records the cost of a request; send it inside the block."""
+        """Return a context manager that records the cost of the request sent inside its block."""
         entry = SpendingEntry(
             at=0.0, conversation=self._conversation, purpose="sampling", model=model.name, input_tokens=input_tokens,
             shares=(TokenShare("sampling", server, "", input_tokens),),

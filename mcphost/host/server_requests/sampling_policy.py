@@ -53,7 +53,7 @@ class SamplingModels:
     async def load_models(self) -> dict[str, ChatModel]:
         """Return the models by name, the conversation's model first.
 
-        Facts about the models, such as prices, are loaded for at most 5 seconds; those not loaded by then are unknown.
+        Loading facts about the models, such as prices, takes at most 5 seconds; those not loaded by then are unknown.
         """
         models: dict[str, ChatModel] = {}
         for model in (
@@ -224,7 +224,7 @@ class SamplingBudget:
         self._token_count = 0
 
     def count_request(self) -> str:
-        """Count a request; return "" or the limit that it exceeds, as text beginning with "at most"."""
+        """Count a request; return "", or the limit that it exceeds as text that begins with "at most"."""
         now = self._discard_expired()
         if len(self._request_times) >= self.limits.requests_per_minute:
             return f"at most {self.limits.requests_per_minute} sampling requests of this server are allowed per minute."
@@ -235,9 +235,9 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return the number of output tokens available for an input of *needed* tokens, and "".
+        """Return the number of output tokens that the limits allow for an input of *needed* tokens, and "".
 
-        If a limit leaves no tokens, return 0 and the limit as a sentence.
+        If a limit leaves no tokens, return 0 and a sentence that describes this limit.
         """
         self._discard_expired()
         limits = (
@@ -250,7 +250,7 @@ class SamplingBudget:
         return min(limit - used - needed for limit, used, _ in limits), ""
 
     def spend(self, tokens: int) -> None:
-        """Count tokens that have been used."""
+        """Count tokens that have been used against the limits."""
         self._token_count += tokens
         self._token_uses.append((self._discard_expired(), tokens))
 
@@ -294,17 +294,20 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """Tracker of nested sampling: a server's unanswered tool calls, with their client requests."""
+    """Tracker of nested sampling: remembers tool calls in replies to a server until it returns their results.
+
+    Each tool call is stored with the client request during which the server sent the sampling request.
+    """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._open: tuple[_OpenSampling, ...] = ()
 
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
-        """Return how deeply a sampling request is nested, and mark the calls in *answered_ids* as answered.
+        """Return how deeply a sampling request is nested (1 if it is not), and forget the answered tool calls.
 
-        A depth of 1 means not nested. *answered_ids* are the tool calls whose results the request contains. Such a
-        request continues the earlier sampling request whose reply made these calls, and has the same depth.
+        *answered_ids* are the tool calls whose results the request contains. Such a request continues the earlier
+        sampling request whose reply made these calls, and has the same depth.
         """
         calls = _possible_calls(context)
         related = [item for item in self._open if self._is_related(item, calls)]
@@ -315,7 +318,7 @@ class SamplingNesting:
         return 1 + max((item.depth for item in related), default=0)
 
     def record_tool_uses(self, context: ServerRequestContext, depth: int, tool_use_ids: frozenset[str]) -> None:
-        """Record the tool calls in a reply at this depth; call this before the reply is sent."""
+        """Record the tool calls in a reply to a request of this depth; call this before the reply is sent."""
         if tool_use_ids:
             self._open = (*self._open, _OpenSampling(depth, tool_use_ids, _possible_calls(context), self._clock()))[
                 -MAX_OPEN:
@@ -329,5 +332,5 @@ class SamplingNesting:
 
 
 def _possible_calls(context: ServerRequestContext) -> frozenset[int]:
-    """Return the numbers of the calls that a request may belong to, with NO_CALL if that is uncertain."""
+    """Return the numbers of the calls that a request may belong to; if this is uncertain, also NO_CALL."""
     return frozenset((context.call_number,)) if context.call_number else frozenset((NO_CALL, *context.candidate_calls))

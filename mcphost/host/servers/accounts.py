@@ -1,6 +1,6 @@
-"""User accounts at servers: list, select, sign in, sign out, and describe a sign-in to the user.
+"""Accounts on MCP servers: list and select accounts, sign in and out, and describe sign-ins to the user.
 
-A sign-in is the stored OAuth tokens of one account at one server.
+A sign-in consists of the OAuth tokens stored for one account on one server.
 """
 
 import shlex
@@ -55,7 +55,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 
 def describe_validity(account: Account, now: float | None = None, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase for the remaining validity of a sign-in, such as "for 3 more hours"."""
+    """Return a phrase that says how long a sign-in remains valid, such as "for 3 more hours"."""
     if account.is_renewable:
         return translate(N_("renewed automatically"))
     if not account.expires:
@@ -81,15 +81,15 @@ def describe_storage(account: Account, translate: Callable[[str], str] = str) ->
 
 
 def describe_client(account: Account, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase for how the OAuth client id was obtained, such as "registered automatically"."""
+    """Return a phrase that says how the OAuth client id was obtained, such as "registered automatically"."""
     return translate(_CLIENT_LABELS.get(account.client_kind, account.client_kind))
 
 
 def describe_discovery(account: Account, translate: Callable[[str], str] = str) -> list[tuple[str, str]]:
     """Return the OAuth metadata discovered at sign-in as (label, value) pairs.
 
-    The list is empty for a sign-in stored by an early version, which did not save its metadata. *translate* is called
-    only with mcphost's own texts.
+    The list is empty for a sign-in stored by an early version of mcphost, which did not save the metadata. *translate*
+    is called only with mcphost's own texts, never with values received from a server.
     """
     metadata = account.discovery
     if not metadata.metadata_kind:
@@ -116,7 +116,7 @@ def describe_discovery(account: Account, translate: Callable[[str], str] = str) 
 
 
 def parse_account_name(text: str) -> str:
-    """Return the account name without surrounding whitespace; "" is the unnamed account.
+    """Return *text* as an account name, without surrounding whitespace; "" means the unnamed account.
 
     Raises UsageError if the name has more than 60 characters or contains invisible characters.
     """
@@ -127,7 +127,7 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint for after a sign-out, with the accounts that are still signed in."""
+    """Return the message and hint to show after a sign-out, which name the accounts that are still signed in."""
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
@@ -141,7 +141,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """Create the operations; *notify* is called with a message for the user and a hint."""
+        """Create the object; *notify* is called with a message and a hint to show to the user."""
         self._servers = servers
         self._opener = opener
         self._audit = audit
@@ -208,7 +208,7 @@ class Accounts:
         """Select another stored account of this server, for this and later runs, and reconnect.
 
         Raises UsageError if there is no account with this name or if `mcp.json` sets the account; ServerError or
-        ConsentDenied if the server cannot be reached with it.
+        ConsentDenied if the server cannot be reached with the new account.
         """
         connection = self._servers.start(server)
         name, before = parse_account_name(account), connection.account
@@ -258,7 +258,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of stored accounts to choose from; empty if the server already uses one."""
+        """Return the names of the server's stored accounts; empty if the server already uses one of them."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()

@@ -1,4 +1,4 @@
-"""Approval by the user: of servers, bound to a digest of the command or address, and of a project's `.mcp.json`."""
+"""The user's approval of servers, bound to a digest of the command or address, and of a project's `.mcp.json`."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -34,10 +34,10 @@ from mcphost.unicode_forms import describe_name_risk
 
 
 def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustServer:
-    """Create the approval question, which shows everything that would be started or reached.
+    """Create the approval question, which shows everything that would be started or contacted.
 
-    Secret values are masked. *earlier* is the previous approval under this name, if any; the question shows what has
-    changed since.
+    Secret values are masked. *earlier* is the previous approval of a server with this name, or None; the question shows
+    what has changed since then.
     """
     environment, headers = masked_environment(server), masked_headers(server)
     changed = diff_lines(earlier.description.splitlines(), describe_server(server)) if earlier else ()
@@ -88,7 +88,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class ServerApprovals:
-    """Approvals of servers, for this session or permanent; the user is asked about unapproved servers."""
+    """The approved servers, for this session or permanently; asks the user about servers not yet approved."""
 
     def __init__(self, grants: GrantStore, frontend: Frontend, audit: AuditLog) -> None:
         self.audit = audit
@@ -99,7 +99,7 @@ class ServerApprovals:
     async def ask_approval(self, server: ServerConfig) -> bool:
         """Return whether the server may be used; ask the user if it is not approved yet.
 
-        Raises StoreError or ConfigError.
+        Raises StoreError, ConfigError or ConsentDenied.
         """
         if await self.is_approved(server):
             return True
@@ -119,10 +119,10 @@ class ServerApprovals:
         return True
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """Return the approved configuration with digests of the files it covers, or None if the user refuses.
+        """Return the configuration with digests of the files that the approval covers, or None if refused.
 
         Asks the user if the server is not approved yet. Connecting with the returned configuration fails if one of
-        these files changes. Raises StoreError or ConfigError.
+        these files changes. Raises StoreError, ConfigError or ConsentDenied.
         """
         while await self.ask_approval(server):
             bound_server = with_file_digests(server)
@@ -131,7 +131,7 @@ class ServerApprovals:
         return None
 
     async def approved_config(self, server: ServerConfig) -> ServerConfig:
-        """Return the result of `authorize` without asking the user; *server* itself if it is not approved.
+        """Return what `authorize` would return, but never ask; return *server* itself if it is not approved.
 
         Raises StoreError.
         """
@@ -173,7 +173,7 @@ class ServerApprovals:
     async def record_connection(self, server: ServerConfig) -> AsyncGenerator[None]:
         """Return a context manager that records the start and end of a connection in the audit log.
 
-        The start is recorded before anything is started or reached. Raises StoreError or ConsentDenied.
+        The start is recorded before a process is started or an address contacted. Raises StoreError or ConsentDenied.
         """
         kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
         subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
@@ -188,7 +188,7 @@ class ServerApprovals:
             span.end(outcome)
 
     async def approve(self, server: ServerConfig) -> None:
-        """Store the user's approval permanently and record it in the audit log.
+        """Store the user's approval of a server permanently and record it in the audit log.
 
         Raises StoreError, ConsentDenied or ConfigError.
         """
@@ -199,7 +199,7 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
     """Return whether the server comes from a `--mcp-config` file, which approves it for this run.
 
     That flag does not cover the folder mcphost was started in. A server that depends on this folder is therefore
-    approved only if the file is inside it.
+    approved only if the `--mcp-config` file is inside this folder.
     """
     if server.source != "flag" or not server.startup_folder:
         return server.source == "flag"
@@ -207,9 +207,9 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
 
 
 async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
-    """Return how exactly this server was approved: "flag", "demo" or "always" (stored), or "" if it was not.
+    """Return how this exact server configuration was approved, or "" if it was not.
 
-    Raises StoreError.
+    "flag" means the option `--mcp-config`, "demo" the demo server, and "always" a stored approval. Raises StoreError.
     """
     if server.source == "demo" or is_approved_by_flag(server):
         return server.source
@@ -218,7 +218,7 @@ async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
 
 
 async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> None:
-    """Record the user's approval of exactly this server in the audit log, and store it.
+    """Record the user's approval of this exact server configuration in the audit log, and store it.
 
     Raises StoreError, ConsentDenied or ConfigError.
     """
@@ -230,9 +230,10 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 
 
 async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
-    """Copy the approval and grants from *before* to *after*; return whether *before* was approved.
+    """Transfer the approval and grants of *before* to *after*; return False if *before* was not approved.
 
-    Used when mcphost itself edits an entry at the user's request. Raises StoreError or ConsentDenied.
+    Used when mcphost itself edits a server's configuration entry at the user's request. Raises StoreError or
+    ConsentDenied.
     """
     covers = describe_server(after)
     earlier = await grants.find_trusted(before.name)
@@ -247,7 +248,7 @@ async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, 
 
 
 async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectFile) -> None:
-    """Record the user's approval of `.mcp.json` with exactly this content in the audit log, and store it.
+    """Record in the audit log that the user approved this content of `.mcp.json`, and store the approval.
 
     Raises StoreError or ConsentDenied.
     """

@@ -1,4 +1,4 @@
-"""Listings of one server: its tools, resources, prompts and skills; comparison of tool lists."""
+"""Listing of a server's tools, resources, prompts and skills, and comparison of tool lists."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ def _decode_tool(raw: bytes | Raw) -> Tool:
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A valid tool definition of a server: the tool's name and the definition's JSON as received."""
+    """A valid tool definition from a server: the tool's name and the definition's JSON as received."""
 
     name: str
     raw: Raw
@@ -55,14 +55,15 @@ class ToolDefinition(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the canonical definition; computed on demand, because most tools are never called."""
+        """The SHA-256 of the definition's canonical JSON; computed on demand, because most tools are never called."""
         return fingerprint(self.raw)
 
 
 class ServerListing(Struct, frozen=True):
-    """Everything a server lists: the catalog, its tools by name, and problems keyed by list (see KINDS).
+    """Everything that a server lists: the catalog, the tools by name, and the problems found in each list.
 
-    `tools_ttl` is the time in seconds for which the server declares its tool list valid; 0 if it declares none.
+    `problems` is keyed by the kind of list (see KINDS). `tools_ttl` is the number of seconds for which the server
+    declares its tool list valid; 0 if it declares none.
     """
 
     catalog: Catalog = Catalog()
@@ -85,7 +86,7 @@ class ToolListDiff(Struct, frozen=True):
 async def fetch_listing(
     session: Session, before: ServerListing | None = None, kinds: Iterable[str] = KINDS
 ) -> ServerListing:
-    """Fetch all pages of the supported lists in *kinds*; copy the other lists from *before*.
+    """Fetch all pages of those lists in *kinds* that the server supports; copy all other lists from *before*.
 
     The lists are fetched concurrently. Raises the errors of `Session.request` if the tools cannot be read; any other
     list that cannot be read is left empty and reported in `problems`.
@@ -175,7 +176,7 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
 
 
 def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
-    """Return the valid tools by name and a message for each invalid one; for use with `run_in_slices`."""
+    """Check a tool list in steps for `run_in_slices`; return the valid tools and a message for each invalid one."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
     for entry in listing.entries:
@@ -191,7 +192,7 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
 
 
 def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
-    """Return the valid skills and a message for each invalid one; for use with `run_in_slices`."""
+    """Check a skill list in steps for `run_in_slices`; return the valid skills and messages about problems."""
     faults: dict[str, str] = {}
     for skill in listing.values:
         if fault := skills.find_skill_problem(skill):
@@ -260,9 +261,9 @@ def fingerprint(definition: Raw | bytes) -> str:
 
 
 def _is_fast_encodable(raw: bytes) -> bool:
-    """Return whether `encode_sorted`, which is ten times as fast, gives the same output as `_CANONICAL`.
+    """Return whether the faster `encode_sorted` gives the same output for this JSON as the canonical encoder.
 
-    True for ASCII without escapes and with short integers only.
+    True only for ASCII without escapes whose numbers are all short integers.
     """
     if not raw.isascii() or b"\\" in raw or b"\x7f" in raw:
         return False

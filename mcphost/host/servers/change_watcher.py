@@ -1,4 +1,4 @@
-"""Watcher of one session's change notifications, outdated lists, and updates of subscribed resources."""
+"""Watcher that keeps one session's lists up to date and publishes updates of subscribed resources."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -57,8 +57,8 @@ _METHODS = {
 class ChangeWatcher:
     """Watcher of one session's lists and subscribed resources; the connection runs `run` as a task.
 
-    The other methods may be called from any task. *on_listing* receives each new listing. *watched_uris* outlives the
-    session, so that subscriptions are restored after a reconnect.
+    The other methods may be called from any task. *on_listing* is called with each new listing. The caller keeps
+    *watched_uris* after the session ends, so that subscriptions are restored after a reconnect.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class ChangeWatcher:
         self._watch_lock = anyio.Lock()
 
     async def list_all(self) -> ServerListing:
-        """Fetch all lists of a new session; the time this takes does not delay later listings.
+        """Fetch all lists of a new session. Raises the errors of `Session.request` if the tools cannot be read.
 
-        Raises the errors of `Session.request` if the tools cannot be read.
+        The time that this takes does not lengthen the pauses between later listings.
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.
@@ -155,7 +155,7 @@ class ChangeWatcher:
         """List the tools again before a tool call if the current list may be outdated. Never raises.
 
         Waits at most 10 seconds, not counting a sign-in by the user. Before protocol version 2026-07-28, servers do not
-        say how long a list is valid; it is then used until a change notification.
+        declare how long a list is valid, so a list is used until the server announces a change.
         """
         if not self._is_stale():
             return
@@ -172,9 +172,10 @@ class ChangeWatcher:
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Wait before a tool call until `is_listing_current`; list the tools again if necessary.
+        """Before a tool call, wait until `is_listing_current` is True; list the tools again if necessary.
 
-        Raises ServerError if they cannot be listed, or still change after LISTING_TIMEOUT seconds. May be cancelled.
+        Raises ServerError if the tools cannot be listed or are still changing after LISTING_TIMEOUT seconds. May be
+        cancelled.
         """
         with time_limit(LISTING_TIMEOUT):
             while self._has_unlisted_change:

@@ -1,4 +1,4 @@
-"""Warnings about risks in a server's command, environment or address, shown before its approval.
+"""Warnings about risks in a server's command, environment or address, shown in the approval question.
 
 Each warning continues a sentence that begins with "It".
 """
@@ -63,7 +63,7 @@ def address_risks(url: str) -> tuple[str, ...]:
 
 
 def reference_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return a warning for each local secret that a project's entry would send to a remote server."""
+    """Return a warning for each local secret that an entry in a project's `.mcp.json` would send to a remote server."""
     if server.source != "project" or server.is_stdio:
         return ()
     sent: dict[str, list[str]] = {}
@@ -102,7 +102,6 @@ def _is_secret_reference(server: ServerConfig, text: str) -> bool:
 
 
 def _is_secret(name: str) -> bool:
-    """Return whether an environment variable with this name usually contains a secret."""
     return is_secret_name(name) or not _SECRET_WORDS.isdisjoint(name.upper().split("_"))
 
 
@@ -129,7 +128,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join names with commas and "and"; show at most five and count the rest."""
+    """Join at most five names with commas and "and"; replace the rest by their number."""
     shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"
@@ -139,7 +138,8 @@ def _join_names(names: Sequence[str]) -> str:
 def command_risks(command: Sequence[str]) -> tuple[str, ...]:
     """Return a warning for each kind of risk recognized in a command line.
 
-    The warnings offer no protection: a command without a warning may be just as dangerous. Takes linear time.
+    The warnings offer no protection: a command without a warning may be just as dangerous. Takes time linear in the
+    length of the command.
     """
     words = [part for word in command for part in _SPLIT.split(word) if part]
     names = [word.rsplit("/", 1)[-1] for word in words]
@@ -178,7 +178,7 @@ _WORDS = re.compile(r"[\s=,]+")
 
 
 def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return a warning for each way in which a project's server depends on files in the project's folder."""
+    """Return a warning for each way in which a server from a project depends on files in the project's folder."""
     if server.source != "project" or not server.file:
         return ()
     server = resolve_target(server)

@@ -126,7 +126,7 @@ class ServerConnection:
 
     @property
     def identity(self) -> str:
-        """The key for data that accounts must not share: the digest, followed by the account name."""
+        """The key for stored data that accounts must not share: the digest, followed by the account name."""
         return f"{self.digest} {self.account}".strip()
 
     @property
@@ -147,8 +147,8 @@ class ServerConnection:
     async def is_first_start(self) -> bool:
         """Return whether this start may take long because the program may have to be installed first.
 
-        True for the first start in this run of a server that was added in this run, or whose command installs
-        programs, as `uvx` does, and that never connected before. Raises StoreError.
+        True only for the first start in this run, and only if the server was added in this run, or if its command
+        installs programs (as `uvx` does) and mcphost never connected to it before. Raises StoreError.
         """
         if self._attempts > 1:
             return False
@@ -156,7 +156,7 @@ class ServerConnection:
         return self.was_added or (is_installer and not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or needs the user's action, or until *seconds* after it started."""
+        """Wait until the server is ready or needs the user's action, at most until *seconds* after its start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return
@@ -225,7 +225,7 @@ class ServerConnection:
         self._reconnect_as(account)
 
     async def use_account(self, account: str) -> None:
-        """Select another stored account of this server and reconnect. Raises UsageError if it does not exist."""
+        """Select another stored account of this server and reconnect. Raises UsageError if there is no such account."""
         await self._opener.use_account(self.config, account)
         self._reconnect_as(account)
 
@@ -266,7 +266,7 @@ class ServerConnection:
             self._scope.cancel()
 
     def withdraw(self) -> None:
-        """Close the connection permanently, because its server was removed or its configuration changed.
+        """Close the connection permanently, because the server was removed or its configuration changed.
 
         Code that is waiting for the session gets a ServerError.
         """
@@ -308,12 +308,12 @@ class ServerConnection:
         self._status.set_account(account)
 
     def on_call_ended(self, number: int) -> None:
-        """Publish `CallEnded` for a finished tool call if server requests made during it are still open."""
+        """Publish `CallEnded` for a client request that ended while a question asked during it is still open."""
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task
     async def run(self) -> None:
-        """Connect, serve and reconnect until cancelled; restart when a file watched for the server changes."""
+        """Connect, serve and reconnect until cancelled; restart the server when one of its watched files changes."""
         if not self.config.watched_files:
             await self._keep_connected()
             return
@@ -327,7 +327,7 @@ class ServerConnection:
             tasks.cancel_scope.cancel()
 
     def _restart_for_files(self, changed: str) -> None:
-        """Restart after a watched file changed, unless the server waits for the user's approval or sign-in."""
+        """Restart after a watched file changed, unless the server is waiting for the user's approval or sign-in."""
         if self._status.state in _RESTARTABLE_STATES:
             name = sanitize(changed[:200], keep_newlines=False)
             self._log.add("info", f"Restarting, because {name} changed.", "client")
@@ -437,7 +437,7 @@ class ServerConnection:
             self._events.notify("warning", f"{name}: {drift}", f"The differences: mcphost servers verify {quote(name)}")
 
     async def _prepare(self) -> None:
-        """Load stored data that the first requests need, while the server's program starts.
+        """Load the stored data that the first requests need; called while the server's program starts.
 
         Raises StoreError.
         """
@@ -453,7 +453,7 @@ class ServerConnection:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """Append a local server's last stderr lines, which often name the cause, to a startup timeout error."""
+        """Add a local server's last stderr lines, which often name the cause, to the error of a startup timeout."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error
@@ -500,7 +500,7 @@ class ServerConnection:
                 await self.tool_changes.save()
 
     async def _on_listing(self, offers: ServerListing) -> None:
-        """Store a new listing, compare its tools with the known ones and publish the differences."""
+        """Store a new listing, compare its tools with the remembered definitions and publish the differences."""
         before = self.listing
         # Digest first: the listing and its quarantine must change together, without an await between them.
         digests = await self.tool_changes.compute_digests(offers)
@@ -552,7 +552,7 @@ class ServerConnection:
         return self._watcher is None or self._watcher.is_listing_current
 
     async def wait_for_listing(self) -> None:
-        """Wait before a tool call until `is_listing_current`; see ChangeWatcher. Raises ServerError."""
+        """Before a tool call, wait until `is_listing_current` is True; see ChangeWatcher. Raises ServerError."""
         if self._watcher is not None:
             await self._watcher.wait_for_listing()
 
@@ -579,9 +579,9 @@ class ServerConnection:
 
 
 def _to_mcphost_error(caught: Exception) -> McpHostError:
-    """Return the exception, or the first one of an exception group, if it is an McpHostError.
+    """Return the exception, or the first one in an exception group, as an McpHostError.
 
-    Any other exception is a bug: it is logged and wrapped in an McpHostError.
+    An exception of any other type is a bug: it is logged and wrapped in an McpHostError.
     """
     inner = caught
     while isinstance(inner, ExceptionGroup):

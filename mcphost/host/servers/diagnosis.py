@@ -26,9 +26,9 @@ _MAX_TOOL_NAME = 64
 async def diagnose_server(servers: Servers, name: str, provider: str = "") -> AsyncIterator[DiagnosisStep]:
     """Diagnose a server and yield the result of each step; stop after the first failed step.
 
-    *provider* is that of the selected model, "" for none; the tools are checked for it. A server that is not approved
-    is not started. The host's regular connection to the server is used. Raises UsageError
-    for an unknown name.
+    *provider* is the provider of the selected model, whose rules the tools are checked against; "" for none. A server
+    that is not approved is not started. No second connection is opened: the host's own connection to the server is
+    used. Raises UsageError for an unknown name.
     """
     config = servers.find(name).config
     if config.disabled:
@@ -112,7 +112,7 @@ def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
 
 
 def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
-    """Return diagnosis steps for the tools: names and schemas that the provider rejects, and quarantined tools."""
+    """Return steps that report tool names and schemas that the provider rejects, and quarantined tools."""
     steps: list[DiagnosisStep] = []
     long = [tool.name for tool in view.catalog.tools if len(f"{view.name}__{tool.name}") > _MAX_TOOL_NAME]
     if long:

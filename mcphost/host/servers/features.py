@@ -54,11 +54,11 @@ MAX_FOLLOWED = 100
 class ServerFeatures:
     """Access to server features other than tools, available as `host.features` from any task.
 
-    Methods that need a server start it if necessary and raise ServerError, ConsentDenied or UsageError.
+    Methods that need a running server start it if necessary, and raise ServerError, ConsentDenied or UsageError.
     """
 
     def __init__(self, servers: Servers, on_prompt: Callable[[str, str, GetPromptResult], None] | None = None) -> None:
-        """Create the object; *on_prompt* is called with the server, name and content of each prompt it gets."""
+        """Create the object; *on_prompt* is called with server, name and content of each prompt that is fetched."""
         self._servers = servers
         self._on_prompt = on_prompt
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
@@ -78,7 +78,7 @@ class ServerFeatures:
     async def measure_round_trip(self, server: str) -> float:
         """Return the time in seconds that a ping takes.
 
-        From protocol version 2026-07-28 on, there is no ping, and `server/discover` is sent instead.
+        There is no ping from protocol version 2026-07-28 on, so `server/discover` is sent instead.
         """
         session = await self._session(server)
         began = time.monotonic()
@@ -144,7 +144,7 @@ class ServerFeatures:
 
     # -- prompts
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Request a prompt from the server, which fills in the arguments.
+        """Request a prompt from the server, with *arguments* filled in.
 
         Raises UsageError, without a request, if a required argument is missing.
         """
@@ -336,8 +336,8 @@ def _display_template(template: str) -> str:
 class AttachedSubscriptions:
     """Subscriptions to attached resources, so that a change on the server marks an attachment as outdated.
 
-    Subscriptions that the user made are left alone. A subscription that the user ends is not made again while the
-    resource stays attached.
+    Subscriptions made by the user are left alone. If the user ends a subscription made here, it is not made again while
+    the resource stays attached.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -348,9 +348,10 @@ class AttachedSubscriptions:
         self._lock = anyio.Lock()
 
     async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
-        """Subscribe to exactly these resources, given by server and URI, oldest first. Never raises an error.
+        """Subscribe to exactly these resources, and end earlier subscriptions to others. Never raises an error.
 
-        Servers that cannot notify of changes are skipped; a failed subscription is only logged.
+        *resources* contains pairs of server name and URI, oldest first. Servers that cannot notify of changes are
+        skipped; a failed subscription is only logged.
         """
         self._wanted = dict.fromkeys(list(resources)[-MAX_FOLLOWED:])
         async with self._lock:
@@ -364,7 +365,7 @@ class AttachedSubscriptions:
                     self._own.add(key)
 
     async def _subscribe(self, server: str, uri: str) -> bool:
-        """Subscribe to a resource; return False if the server cannot, or if the user has already subscribed."""
+        """Subscribe to a resource; return False if that fails or if the user has already subscribed to it."""
         try:
             connection = self._servers.find(server)
             facts = connection.view().facts

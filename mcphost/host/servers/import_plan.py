@@ -1,4 +1,4 @@
-"""Plan for importing servers from other MCP hosts: new names, or why a server cannot be imported."""
+"""Plan for importing servers from other MCP hosts: the name that each one gets, or why it cannot be imported."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ ImportState = Literal["new", "configured", "unusable"]
 class ImportCandidate(Struct, frozen=True, kw_only=True):
     """A server found in the configuration of other MCP hosts, which the user may import.
 
-    `name` is the name it would get in mcphost; `server` is None if its entry is unusable.
+    `name` is the name that the server would get in mcphost; `server` is None if the entry found is unusable.
     """
 
     found: ForeignServer
@@ -35,7 +35,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The configuration entry to write."""
+        """The entry to write to mcphost's configuration file."""
         return self.found.entry
 
 
@@ -44,8 +44,8 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Hosts with an identical entry share one candidate. If another server already has the name, the host's name is
-    appended to it.
+    Identical entries from several hosts yield one candidate. If another server already has the name, the name of the
+    host is appended to it.
     """
     candidates: list[ImportCandidate] = []
     taken = {server.name for server in configured}

@@ -31,7 +31,7 @@ _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", 
 
 
 class _Change:
-    """A change that can be undone, with the data that was deleted for it; kept in memory only."""
+    """A change that can be undone, with the data that it deleted; held only in memory."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class _Change:
 class LiveServerEditor:
     """Editor of configured servers for a user interface; changes take effect immediately.
 
-    When a server that is not approved starts, the user is asked to approve it. Methods raise ConfigError, UsageError,
-    StoreError or ConsentDenied; then nothing was changed.
+    When a server that is not approved starts, the user is asked to approve it. If a method raises ConfigError,
+    UsageError, StoreError or ConsentDenied, nothing was changed, unless the method states otherwise.
     """
 
     def __init__(self, editor: ServerEditor, servers: Servers, bundles: Path) -> None:
@@ -63,7 +63,7 @@ class LiveServerEditor:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a change to undo."""
+        """Whether `undo` has a change to undo."""
         return bool(self._undo)
 
     async def read_entry(self, name: str) -> dict[str, Any]:
@@ -71,11 +71,11 @@ class LiveServerEditor:
         return await anyio.to_thread.run_sync(self._editor.read_entry, self._servers.find(name).config)
 
     def list_files(self) -> dict[Scope, Path]:
-        """Return the file of each scope in which a server can be added, the usual one first."""
+        """Return the configuration file of each scope to which a server can be added, the usual scope first."""
         return self._editor.list_files()
 
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: Scope = "user") -> list[SavedServer]:
-        """Add servers to the file of a scope and start them; return the saved servers.
+        """Add servers to the configuration file of *scope* and start them; return the saved servers.
 
         Servers in a project's file that is not approved are not started.
         """
@@ -109,16 +109,16 @@ class LiveServerEditor:
         return await self._apply(await self._editor.set_disabled(self._servers.find(name).config, disabled=disabled))
 
     def find_data(self, name: str) -> ServerData:
-        """Return what is stored for a server besides its entry and used by no other server."""
+        """Return the data stored for a server outside its configuration entry, unless another server uses it."""
         server = self._servers.find(name).config
         others = [connection.config for connection in self._servers if connection.config is not server]
         return self._editor.find_data(server, others, self._bundles)
 
     async def remove(self, name: str, *, forgets: bool = False) -> SavedServer:
-        """Remove a server from its file and close its connection.
+        """Remove a server from its file and close its connection; the sign-in is kept.
 
-        Its secrets, input values and unpacked bundle are deleted if *forgets* is set, and kept otherwise. For undo,
-        deleted values are kept in memory, and the bundle is deleted in `close`. The sign-in is kept.
+        If *forgets* is set, the server's secrets, input values and unpacked bundle are deleted, too. So that `undo` can
+        restore them, the deleted values stay in memory and the bundle is deleted only by `close`.
         """
         server = self._servers.find(name).config
         if not forgets:
@@ -139,10 +139,10 @@ class LiveServerEditor:
                 await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
 
     async def undo(self) -> str:
-        """Undo the latest change and return the name of its server; secrets deleted for it are stored again.
+        """Undo the latest change and return the name of the changed server; restore the secrets it deleted.
 
-        Raises UsageError if there is none, ConfigError if the file was changed in the meantime, and SecretDeletionError
-        if the change was undone, but secrets that were stored for it are left.
+        Raises UsageError if there is no change to undo, ConfigError if the file was changed in the meantime, and
+        SecretDeletionError if the change was undone but secrets that were stored for it could not be deleted.
         """
         if not self._undo:
             raise UsageError("There is no change to undo.")
@@ -189,7 +189,7 @@ class LiveServerEditor:
 
 
 def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the configuration entries, keyed by server name, for text that a user typed or pasted.
+    """Return the configuration entries, keyed by server name, described by text that a user typed or pasted.
 
     *text* is a command line, a URL, or JSON as shown in READMEs. Without *name*, use the name in the JSON, or derive
     one from the host or the program. Raises ConfigError or UsageError.

@@ -41,7 +41,7 @@ _PARTS: dict[DriftKind, tuple[str, ...]] = {
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """One difference between a server, or its tool `name`, and the record in the lock file.
+    """One difference between a server and the lock file; `name` is the tool that differs, "" for none.
 
     `lines` are a diff for reviewers; each starts with `- ` (locked), `+ ` (current) or two spaces (unchanged, or a
     note).
@@ -54,13 +54,13 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 def compare_servers(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return all differences between the locked and the current server; None stands for a missing server."""
+    """Return all differences between a server as locked and as it is now; None means that there is none."""
     drifts = compare_entries(name, before, after)
     return drifts if before is None or after is None else (*drifts, *compare_connected(name, before, after))
 
 
 def compare_entries(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return how a server's entry differs from the locked entry; None stands for a missing server."""
+    """Return how a server's entry differs from the locked one; None means that there is no such server."""
     if before is None or after is None:
         kind: DriftKind = "server_added" if before is None else "server_removed"
         entry = replace(after or before or LockedServer(), tools={}, identity=None)
@@ -119,7 +119,7 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
-    """Return the members with a numbered key for each word of the command.
+    """Return *members* with each word of the command under a numbered key of its own.
 
     A diff then has one line for each word.
     """
@@ -145,7 +145,7 @@ def _bound(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:
-    """Return a sentence on how a connected server differs from the project's lock file, or "" if it matches."""
+    """Return a sentence that says how a connected server differs from the project's lock file; "" if it matches."""
     if lock.locked is None:
         return lock.problem
     after = await anyio.to_thread.run_sync(partial(lock.read_server, facts, dict(tools)))

@@ -1,4 +1,4 @@
-"""Lock file records of servers: the entry in `.mcp.json` without secrets, the identity and the tools."""
+"""Lock file records of servers: the entry in `.mcp.json` without secrets, the server's identity and its tools."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -31,9 +31,9 @@ _MAX_LABEL = 200
 
 
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
-    """Return the lock file record of a server's entry; nothing is started.
+    """Return the lock file record of a server's configuration entry; nothing is started.
 
-    Secrets in arguments and in the URL are hidden. *entry* is the entry as written in the file.
+    Secrets in arguments and in the URL are hidden. *entry* is the entry as written in the configuration file.
     """
     folder = entry.get("cwd")
     package = find_package(server.argv) if server.is_stdio else None
@@ -118,7 +118,7 @@ def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
 
 
 def _secret_option(word: str) -> str:
-    """Return the name of an option whose value is a secret, or "" for any other word."""
+    """Return the name, in upper case, of an option whose value is a secret; "" for any other word."""
     name = word.lstrip("-").upper().replace("-", "_")
     return name if word.startswith("-") and is_secret_name(name) else ""
 
@@ -131,9 +131,9 @@ def _has_random_words(text: str) -> bool:
 def _hide_words(text: str, hidden_count: int = 1) -> str:
     """Return *text* with probable secrets hidden.
 
-    A random-looking word is not always a secret; it may be part of the code to run. A slow digest of it is recorded,
-    which reveals that the word changed but not the word itself. *hidden_count* is the number of texts in the entry with
-    such words; if there are many, each digest uses fewer iterations.
+    A random-looking word is not always a secret; it may be part of the code to run. The result therefore contains a
+    slow digest, which reveals that the word changed but not the word itself. *hidden_count* is the number of texts in
+    the entry that contain such words; if there are many, each digest uses fewer iterations.
     """
     plain = redact_patterns(text)
     hidden = mask_secrets("", plain)
@@ -141,7 +141,7 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 
 
 def _lockable_value(name: str, text: str) -> str:
-    """Return the value of a variable or header as the lock file records it, or NOT_LOCKED.
+    """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is left out.
 
     References are recorded, and so are values that decide which code runs or where connections go.
     """

@@ -29,7 +29,7 @@ CANCEL_SECONDS = 2.0
 
 
 class ProgressTracker:
-    """Converter of one tool call's notifications to progress events.
+    """Converter from one tool call's notifications to progress events.
 
     A task status has a message but no numbers, so its event repeats the last known numbers.
     """
@@ -123,7 +123,7 @@ class OrphanedTasks:
         return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation.id))
 
     def save(self, task: StoredTask) -> None:
-        """Queue the task for storing, without waiting."""
+        """Mark the task as active and queue it for storing, without waiting."""
         self._active_tasks.add((task.server_digest, task.task_id))
         self._queue_write(task, task)
 
@@ -153,7 +153,7 @@ class OrphanedTasks:
         """Resume the server's orphaned tasks; return when they have ended or the session ends.
 
         Tasks that another running mcphost process is following are left alone. Never raises an error, but may be
-        cancelled. The store is read after a delay, because other servers use it during startup.
+        cancelled. The store is read after a delay, because it is busy with other servers during startup.
         """
         if not self.is_resuming_enabled:
             return
@@ -209,7 +209,7 @@ class OrphanedTasks:
             self.release(task, forget=forget)
 
     def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
-        """Queue a task's newest state for writing; None deletes it.
+        """Queue a task's newest state for writing; None as *state* deletes the task from the store.
 
         Older queued states are replaced, because a server may report thousands of changes a second.
         """

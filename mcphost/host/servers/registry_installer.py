@@ -38,7 +38,7 @@ REGISTRY_KEY = "registry"
 
 
 class PlanSource:
-    """Input of an install plan: one way to run a server, its inputs, and the unpacked bundle, if any."""
+    """Source of an install plan: one way to run a server, its inputs, and the unpacked bundle, if any."""
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
         self.option = option if bundle is None else replace(option, inputs=bundle.manifest.inputs())
@@ -54,7 +54,10 @@ class PlanSource:
         return plan_bundle(self._bundle.manifest, self._bundle.folder, values, show_missing=show_missing)
 
     def input_names(self) -> dict[str, dict[str, set[str]]]:
-        """Return the inputs that each variable or header uses, by section ("env" or "headers") and name."""
+        """Return the names of the inputs that each variable and header uses.
+
+        The result is keyed by section ("env" or "headers"), then by the name of the variable or header.
+        """
         if self._bundle is None:
             return list_asked_names(self.option)
         return {"env": self._bundle.manifest.input_names()}
@@ -98,8 +101,8 @@ def with_registry(
 ) -> dict[str, Any]:
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
-    The record includes the values of arguments. It excludes the values of variables and headers, which the entry
-    itself contains, as references if they are secrets.
+    The record includes the values of arguments. It excludes the values of variables and headers: these are in the entry
+    itself, as references if they are secrets.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -113,8 +116,8 @@ def with_registry(
 class PlanDescription:
     """Description of a plan for the user: a line for each property of the server and for each risk.
 
-    `warnings` contains the risks, preceded by the warnings about the publisher; these are not in `lines`, because they
-    are shown earlier.
+    `warnings` contains the warnings about the publisher and then the risks. The warnings about the publisher are not in
+    `lines`, because the user sees them earlier.
     """
 
     def __init__(
@@ -129,9 +132,9 @@ class PlanDescription:
 def describe_plan(
     server: ServerConfig | None, planned: PlannedEntry, option: InstallOption, earlier: Sequence[str]
 ) -> PlanDescription:
-    """Describe what would be started or reached, with secrets masked, and the risks.
+    """Describe what would be started or contacted, with secrets masked, and the risks.
 
-    *earlier* are the warnings about the publisher, which were already shown.
+    *earlier* contains the warnings about the publisher, which were already shown.
     """
     if server is None:
         return PlanDescription(None, (), (), earlier)
@@ -156,7 +159,7 @@ def describe_input(one: PlanInput) -> str:
 
 
 def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:
-    """Return the server with every value masked that the registry declares secret."""
+    """Return a copy of the server in which all values that the registry declares secret are masked."""
     changes: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
     for place, key in planned.secret_keys:
         if key in changes[place] and "${" not in changes[place][key]:
@@ -173,10 +176,10 @@ def plan_update(
     typed: Mapping[str, list[str]],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the entry for a newer version, with the user's settings, and the plan it was made from.
+    """Return the entry for a newer version, which keeps the user's settings, and the plan it was made from.
 
     *typed* contains the input values that the user entered; *given* names the inputs whose values in the current entry
-    are replaced by them. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
+    they replace. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)
@@ -188,7 +191,7 @@ def plan_update(
 def describe_update(
     old: ServerConfig, new: ServerConfig | None, planned: PlannedEntry
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a diff of the server's description and the warnings that are new, both with secrets masked."""
+    """Return a diff of the server's description and the warnings that are new; secrets are masked in both."""
     if new is None:
         return (), ()
     masked = mask_server(new, planned)
@@ -201,7 +204,8 @@ def describe_update(
 class InstallReview(Struct, frozen=True):
     """Description of an installation, which the user reads before confirming it.
 
-    `missing` names the required inputs without a value; `problem` says why there is no plan, "" if there is one.
+    `missing` names the required inputs without a value. `problem` says why the installation cannot be planned, "" if it
+    can.
     """
 
     lines: tuple[str, ...] = ()
@@ -228,9 +232,10 @@ class InstallDraft:
 
     @property
     def next_kind(self) -> str:
-        """The next kind in which this server can be installed, such as "pypi"; "" if there is only one.
+        """The package kind to offer after the current one, such as "pypi"; "" if there is no other kind.
 
-        Preparing a new draft with the previous draft's `next_kind` cycles through all kinds. An update keeps its kind.
+        Preparing a new draft with the previous draft's `next_kind` cycles through all kinds in which the server can be
+        installed. An update keeps its kind, so the result is "".
         """
         usable = (option.kind for option in list_options(self.entry) if not option.problem)
         kinds = list(dict.fromkeys(usable))
@@ -257,8 +262,8 @@ class InstallDraft:
 class RegistryInstaller:
     """Installer that searches the configured registry and installs servers from it.
 
-    A bundle is downloaded only by `download`, and configuration is written only by `install`. Methods may raise
-    RegistryError, UsageError, ConfigError, StoreError or ConsentDenied; then nothing was changed.
+    A bundle is downloaded only by `download`, and configuration is written only by `install`. If a method raises
+    RegistryError, UsageError, ConfigError, StoreError or ConsentDenied, nothing was changed.
     """
 
     def __init__(
@@ -279,7 +284,7 @@ class RegistryInstaller:
             return await registry.list_versions(name)
 
     async def list_installed(self) -> dict[str, InstalledServer]:
-        """Return the servers installed from a registry, by their registry name, with their origin."""
+        """Return the origin of each server installed from a registry, keyed by the server's registry name."""
         return {record.server: record for _, record in await anyio.to_thread.run_sync(self._read_installed)}
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:
@@ -341,7 +346,7 @@ class RegistryInstaller:
     async def install(self, draft: InstallDraft, values: Mapping[str, Sequence[str]], review: InstallReview) -> str:
         """Write the entry, start the server, and return a confirmation for the user.
 
-        *review* is what the user has read; UsageError is raised if it no longer matches *values*. If it has no
+        *review* is what the user has read; UsageError is raised if it no longer matches *values*. If the review has no
         warnings, the server is approved; otherwise the user is asked to approve it.
         """
         if review.problem or review != await self.review(draft, values):

@@ -23,9 +23,9 @@ class RunningCallCancelled(McpHostError):
 class RunningCall(Struct, frozen=True, kw_only=True):
     """Snapshot of a tool call in progress.
 
-    `by` says what approved it, as in `ToolStarted.by`. `started_at` is a time of `time.monotonic`, in seconds.
+    `by` says what approved the call, as in `ToolStarted.by`. `started_at` is a time of `time.monotonic`, in seconds.
     `task_id` is the id of the MCP task that the server created for the call, "" if there is none. `is_in_background`
-    means that no turn is waiting for it.
+    means that no turn is waiting for the call.
     """
 
     call: str
@@ -39,7 +39,7 @@ class RunningCall(Struct, frozen=True, kw_only=True):
 
 
 class ActiveCall:
-    """Handle for the code that runs a call, to report the call's progress."""
+    """Handle through which the code that runs a tool call reports progress."""
 
     def __init__(self, call: str, server: str, tool: str, by: str) -> None:
         self._call, self._server, self._tool, self._by = call, server, tool, by
@@ -74,7 +74,7 @@ class RunningCalls:
 
     @contextmanager
     def track(self, call: str, server: str, tool: str, by: str) -> Generator[ActiveCall]:
-        """Return a context manager that lists a call as running; *call* is its id in events.
+        """Return a context manager that lists a call as running; *call* is the id used in the call's events.
 
         The block raises RunningCallCancelled if the user cancels the call.
         """

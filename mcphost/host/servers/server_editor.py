@@ -42,7 +42,7 @@ class SecretEntries(Protocol):
     """Interface to named secrets in the keyring; methods raise McpHostError if the keyring is unusable."""
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None."""
+        """Return the secret with this name, or None if there is none."""
         ...
 
     async def set(self, name: str, secret: str) -> None:
@@ -57,7 +57,7 @@ class SecretEntries(Protocol):
 class SavedServer(Struct, frozen=True, kw_only=True):
     """A saved change of a server's entry; `stored_secrets` names the keyring entries created for it.
 
-    `server` is the server as it is loaded from now on; None if it was removed, or if an entry with the same name in
+    `server` is the server as loaded after the change; None if it was removed, or if an entry with the same name in
     another file is used instead.
     """
 
@@ -68,7 +68,7 @@ class SavedServer(Struct, frozen=True, kw_only=True):
 
 
 class ServerData(Struct, frozen=True, kw_only=True):
-    """What is stored for a server besides its entry: names of secrets, inputs with a value, its unpacked bundle.
+    """Data stored for a server outside its entry: names of secrets, inputs with a value, and an unpacked bundle.
 
     The values of password inputs are among the secrets.
     """
@@ -85,7 +85,7 @@ class ServerData(Struct, frozen=True, kw_only=True):
 
 
 class _EditRequest(NamedTuple):
-    """An entry to write; `what` is the action for the audit log.
+    """A request to write a server's entry; `what` names the action in the audit log.
 
     `secret_keys` are places in the entry that are known to hold secrets.
     """
@@ -99,7 +99,7 @@ class _EditRequest(NamedTuple):
 
 
 def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str:
-    """Return a sentence that says which input has no value, with the command that sets it."""
+    """Return a sentence that names an input without a value, and the command that sets it."""
     return (
         f"{server.name} needs the input {definition.id}. Set it: "
         f"mcphost servers input {quote(server.name)} {quote(definition.id)}"
@@ -114,7 +114,7 @@ class ServerEditor:
     ) -> None:
         """Create an editor; *folder* is the folder mcphost was started in.
 
-        *secrets* stores the secrets of entries.
+        *secrets* stores secrets that are found in entries.
         """
         self.config_dir = config_dir
         self.folder = folder
@@ -123,7 +123,7 @@ class ServerEditor:
         self._secrets = secrets
 
     def list_files(self) -> dict[Scope, Path]:
-        """Return the file of each scope in which a server can be added, the usual one first."""
+        """Return the configuration file of each scope to which a server can be added, the usual scope first."""
         scopes: tuple[Scope, ...] = ("user", "local", "project")
         return {scope: scope_file(scope, self.config_dir, self.folder).path for scope in scopes}
 
@@ -144,7 +144,7 @@ class ServerEditor:
         """Add a server. Plaintext secrets are stored in the keyring and replaced by references in the entry.
 
         *secret_keys* are places known to hold secrets, such as `("env", "API_KEY")`. *is_approved* means that the user
-        has seen what the entry starts or reaches; the server as written is then approved. Raises ConfigError,
+        has seen what the entry starts or contacts; the server as written is then approved. Raises ConfigError,
         UsageError, StoreError or ConsentDenied; in that case, nothing is written and no secret is stored.
         """
         file = scope_file(scope, self.config_dir, self.folder)
@@ -171,7 +171,7 @@ class ServerEditor:
         return await self._save(edit, "disabled" if disabled else "enabled")
 
     async def remove(self, server: ServerConfig) -> SavedServer:
-        """Remove a server from its file; what else is stored for it and its sign-in are kept, see `forget`.
+        """Remove a server from its file; keep its sign-in and the other data stored for it (see `forget`).
 
         Raises ConfigError, UsageError, StoreError or ConsentDenied.
         """
@@ -179,7 +179,7 @@ class ServerEditor:
         return await self._save(edit, "removed")
 
     def find_data(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> "ServerData":
-        """Return what is stored for a server and used by none of the *others*, without access to the keyring.
+        """Return the data stored for a server that none of the *others* uses; do not access the keyring.
 
         *bundles* is the folder that contains all unpacked bundles.
         """
@@ -196,10 +196,10 @@ class ServerEditor:
         return {name: secret for name, secret in found.items() if secret is not None}
 
     async def forget(self, server: ServerConfig, data: "ServerData") -> tuple[str, ...]:
-        """Delete what is stored for a removed server; return what was deleted.
+        """Delete the data stored for a removed server; return a phrase for each deleted item.
 
         Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied, and
-        SecretDeletionError after all else was deleted.
+        SecretDeletionError if all other data was deleted but some secrets could not be.
         """
         secrets = await self.read_secrets(data)
         deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
@@ -214,7 +214,7 @@ class ServerEditor:
         return deleted
 
     async def _delete_secrets(self, names: tuple[str, ...]) -> None:
-        """Delete as many of these secrets as possible. Raises SecretDeletionError, which names the others."""
+        """Delete as many of these secrets as possible. Raises SecretDeletionError, which names those left."""
         left: list[str] = []
         failure: McpHostError | None = None
         for name in names:
@@ -229,7 +229,7 @@ class ServerEditor:
             ) from failure
 
     async def restore(self, server: ServerConfig, data: "ServerData", secrets: Mapping[str, str]) -> None:
-        """Store the secrets and input values again that `forget` deleted; the bundle is not restored.
+        """Restore the secrets and input values that `forget` deleted, but not the bundle.
 
         Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied.
         """
@@ -251,9 +251,10 @@ class ServerEditor:
         return next((server for server in config.servers if server.name == name), None)
 
     async def undo(self, saved: SavedServer) -> None:
-        """Restore the file, and delete the keyring entries that were created for the change.
+        """Undo a saved change: restore the file, and delete the keyring entries created for the change.
 
-        Raises ConfigError if the file was changed in the meantime, and SecretDeletionError after the file was restored.
+        Raises ConfigError if the file was changed in the meantime, and SecretDeletionError if the file was restored but
+        keyring entries could not be deleted.
         """
         subject = AuditSubject(kind="file", server=saved.edit.name, name=str(saved.edit.file.path))
         await self._audit.record_event(subject, "undone", decision="always", who="person")
@@ -381,7 +382,7 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile) -> bool:
-        """Return whether *file* is a project's and its current content is approved, or it does not exist."""
+        """Return whether *file* belongs to a project and is either approved with its current content or missing."""
         if file.source != "project":
             return False
         project, reason = await load_approved_project(self._grants, file.path.parent)
@@ -404,7 +405,7 @@ class ServerEditor:
 
 
 def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:
-    """Return a copy of an entry in which `${keyring:NAME}` replaces a secret."""
+    """Return a copy of an entry in which a reference `${keyring:NAME}` replaces a secret."""
     *parents, last = secret.keys
     copy = dict(entry)
     place = copy

@@ -41,7 +41,7 @@ class ServerLogBuffer:
 
     @property
     def dropped(self) -> int:
-        """The number of lines that were received but are not stored, or no longer stored."""
+        """The number of received lines that were never stored or are no longer stored."""
         return self._received - len(self._lines)
 
     def lines(self) -> tuple[ServerLog, ...]:

@@ -1,4 +1,4 @@
-"""Connections to all configured servers, waiting for their start, and review of changed tools."""
+"""Connections to all configured servers, the wait for servers to start, and the review of changed tools."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -150,7 +150,7 @@ class Servers:
     async def approve(self, name: str) -> None:
         """Store the user's approval of a server, which is valid until its command or address changes.
 
-        Raises UsageError or StoreError.
+        Raises UsageError, StoreError, ConsentDenied or ConfigError.
         """
         await self._approvals.approve(self.find(name).config)
 
@@ -175,7 +175,7 @@ class Servers:
 class Quarantine:
     """Review of quarantined (changed) tools at the user's request.
 
-    In addition, the connection asks the user when a tool changes; see ToolChangeTracker.
+    Independently of this, the user is asked whenever a tool changes; see ToolChangeTracker.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -206,15 +206,15 @@ class Quarantine:
 
 
 class ServerStartup:
-    """The wait for starting servers at the beginning of a turn, up to a time limit.
+    """Time-limited wait for servers that are still starting when a turn begins.
 
-    The tools of slower servers are added later.
+    The tools of slower servers become available later.
     """
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """Create the wait; *seconds* is the maximum time to wait for a server, counted from its start.
+        """Create the object; *seconds* is the maximum time to wait for each server, counted from its start.
 
-        If its program may first have to be installed, this time is multiplied by NEW_SERVER_FACTOR.
+        For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """
         self._servers = servers
         self._seconds = seconds

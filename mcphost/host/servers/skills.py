@@ -1,7 +1,7 @@
-"""Skills of servers: list, load and read; each file is verified against the digest in the listing.
+"""Skills offered by servers: list, load and read; each file is verified against the digest in the listing.
 
 Files are read only on request. A skill with a file that differs from the listing is refused, and none of its files is
-read until the server lists the skill differently (extension io.modelcontextprotocol/skills, integrity and
+read until the server lists the skill with different content (extension io.modelcontextprotocol/skills, integrity and
 verification).
 """
 
@@ -31,7 +31,7 @@ class SkillContent(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The file decoded as UTF-8; a placeholder with its size if it is not UTF-8."""
+        """The file decoded as UTF-8; if that fails, a placeholder that states the file's size."""
         try:
             return self.raw.decode()
         except UnicodeDecodeError:
@@ -41,8 +41,8 @@ class SkillContent(Struct, frozen=True):
 class Skills:
     """Skills of all servers, available as `host.features.skills`.
 
-    A skill is identified by its server's configured name and by its URI or name. Methods that need a server start
-    it if necessary and raise ServerError, ConsentDenied or UsageError; MalformedMessage means that a skill
+    A skill is identified by its server's configured name and by its URI or name. Methods that need a running server
+    start it if necessary, and raise ServerError, ConsentDenied or UsageError; MalformedMessage means that a skill
     differs from the listing.
     """
 
@@ -64,7 +64,7 @@ class Skills:
         ]
 
     def find_listed(self, server: str, which: str) -> Skill:
-        """Return the skill with this URI or unique name that a ready server lists; send no request.
+        """Return the skill with this URI or unique name from a ready server's listing; send no request.
 
         Raises UsageError, whose message names only listed skills and their servers.
         """
@@ -97,15 +97,15 @@ class Skills:
         return self._servers.find(server).account
 
     async def list_skills(self, server: str) -> tuple[Skill, ...]:
-        """Return the skills that a server lists; it may have others that it does not list."""
+        """Return the skills that a server lists; the server may have others that it does not list."""
         connection = self._servers.start(server)
         await connection.session()
         return connection.listing.catalog.skills
 
     async def find(self, server: str, which: str) -> Skill:
-        """Return the skill with this URI or unique name, on behalf of the user.
+        """Find a skill by its URI or unique name on behalf of the user; for the model, use `find_listed`.
 
-        A URI that is not listed is requested from the server; on behalf of the model, use `find_listed` instead.
+        A URI that is not listed is requested from the server.
         """
         listed = await self.list_skills(server)
         session = await self._servers.start(server).session()
@@ -145,7 +145,7 @@ class Skills:
     async def read(
         self, server: str, skill: Skill, path: str, *, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
-        """Return one verified file of a loaded skill; *path* is its URI or its path relative to SKILL.md."""
+        """Return one verified file of a loaded skill; *path* is the file's URI or a path relative to SKILL.md."""
         if self._loaded.get((server, skill.uri)) != skill:
             raise UsageError(f"The skill {skill.name!r} of {server!r} is not loaded.", "Load it first.")
         uri = path if path.startswith(f"{skill.root}/") else f"{skill.root}/{path.removeprefix('./')}"

@@ -46,7 +46,7 @@ class ServerStatus:
         return self.account.name if self.account else ""
 
     def set_state(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
-        """Set the state with its message and hint, and publish it."""
+        """Set the state, its message (*detail*) and its hint, and publish a `ServerState` event."""
         if state == "ready":
             self.starting_since = None
         elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
@@ -72,7 +72,7 @@ class ServerStatus:
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
     def set_stopped(self, error: McpHostError) -> None:
-        """Set the state "stopped", which the user chose; code that waits for the server raises *error*."""
+        """Set the state "stopped" at the user's request; code that waits for the server gets *error*."""
         self.error = error
         self.set_state("stopped", error.message, error.hint)
 
@@ -84,7 +84,7 @@ class ServerStatus:
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Report that the server did not respond for *seconds*, or that its program may be downloading."""
+        """Report that the server has not responded for *seconds*, or may still be downloading its program."""
         if self.state != "connecting" or self.detail:
             return
         server = resolve_target(self._config)
@@ -109,7 +109,7 @@ class ServerStatus:
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """Store the current time as the time at which this start began."""
+        """Record the current time as the beginning of this start."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:

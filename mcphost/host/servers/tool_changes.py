@@ -142,7 +142,7 @@ class ToolChangeTrackerFactory:
         carry_over: CarryOver,
         audit: AuditLog,
     ) -> None:
-        """Create a factory; *on_store_error* receives errors of the store.
+        """Create a factory; *on_store_error* is called with errors of the store.
 
         After such an error, changes apply only to this run. *carry_over* transfers grants from a tool's previous
         definition to the accepted one.
@@ -161,9 +161,9 @@ class ToolChangeTrackerFactory:
 class ToolChangeTracker:
     """Tracker of one server's tool definitions, which quarantines those that change.
 
-    A definition is trusted when first seen, unless the project's lock file records another one, so the user is asked
-    only about changes. Await `compare_first` before the server is ready, call `compare` with each later listing, and
-    run `run` as a task of each session to ask the user.
+    A definition is trusted when first seen, unless the project's lock file records a different one, so the user is
+    asked only about changes. Await `compare_first` before the server is ready, call `compare` with each later listing,
+    and run `run` as a task of each session to ask the user.
     """
 
     def __init__(
@@ -329,8 +329,9 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether one more tool can be remembered, forgetting the oldest unlisted tool if necessary.
 
-        The caller must then remember *tool*, because new tools are trusted while there is room for them. A tool that is
-        not remembered is quarantined when it is listed, even if it was accepted before it was forgotten.
+        If the result is True, the caller must remember *tool* before anything else: a new tool listed while there is
+        room is trusted. When there is no room, a tool that is not remembered is quarantined, even if it was accepted
+        before it was forgotten.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:

@@ -94,7 +94,10 @@ class ToolRegistry:
         return self._names[key]
 
     def find_server(self, name: str) -> str:
-        """Return the server whose tool has this model-facing name, or "" for mcphost's tools and unknown names."""
+        """Return the name of the server whose tool has this model-facing name.
+
+        Returns "" for mcphost's own tools and for unknown names.
+        """
         return self._tools_by_name.get(name, ("", ""))[0]
 
     def available_tools(self) -> dict[str, OfferedTool]:

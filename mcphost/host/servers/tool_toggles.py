@@ -33,7 +33,7 @@ class ToolToggles:
         publish: Callable[[AnyEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the registry; *on_store_error* receives errors of the store.
+        """Create the registry; *on_store_error* is called with errors of the store.
 
         After such an error, changes apply only to this run.
         """
@@ -62,10 +62,7 @@ class ToolToggles:
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:
-        """Return "file" or "user" for what switched the tool off, or "" if the tool is on.
-
-        "file" is a configuration file.
-        """
+        """Return what turned the tool off: "file" (a configuration file) or "user"; "" if the tool is on."""
         if any(fnmatchcase(tool, pattern) for pattern in server.disabled_tools):
             return "file"
         return (
@@ -125,5 +122,5 @@ class ToolToggles:
 
 
 def _server_names(server: ServerConfig) -> tuple[str, ...]:
-    """Return the server's name, and other names under which the same server is configured."""
+    """Return the server's name and the other names under which the same server is configured."""
     return (server.name, *server.matching_servers)

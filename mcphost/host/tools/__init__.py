@@ -1,1 +1,1 @@
-"""Tool calls: the pipeline for the model's calls, the executor, result review, and built-in tools."""
+"""Tool calls: the pipeline for calls proposed by the model, the executor, the review of results, and built-in tools."""

@@ -63,22 +63,23 @@ class ResultLimits:
 
     @property
     def result_bytes(self) -> int:
-        """The limit for one result: a share of the context window, at most 256 KB."""
+        """The limit for one result in bytes: a share of the model's context window, at most 256 KB."""
         share = int(self._model_selection.window * self._config.result_share * BYTES_PER_TOKEN)
         return min(max(share, MIN_RESULT_BYTES), MODEL_TEXT_LIMIT)
 
     @property
     def round_bytes(self) -> int:
-        """The limit for all results of one round together."""
+        """The limit in bytes for all results of one model response together."""
         return 2 * self.result_bytes
 
 
 class ResultTool:
     """The tool `read_result`, with which the model reads a truncated or shortened result in pieces.
 
-    A result over 256 KB is read from its file by the file's name, any other result from the conversation by the id of
-    its call. The tool needs no approval, because the original call was approved and the model already received part of
-    its result. If results of the server must be reviewed and this one was not, the user reviews each piece.
+    A result over 256 KB is read from a file, whose name the model passes; any other result is read from the
+    conversation by the id of its call. The tool needs no approval, because the original call was approved and the model
+    already received part of its result. If a server's results must be reviewed and this one was not, the user reviews
+    each piece.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class ResultTool:
         """Whether a request to the model contains shortened results."""
 
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
-        """Store a result that is too big for the model; return the result and the path of its file.
+        """Store a result in a file if it is too big for the model; return the result and the path of the file.
 
         The path is "" if the result is not too big or cannot be stored. If it cannot be stored, a note in the returned
         result says so. Never raises.
@@ -112,7 +113,7 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if the conversation has a truncated or shortened result, else nothing."""
+        """Return the tool's definition if the conversation has a truncated or shortened result, else ()."""
         is_needed = self.has_shortened or any(result.kept for result in self._results())
         return (_READ_RESULT_SPEC,) if is_needed else ()
 
@@ -120,7 +121,10 @@ class ResultTool:
         return (part for message in self._conversation.messages for part in message.results)
 
     async def _read(self, source: ToolReturnPart | ResourcePart, name: str, offset: int, limit: int) -> StoredText:
-        """Read from the result's file if *name* is the file's name, else from the message. Raises StoreError."""
+        """Read part of a result: from its file if *name* is the file's name, else from the message. Raises StoreError.
+
+        *offset* and *limit* are in bytes.
+        """
         limit = min(limit, self.limits.result_bytes)
         if source.use_id == name:
             return read_text_part(source.text, offset, limit)
@@ -199,7 +203,7 @@ _LOAD_SKILL_SPEC = ToolSpec(
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
     """Return the section of the system prompt that lists at most 50 skills, or "" if there are none.
 
-    *offered* contains each server's name with its skills.
+    *offered* contains pairs of a server's name and the skills of that server.
     """
     entries = [(server, skill) for server, skills in offered for skill in skills]
     if not entries:
@@ -232,7 +236,7 @@ class SkillTool:
         self._events = events
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if a ready server lists a skill, else nothing."""
+        """Return the tool's definition if a ready server lists a skill, else ()."""
         return (_LOAD_SKILL_SPEC,) if self._skills.ready_skills() else ()
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
@@ -273,7 +277,7 @@ class SkillTool:
     async def _load(
         self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
-        """Read a file of the skill, recording the start and end of this action in the audit log.
+        """Read a file of the skill, and record the start and end of this action in the audit log.
 
         Raises ServerError, or ConsentDenied if the skill changed after the approval.
         """
@@ -308,7 +312,7 @@ class SkillTool:
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """Ask for approval of a skill's current files; if a file changes, a new approval is needed."""
+        """Ask the user to approve a skill with its current files; the approval ends when one of the files changes."""
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
         details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
         if len(paths) > MAX_PATHS:
@@ -334,7 +338,10 @@ class SkillTool:
     async def _present(
         self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
     ) -> ToolCallOutcome:
-        """Return the content below *heading* for the model, after the user's review if the server requires it."""
+        """Return the content, preceded by *heading*, for the model.
+
+        The user reviews the content first if the server's results must be reviewed.
+        """
         is_error = content.kind == "error"
         if not is_error:
             self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "ok", f"{heading}\n\n{content.text}"))
@@ -362,12 +369,12 @@ class SkillTool:
 
 
 def _audit_name(skill: Skill) -> str:
-    """Return the name for the skill in rules, grants and the audit log."""
+    """Return the name under which a skill appears in rules, grants and the audit log."""
     return f"{TOOL_NAME}:{skill.uri}"
 
 
 def _heading(content: SkillContent) -> str:
-    """Return the text before a skill's file: its origin and, for SKILL.md, the names of the other files."""
+    """Return the heading before a skill's file: the skill's origin and, for SKILL.md, the names of the other files."""
     server, skill = content.server, content.skill
     head = f"File of the skill {skill.name!r} from the server {server!r}. The server wrote it, not the user."
     if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:

@@ -1,4 +1,4 @@
-"""Scheduler of the model's tool calls, which limits how many run at a time.
+"""Scheduler that runs the model's tool calls and limits how many run at a time.
 
 A call runs as a task of the host while its turn waits for it. If the user sends it to the background, the turn
 continues with a placeholder result. The real result follows in a later message; a call that is still running when the
@@ -32,7 +32,7 @@ RunCall = Callable[[], Awaitable[ToolCallOutcome]]
 
 
 class _Call:
-    """A call by the model; `released` is set when its turn no longer needs to wait for it."""
+    """A tool call by the model; `released` is set when the call's turn no longer needs to wait for it."""
 
     def __init__(self, use: ToolUsePart, conversation: str) -> None:
         self.use, self.conversation = use, conversation
@@ -53,7 +53,7 @@ _current_call: ContextVar[_Call] = ContextVar("current call")
 
 
 class CallScheduler:
-    """Scheduler of the model's tool calls.
+    """Scheduler that runs the model's tool calls, in the foreground or background.
 
     `on_result` receives the conversation's id and the result of each call that ended in the background, except for
     calls that are cancelled because the host closes.
@@ -118,7 +118,7 @@ class CallScheduler:
 
     @asynccontextmanager
     async def slot(self, server: str, tool: str) -> AsyncGenerator[None]:
-        """Return a context manager that waits for a free slot and holds it while *tool* runs.
+        """Return a context manager that waits for a free execution slot and holds it while *tool* runs.
 
         A call that is sent to the background frees its slot, so that it does not block other calls.
         """
@@ -141,9 +141,9 @@ class CallScheduler:
 
     # -- background
     def send_to_background(self, use_id: str) -> None:
-        """Let the turn continue without this call.
+        """Let the turn continue without waiting for this tool call.
 
-        Raises UsageError if it is not a running call by the model, or if too many calls are in the background.
+        Raises UsageError if *use_id* is not a running call by the model, or if too many calls are in the background.
         """
         call = next((one for one in self._calls if one.use.id == use_id and one.slot is not None), None)
         if call is None or not self._running_calls.is_running(use_id):
@@ -162,11 +162,11 @@ class CallScheduler:
 
     @property
     def background_ids(self) -> frozenset[str]:
-        """The ids of the calls in the background."""
+        """The ids of the tool calls that run in the background."""
         return frozenset(call.use.id for call in self._calls if call.is_in_background)
 
     def cancel_background(self, conversation: str | None = None) -> bool:
-        """Cancel the background calls of one conversation, or of all; return False if there are none."""
+        """Cancel the background calls of *conversation*, or all if it is None; return whether there were any."""
         calls = [one for one in self._calls if one.is_in_background]
         chosen = [one for one in calls if conversation in (None, one.conversation)]
         for call in chosen:

@@ -1,4 +1,4 @@
-"""The tool `read_conversation`, with which the model reads the messages that a summary replaces."""
+"""The tool `read_conversation`, with which the model reads the messages that a summary has replaced."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -51,7 +51,7 @@ class _Arguments(NamedTuple):
 
 
 class ConversationTool:
-    """The tool `read_conversation`, which is offered while a summary replaces messages.
+    """The tool `read_conversation`, which is offered while a summary replaces earlier messages.
 
     It needs no approval, because the model has received these messages before.
     """
@@ -62,7 +62,7 @@ class ConversationTool:
         self._events = events
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if a summary is in use, else nothing."""
+        """Return the tool's definition if a summary replaces messages, else ()."""
         return (_SPEC,) if self._conversation.current.compaction is not None else ()
 
     async def run(self, use: ToolUsePart, _why: str) -> ToolCallOutcome:
@@ -102,7 +102,7 @@ def _list_covered(conversation: Conversation) -> dict[int, Message]:
 
 
 def _read(messages: Mapping[int, Message], arguments: _Arguments) -> str:
-    """Return messages or search results as JSON lines, so that no message can imitate another."""
+    """Return messages or search results as JSON lines, so that text in a message cannot pass for another message."""
     if arguments.search.strip():
         return "\n".join(_search(messages, arguments))
     numbers = parse_numbers(arguments.numbers, sorted(messages))

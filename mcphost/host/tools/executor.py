@@ -1,4 +1,4 @@
-"""Executor of tool calls: sends an approved call, validates its result, and reports the outcome."""
+"""Executor of tool calls, which sends an approved call, validates its result, and reports the outcome."""
 
 import itertools
 import time
@@ -55,11 +55,11 @@ class CallExecution(Struct, frozen=True):
 
 
 class ToolChanged(ConsentDenied):
-    """Raised if the tool changed after the approval; the call was not sent."""
+    """Raised if a tool changed after the user approved the call; the call was not sent."""
 
 
 class AccountChanged(ToolChanged):
-    """Raised if the server does not use the approved account any more; the call was not sent."""
+    """Raised if the server no longer uses the account for which the call was approved; the call was not sent."""
 
 
 class GrantRevoked(ToolChanged):
@@ -67,14 +67,15 @@ class GrantRevoked(ToolChanged):
 
 
 class CallForbidden(ToolChanged):
-    """Raised if a new never-rule covers the approved call; the call was not sent."""
+    """Raised if a new `never` rule in the configuration forbids an approved call; the call was not sent."""
 
 
 class ApprovalChecks(NamedTuple):
-    """Checks that an approved call may still be sent.
+    """Checks, made just before sending, that an approved call is still allowed.
 
-    `is_grant_active` returns whether a grant's id ("" for none) is still valid in this process, `was_revoked` whether
-    any process revoked it. `is_forbidden` returns whether a never-rule covers a call of the tool with these arguments.
+    `is_grant_active` returns whether the grant with this id is still valid in this process; "" means no grant.
+    `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never` rule forbids a
+    call of the tool with these arguments.
     """
 
     is_grant_active: Callable[[str], bool]
@@ -83,7 +84,7 @@ class ApprovalChecks(NamedTuple):
 
 
 class ToolExecutor:
-    """Executor that sends approved calls to servers and tracks each one until it ends."""
+    """Executor that sends approved calls to servers and tracks each call until it ends."""
 
     def __init__(
         self,
@@ -112,8 +113,9 @@ class ToolExecutor:
         """Send an approved call and return its validated and rendered result.
 
         *call* is the id of the call in events. Immediately before each request, including repeated ones, the tool's
-        definition, the account, the grant and the never-rules are checked again. Raises ToolChanged if one of them has
-        changed since the approval, RunningCallCancelled if the user cancels this call, ServerError, or ConsentDenied.
+        definition, the account, the grant and the `never` rules are checked again. Raises ToolChanged if one of them
+        has changed since the approval, RunningCallCancelled if the user cancels this call, ServerError, or
+        ConsentDenied.
         """
         server, tool = offered.connection.config.name, offered.definition.name
         with self._running_calls.track(call, server, tool, approval.source) as active:
@@ -161,7 +163,7 @@ class ToolExecutor:
 
 
 class _PendingCall:
-    """A tool call in progress, with its notifications, the check before each request, and its outcome."""
+    """A tool call in progress: its notifications, the check before each request, and its outcome."""
 
     def __init__(
         self,
@@ -189,7 +191,7 @@ class _PendingCall:
         self._progress = ProgressTracker(call, offered.connection.config.name)
 
     def on_notification(self, notification: Notification) -> None:
-        """Publish progress, forward log messages, and track the status of the call's task."""
+        """Publish progress, forward log messages, and track the status of the MCP task that runs the call."""
         event = self._progress.to_event(notification)
         if event is not None:
             self._active.progress = event
@@ -201,9 +203,9 @@ class _PendingCall:
             self._offered.connection.log(notification, self._call)
 
     async def send(self, session: Session, call: CallTool) -> tuple[Session, CallToolResult]:
-        """Send the request; if the session ended before the call could run, reconnect and send it once more.
+        """Send the request, and return the session that was used and the result.
 
-        Return the session that was used and the result.
+        If the session ended before the call could run, reconnect and send the request once more.
         """
         for last in (False, True):
             try:
@@ -220,7 +222,7 @@ class _PendingCall:
     async def authorize_send(self, has_new_session: bool) -> None:
         """Check immediately before a request that the call may still be sent. Raises ToolChanged.
 
-        With *has_new_session*, the server's tools are listed again first.
+        If *has_new_session* is true, the server's tools are listed again first.
         """
         if has_new_session:
             await self._offered.connection.relist()
@@ -236,15 +238,16 @@ class _PendingCall:
         self._is_sent = True
 
     async def wait_for_listing(self) -> None:
-        """If the server reported a change of tools, wait until they are listed again. Raises ServerError."""
+        """Wait until the tools are listed again, if the server reported that they changed. Raises ServerError."""
         if not self._offered.connection.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.wait_for_listing()
 
     async def check_allowed(self) -> None:
-        """Raise ToolChanged or a subclass if the call must not be sent any more.
+        """Raise ToolChanged or a subclass if the call must no longer be sent.
 
-        The tool, the account or the grant changed since the approval, or a new never-rule covers the call.
+        This is the case if the tool, the account or the grant changed since the approval, or if a new `never` rule
+        forbids the call.
         """
         if await self._checks.is_forbidden(self._offered, self._arguments):
             raise CallForbidden(
@@ -264,7 +267,7 @@ class _PendingCall:
             )
 
     def unsent_reason(self, error: ToolChanged) -> str:
-        """Return the reason why the call was not sent, as a phrase for the audit log."""
+        """Return why the call was not sent, as a phrase for the audit log."""
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
@@ -286,7 +289,7 @@ class _PendingCall:
 
 
 def _check_unchanged(offered: OfferedTool, account: str) -> None:
-    """Raise ToolChanged if the tool is not the approved one, or AccountChanged if the account is not."""
+    """Raise ToolChanged if the tool, or AccountChanged if the server's account, is no longer the approved one."""
     account_now = offered.connection.account
     if account_now not in ("", account):
         raise AccountChanged(
@@ -307,7 +310,7 @@ def _result_size(result: CallToolResult) -> int:
 
 
 def error_text(error: McpHostError) -> str:
-    """Return the error's message, followed by a note if the tool may have run."""
+    """Return the message of *error*, followed by a note if the tool may have run."""
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} {MAY_HAVE_RUN}"
     return error.message
@@ -350,10 +353,10 @@ class ManualCalls:
         )
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
-        """Return the text of a result that the user gives to the model, with notes from hooks.
+        """Return a result as text that the user gives to the model, preceded by notes from hooks.
 
-        The hooks after the call run first. Raises ConsentDenied if a hook withholds the result, and ServerError or
-        UsageError if the tool no longer exists.
+        The hooks that follow a call are run first. Raises ConsentDenied if a hook withholds the result, and ServerError
+        or UsageError if the tool no longer exists.
         """
         offered = await self._servers.get_tool(server, tool)
         await self._hooks.refresh()
@@ -366,9 +369,9 @@ class ManualCalls:
         return notes.text + result.text
 
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run the hooks before a manual call; return the arguments, possibly changed. Raises ConsentDenied.
+        """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.
 
-        Hooks after the call run when the user gives the result to the model; see `release`.
+        The hooks that follow a call are run when the user gives the result to the model; see `release`.
         """
         await self._hooks.refresh()
         try:
@@ -377,7 +380,7 @@ class ManualCalls:
             raise ConsentDenied(error.user_text, "Change the arguments, or the hook.") from error
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return the errors in a tool's arguments according to its input schema, without calling the tool.
+        """Validate arguments against a tool's input schema, without calling the tool, and return the errors.
 
         Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
         """

@@ -1,4 +1,4 @@
-"""Hooks: the user's programs that run before or after tool calls, and can deny or change them but never allow them."""
+"""Hooks: the user's programs that run before or after tool calls, and can deny or change calls but never allow them."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
 
 
 async def refuse_to_run(command: Sequence[str], folder: str, document: bytes, seconds: float) -> HookOutput:
-    """Report a hook as failed without running it; used if no hook runner is available."""
+    """Report a hook as failed without running it; used if this host cannot run hooks."""
     del command, folder, document, seconds
     return HookOutput(failure="cannot be run here")
 
@@ -56,7 +56,7 @@ class HookDenied(ToolFailure):
 
 
 class HookVerdict(Struct, frozen=True):
-    """Parsed output of a hook; a member that is None or "" was not part of the output."""
+    """Parsed output of a hook; None or "" means that the output did not contain the member."""
 
     denial: str = ""
     arguments: dict[str, Any] | None = None
@@ -66,22 +66,22 @@ class HookVerdict(Struct, frozen=True):
 
 @dataclass(eq=False)
 class HookNotes:
-    """Effects of hooks on one call: notes for the model, and the last hook that changed the arguments."""
+    """Effects of the hooks on one tool call: notes for the model, and the last hook that changed the arguments."""
 
     notes: list[str] = field(default_factory=list[str])
     changed_by: str = ""
 
     @property
     def editor(self) -> str:
-        """The hook or person that changed the arguments, as text for the model."""
+        """A phrase for the model that names who changed the arguments, a hook or the user."""
         return "One of the user's hooks" if self.changed_by else "The user"
 
     def why(self, why: str) -> str:
-        """Return the reason for the approval question, with the name of a hook that changed the arguments."""
+        """Return the reason shown in the approval question, extended by the hook that changed the arguments, if any."""
         return f"{why}; the hook {self.changed_by} changed its arguments" if self.changed_by else why
 
     def add_to(self, outcome: ToolCallOutcome) -> ToolCallOutcome:
-        """Insert the notes before the text of the result."""
+        """Return the outcome with the notes of the hooks inserted before the text of the result."""
         if not self.notes:
             return outcome
         return replace(outcome, part=replace(outcome.part, text=self.text + outcome.part.text))
@@ -93,7 +93,7 @@ class HookNotes:
 
 
 class ToolHooks:
-    """The user's hooks from the configuration, and the project's hooks once they are approved.
+    """The user's hooks from the configuration, and the project's hooks once the user approves them.
 
     *find_own* returns the user's hooks, which may change while the program runs.
     """
@@ -140,10 +140,10 @@ class ToolHooks:
                     self._events.notify("warning", problem)
 
     async def check(self, call: str, rule_input: RuleInput, notes: HookNotes) -> dict[str, Any]:
-        """Run the hooks before a call and return the arguments, possibly changed. Raises HookDenied.
+        """Run the hooks that precede a call, and return the arguments, possibly changed. Raises HookDenied.
 
-        Each hook receives the arguments as changed by earlier ones, and its rules are matched with these. Each run is
-        recorded in the audit log.
+        Each hook receives the arguments as changed by earlier hooks, and the hook's rules are matched against them.
+        Each run is recorded in the audit log.
         """
         for hook in self._select("before_call"):
             if not await self._matches(hook, rule_input):
@@ -162,7 +162,7 @@ class ToolHooks:
         return rule_input.arguments
 
     async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
-        """Run the hooks after a call; return why the model must not receive the result, or "" if it may."""
+        """Run the hooks that follow a call; return why the model must not receive the result, or "" if it may."""
         members = {
             "result": text[:MAX_RESULT_CHARACTERS],
             "is_error": is_error,
@@ -183,9 +183,9 @@ class ToolHooks:
         return [one for one in (*self._find_own(), *self._project) if one.settings.event == event]
 
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
-        """Return whether a hook applies to a call; as with never-rules, an uncertain match counts.
+        """Return whether a hook applies to a call; like a `never` rule, it also applies if the match is uncertain.
 
-        A rule about one of the user's servers also covers a project's entry for the same server.
+        A rule about one of the user's servers also covers the same server under a name that a project gave it.
         """
         if any(condition.operator in ORIGIN_OPERATORS for rule in hook.rules for condition in rule.conditions):
             origins = await self._find_origins(rule_input.server, rule_input.arguments)
@@ -198,7 +198,7 @@ class ToolHooks:
         return not hook.rules
 
     def _find_same(self, server: str) -> tuple[str, ...]:
-        """Return the names of the user's servers that have the same target as a project's server."""
+        """Return the names of the user's servers with the same command or address as a project's *server*."""
         try:
             return self._servers.find(server).config.matching_servers
         except UsageError:  # removed while its call ran
@@ -252,7 +252,7 @@ class ToolHooks:
 
 
 def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
-    """Parse a hook's output; return its verdict, and how it failed as a phrase, "" if it did not fail."""
+    """Parse a hook's output; return the verdict and a phrase that tells how the hook failed, "" if it did not."""
     if output.failure:
         return HookVerdict(), output.failure
     if output.code == DENY_CODE:
@@ -289,5 +289,5 @@ def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict
 
 
 def _line(text: str) -> str:
-    """Return the beginning of a hook's text as a single sanitized line."""
+    """Return the first 500 characters of a hook's text as a single sanitized line."""
     return sanitize(" ".join(text.split())[:_MAX_REASON], keep_newlines=False)

@@ -1,4 +1,4 @@
-"""Pipeline of the model's tool calls: resolve, validate, hooks, authorize, execute, hooks, present."""
+"""Pipeline for tool calls by the model: resolve, validate, run hooks, authorize, execute, run hooks, present."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -48,7 +48,7 @@ _MAX_HOOK_ROUNDS = 5
 
 
 class ToolPipeline:
-    """Pipeline that runs tool calls proposed by the model, a limited number of them concurrently."""
+    """Pipeline that runs tool calls proposed by the model, up to a limited number concurrently."""
 
     def __init__(  # noqa: PLR0913 - its stages
         self,
@@ -75,7 +75,7 @@ class ToolPipeline:
         self.recorded = recorded
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one tool call through the scheduler, and return what the model receives.
+        """Run one tool call proposed by the model, and return what the model receives as the result.
 
         Errors are part of the outcome; cancelling stops the call. *why* is the reason shown in questions to the user.
         """
@@ -122,7 +122,7 @@ class ToolPipeline:
         result: CallExecution | McpHostError,
         notes: HookNotes,
     ) -> ToolCallOutcome:
-        """Convert the result for the model, unless a hook withholds it."""
+        """Return what the model receives as the result of a call, unless a hook withholds the result."""
         rule_input = identify_tool(offered).to_rule_input(approval.arguments)
         is_failed = isinstance(result, McpHostError)
         text = error_text(result) if isinstance(result, McpHostError) else result.rendered.model_text
@@ -140,7 +140,7 @@ class ToolPipeline:
     async def _record(
         self, call: ProposedCall, offered: OfferedTool, approval: Approval, outcome: ToolCallOutcome
     ) -> None:
-        """Record a successful read-only call's result for reuse, unless its arguments were changed."""
+        """Record the result of a successful read-only call for reuse, unless the arguments were changed."""
         is_unchanged = arguments_digest(approval.arguments) == arguments_digest(call.use.arguments)
         is_given = outcome.part.outcome == "ok" and not outcome.is_declined
         if is_given and is_unchanged and has_read_only_hint(offered.definition.tool):
@@ -150,10 +150,10 @@ class ToolPipeline:
     async def _reuse(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any]
     ) -> ToolCallOutcome | None:
-        """Return the recorded result of the same read-only call if an answer is repeated; otherwise None.
+        """Return the recorded result of an equal read-only call when an answer is repeated, or None if there is none.
 
-        The tool's definition must be the same as at that call. Hooks before the call run again; hooks after the call
-        have already seen the result. Raises ToolFailure if the call is not allowed now.
+        The tool's definition must be the same as in the earlier call. Hooks that precede a call run again; hooks that
+        follow a call have already seen the result. Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -187,7 +187,7 @@ class ToolPipeline:
         *,
         has_changed: bool,
     ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments, run the hooks, and ask for approval; start over if the user edits them.
+        """Validate the arguments, run the hooks, and ask for approval; repeat this if the user edits the arguments.
 
         Returns the tool as currently listed, and the approval for arguments that the hooks accepted. Raises ToolFailure
         if the call must not run.
@@ -233,7 +233,7 @@ class ToolPipeline:
 
     @contextmanager
     def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:
-        """Report the call as stopped if the block is cancelled; convert ServerError to ToolUnavailable."""
+        """Report the call as stopped if the `with` block is cancelled; convert ServerError to ToolUnavailable."""
         try:
             yield
         except ServerError as error:
@@ -246,7 +246,7 @@ class ToolPipeline:
             raise
 
     async def _wait_until_current(self, use: ToolUsePart, offered: OfferedTool) -> OfferedTool:
-        """Return the tool as currently listed, once the user has reviewed any change to it.
+        """Return the tool as currently listed by the server, after the user has accepted any change to it.
 
         If the server reported a change, its tools are listed again first. Raises ServerError if that fails, and
         ToolUnavailable if the user does not accept the change.

@@ -1,4 +1,4 @@
-"""Reuse of the results of read-only tool calls when an answer is repeated."""
+"""Reuse of the results of read-only tool calls when the model repeats an earlier answer."""
 
 import hashlib
 import logging
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordedResults:
-    """Results of earlier read-only calls, which are reused while an earlier answer is repeated.
+    """Results of earlier read-only calls, which are reused while the model repeats an earlier answer.
 
     A result is reused only in the first turn after the user has gone back in the conversation or copied it, and only
     for a call with the same server, account, tool, definition and arguments.
@@ -33,11 +33,11 @@ class RecordedResults:
 
     @property
     def is_available(self) -> bool:
-        """Whether an earlier answer is being repeated, so that results may be reused."""
+        """Whether the model repeats an earlier answer in this turn, so that results may be reused."""
         return bool(self._source)
 
     async def begin_turn(self, *, is_allowed: bool) -> None:
-        """Begin a turn, before its message is added; *is_allowed* says whether it may reuse results."""
+        """Prepare for a new turn, before its message is added; results are reused only if *is_allowed* is true."""
         self._source, self._after = "", -1
         self._used.clear()
         conversation = self._active.current
@@ -56,10 +56,10 @@ class RecordedResults:
             _log.warning("recorded results are not available: %s", error)
 
     async def find(self, identity: ToolIdentity, arguments: dict[str, Any]) -> RecordedResult | None:
-        """Return an earlier result of the same call, or None if there is none that may be reused.
+        """Return the result of an equal earlier call, or None if there is none that may be reused.
 
-        Each result is returned at most once in a turn, the oldest first. If a grant allowed the earlier call, its
-        result is returned only while that grant is valid.
+        Each result is returned at most once per turn, oldest first. If a grant allowed the earlier call, its result is
+        returned only while that grant is valid.
         """
         if not self._source:
             return None
@@ -81,9 +81,9 @@ class RecordedResults:
     async def add(
         self, use_id: str, identity: ToolIdentity, arguments: dict[str, Any], *, grant_id: str, at: float = 0.0
     ) -> None:
-        """Record that the call *use_id* has a result; *at* is the time of the call, 0 for now.
+        """Record that the call *use_id* has a result; *at* is the time of the call in seconds since 1970, 0 for now.
 
-        If the store fails, this is only logged; a later repetition then calls the tool again.
+        If the store fails, this is only logged, and the tool is called again when the answer is repeated.
         """
         call = identify_call(identity, arguments)
         try:
@@ -95,7 +95,7 @@ class RecordedResults:
 
 
 def identify_call(identity: ToolIdentity, arguments: dict[str, Any]) -> str:
-    """Return a digest of everything that must be equal for a result to be reused."""
+    """Return a digest of the server, account, tool, definition and arguments, which must be equal to reuse a result."""
     facts = (
         identity.server,
         identity.server_digest,

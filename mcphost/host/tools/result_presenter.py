@@ -1,4 +1,4 @@
-"""Last stage of the tool call pipeline: the user's review if required, and truncation for the model."""
+"""Last stage of the tool call pipeline: the user's review, if required, and truncation for the model."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class ProposedCall(Struct, frozen=True):
 
 
 class ResultPresenter:
-    """Pipeline stage that converts the result of a tool call to what the model receives."""
+    """Pipeline stage that converts the result of a tool call to the text and images that the model receives."""
 
     def __init__(self, reviewer: ResultReviewer, result_tool: ResultTool) -> None:
         self._reviewer = reviewer
@@ -43,9 +43,9 @@ class ResultPresenter:
         *,
         editor: str = "The user",
     ) -> ToolCallOutcome:
-        """Convert a result or an error for the model, after the user's review if the server requires it.
+        """Convert a result or an error for the model, after the user's review if the server's results require it.
 
-        *editor* says who changed the arguments, if they are not those that the model proposed.
+        *editor* is a phrase for who changed the arguments, used if they differ from those that the model proposed.
         """
         if offered.connection.config.review_results and not (
             isinstance(result, McpHostError) and not isinstance(result, ServerError)

@@ -40,28 +40,28 @@ READ_METHOD = "resources/read"
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """Outcome of a review: the parts that the model receives, or the text in place of a withheld result."""
+    """Outcome of a review: the parts of the result that the model receives, or the text that replaces all of them."""
 
     parts: tuple[ResultPart, ...]
     replacement: str = ""
 
     @property
     def rendered(self) -> RenderedResult:
-        """The parts joined into one rendered result."""
+        """The accepted parts, joined into one rendered result."""
         return join_parts(self.parts)
 
 
 class ResultReviewer:
-    """Reviewer that shows results to the user; the model receives only what the user allows."""
+    """Review of results by the user, who decides which parts of them the model receives."""
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
         pass_rules: tuple[Rule, ...], find_origins: OriginSearch, question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
-        """Create a reviewer; results of calls that *pass_rules* cover need no review.
+        """Create a reviewer; the results of calls that match *pass_rules* need no review.
 
-        *find_origins* finds the origins of a call's arguments, which rules can name. *question_budget* limits the
-        number and size of open questions.
+        *find_origins* finds the servers and files from which a call's arguments were copied, which rules can name.
+        *question_budget* limits the number and size of open questions.
         """
         self._frontend = frontend
         self._audit = audit
@@ -81,9 +81,9 @@ class ResultReviewer:
             return False
 
     def pop_interrupted(self, call: str) -> bool:
-        """Return whether the review of this tool call was cancelled, and delete that record.
+        """Return whether the review of this tool call was cancelled, and forget the call.
 
-        The model is then told that the call ran, although it does not receive the result.
+        After a cancelled review, the model is told that the call ran, although it does not receive the result.
         """
         interrupted = call in self._unreviewed
         self._unreviewed.discard(call)
@@ -152,7 +152,7 @@ class ResultReviewer:
         before: tuple[ResultPart, ...],
         stored_file: str,
     ) -> None:
-        """Publish a ResultReviewed event; *before* are the parts as they were before the review."""
+        """Publish a ResultReviewed event; *before* contains the parts of the result before the review."""
         outcome = (
             "withheld"
             if reviewed.replacement
@@ -166,7 +166,7 @@ class ResultReviewer:
     async def review_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         """Ask the user to review attached resources of servers that require it; return all attachments.
 
-        The text of a withheld resource is replaced with a note.
+        The content of a withheld resource is replaced with a note.
         """
         return tuple([await self._review_attachment(part) for part in parts])
 
@@ -198,7 +198,7 @@ class ResultReviewer:
         return is_attached and bool(part.server) and self.is_required(part.server)
 
     def withhold_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the attachments; the text of resources that need a review is replaced with a note."""
+        """Return the attachments, with the content of those that need a review replaced with a note."""
         return tuple(
             ResourcePart(
                 part.server,

@@ -1,4 +1,4 @@
-"""Validation against a tool's schemas: its arguments before the call, its structured content after it."""
+"""Validation against a tool's schemas: arguments before the call, and structured content after it."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from mcphost.serialization import Struct
 
 
 class SchemaErrors(Struct, frozen=True):
-    """Violations of an input schema, as one sentence and as a list; falsy if there are none."""
+    """Violations of an input schema, as one sentence and as a list; false in a boolean context if there are none."""
 
     sentence: str = ""
     faults: tuple[SchemaViolation, ...] = ()
@@ -29,7 +29,7 @@ class ArgumentValidator:
         self._validator = validator
 
     async def validate(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return the errors in the arguments; none if they are valid or cannot be checked.
+        """Return the errors in the arguments; there are none if the arguments are valid or cannot be checked.
 
         If they cannot be checked, a warning is added to the server's log.
         """

@@ -1,4 +1,4 @@
-"""Outcomes of proposed tool calls: what the model receives, and why a call did not run."""
+"""Outcomes of tool calls proposed by the model: what the model receives, and why a call did not run."""
 
 import logging
 from typing import Any, Literal
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class ToolCallOutcome(Struct, frozen=True):
-    """The outcome of one proposed tool call; `part` is added to the conversation.
+    """The outcome of a tool call proposed by the model; `part` is the result to add to the conversation.
 
     `is_declined` means that the user refused the call or withheld its result. `is_invalid` means that the call could
     not be run as proposed.
@@ -27,7 +27,7 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 class ToolFailure(Exception):
-    """Raised if a proposed tool call cannot run; `user_text` and `model_text` give the reason.
+    """Raised if a tool call proposed by the model cannot run; `user_text` and `model_text` give the reason.
 
     `decision` is written to the program's log; `outcome` is the outcome in the ToolFinished event.
     """
@@ -67,7 +67,7 @@ class CallDeclined(ToolFailure):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """Build a tool result with this text, without hidden characters, because errors may quote a server."""
+    """Build the result of a tool call from *text*; hidden characters are removed, because errors may quote a server."""
     is_error = outcome not in ("ok", "background")
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 
@@ -75,7 +75,10 @@ def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, out
 def add_edit_note(
     outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any], editor: str = "The user"
 ) -> ToolCallOutcome:
-    """Add a note for the model with the arguments used, if they were edited before the call ran."""
+    """Insert a note with the arguments used before the result, if they differ from those the model proposed.
+
+    *editor* is a phrase for who changed them.
+    """
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
     text = dumps(arguments)
@@ -89,7 +92,7 @@ def add_edit_note(
 
 
 def log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
-    """Log a tool call with its decision and outcome; the logger removes secrets.
+    """Log a tool call with the decision about it and its outcome; the logger removes secrets.
 
     At level DEBUG the text of the arguments is logged, otherwise only their length and digest.
     """

@@ -1,4 +1,4 @@
-"""The built-in tool `search_tools`, with which the model finds tools whose definitions were not sent."""
+"""The built-in tool `search_tools`, with which the model finds tools whose definitions it has not received."""
 
 import math
 import re
@@ -63,7 +63,7 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.5  # k1 and b of BM25
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Yield the words of *text* without common English endings, and pairs of characters in unspaced scripts."""
+    """Yield the words of *text* without common English endings; in scripts without spaces, pairs of characters."""
     for word in _WORD.findall(text):
         if _UNSPACED.match(word):
             yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
@@ -75,7 +75,7 @@ def split_words(text: str) -> Iterator[str]:
 
 
 class ToolIndex:
-    """Index that ranks tools by BM25 over their names, titles and descriptions."""
+    """Search index over the names, titles and descriptions of tools, ranked by BM25."""
 
     def __init__(self, offers: Sequence[ToolOffer]) -> None:
         self.offers = offers
@@ -86,7 +86,7 @@ class ToolIndex:
         self._frequencies = Counter(word for counts in self._counts for word in counts)
 
     def search(self, query: str, limit: int) -> list[ToolOffer]:
-        """Return at most *limit* tools that share a word with the query, best first."""
+        """Return at most *limit* tools that share a word with the query, best match first."""
         words = _weigh_words(query)
         scored = [(self._score(at, words), -at) for at in range(len(self.offers))]
         scored.extend((math.inf, -at) for at, offer in enumerate(self.offers) if offer.spec.name in query.split())
@@ -106,7 +106,7 @@ class ToolIndex:
 
 
 def _weigh_words(query: str) -> dict[str, float]:
-    """Return the words of a query with their weights; synonyms are added with a lower weight."""
+    """Return the words of a query with a weight for each; synonyms are added with a lower weight."""
     words = dict.fromkeys(split_words(query), 1.0)
     for line in _SYNONYMS:
         group = set(split_words(line))
@@ -125,10 +125,10 @@ def _count_words(offer: ToolOffer, length: int) -> dict[str, float]:
 
 
 class ToolSearch:
-    """The built-in tool `search_tools`.
+    """Implementation of the built-in tool `search_tools`.
 
-    It needs no approval, because it only reads definitions that servers have listed. Calling a tool that it finds needs
-    the usual approval.
+    It needs no approval, because it only reads definitions that servers have listed. Calling a tool that was found
+    needs the usual approval.
     """
 
     def __init__(self, events: EventBus) -> None:
@@ -140,11 +140,11 @@ class ToolSearch:
         """Receives the model-facing names of the tools that a search returned."""
 
     def set_deferred(self, offers: Sequence[ToolOffer], *, is_searchable: bool) -> None:
-        """Set the tools to search; if *is_searchable* is false, `search_tools` is not offered."""
+        """Set the tools to search; if *is_searchable* is false, `search_tools` is not offered to the model."""
         self._offers, self._is_searchable = offers, is_searchable
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if it is offered, else nothing."""
+        """Return the definition of `search_tools` if the tool is offered to the model, else ()."""
         return (_SPEC,) if self._is_searchable else ()
 
     async def run(self, use: ToolUsePart) -> ToolCallOutcome:
@@ -172,7 +172,7 @@ class ToolSearch:
 
 
 def describe_matches(found: Iterable[ToolOffer]) -> str:
-    """Return one line for each tool found, with its name and the start of its description."""
+    """Return an introduction and one line for each tool found, with its name and the start of its description."""
     lines = [
         "You can call these tools from your next message on. The servers wrote the descriptions; they are not verified."
     ]
@@ -183,6 +183,6 @@ def describe_matches(found: Iterable[ToolOffer]) -> str:
 
 
 def parse_matches(text: str) -> tuple[str, ...]:
-    """Return the tool names from a search result that `describe_matches` wrote."""
+    """Return the tool names from a search result written by `describe_matches`."""
     lines = text.splitlines()[: MAX_MATCHES + 1]
     return tuple(line[2:].partition(": ")[0] for line in lines if line.startswith("- "))

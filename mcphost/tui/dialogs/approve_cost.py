@@ -1,4 +1,4 @@
-"""Dialog that asks whether to send a model request that exceeds the budget, or how to make it cheaper."""
+"""Dialog shown when a model request exceeds the budget: send it, stop, or make it cheaper."""
 
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
@@ -41,14 +41,14 @@ _LABELS = {
 
 
 class _Choice(NamedTuple):
-    """A way to make the request cheaper, with the answer that chooses it."""
+    """A way to make a model request cheaper: the button's label, and the answer that the dialog returns."""
 
     label: str
     answer: CostVerdict
 
 
 class ApproveCostDialog(Dialog[CostVerdict]):
-    """Dialog with the estimated cost of a request, a breakdown of its input, and the possible answers."""
+    """Dialog that shows the estimated cost of a model request and a breakdown of its input, and asks what to do."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Stop")),
@@ -77,7 +77,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         self.key_line = self.key_hints()
 
     def headline(self) -> str:
-        """Return the title, which states the highest possible cost."""
+        """Return the dialog's title, which states the highest possible cost if it is known."""
         cost = self.details.cost
         return (
             _("Send a request for up to {cost}?").format(cost=format_dollars(cost))
@@ -86,11 +86,11 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         )
 
     def preview(self) -> str:
-        """Return the exceeded limit for the card shown while the dialog is minimized."""
+        """Return the exceeded limits, for the card shown while the dialog is minimized."""
         return "; ".join(_describe_use(use).plain for use in self.details.budgets if use.raised)
 
     def on_mount(self) -> None:
-        """Show in the label of its button to which limit the budget would be raised."""
+        """If exactly one limit is exceeded, show its new value on the button that raises the budget."""
         raised = [use for use in self.details.budgets if use.raised]
         if len(raised) == 1:
             label = _("Raise to {raised} in this conversation").format(raised=format_dollars(raised[0].raised))
@@ -98,7 +98,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         super().on_mount()
 
     def key_hints(self) -> str:
-        """Return the key hints, including those for the numbered choices."""
+        """Return the key hints, including the number keys that choose a cheaper alternative."""
         last = len(self.choices)
         return (
             _("{keys} · {text} cheaper").format(
@@ -109,7 +109,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         )
 
     def body(self) -> list[Content | Widget]:
-        """Return the cost, the limits, the breakdown of the input, and the ways to make the request cheaper."""
+        """Return the dialog's body: the cost, the limits, a breakdown of the input, and cheaper alternatives."""
         asked = self.details
         limits = [(_(_LABELS[use.name]), _describe_use(use)) for use in asked.budgets]
         out: list[Content | Widget] = [
@@ -125,7 +125,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return out
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Make the request cheaper in the way that the pressed button offers; other buttons run their action."""
+        """Apply the cheaper alternative whose button was pressed; leave other buttons to the base class."""
         name = event.button.id or ""
         if name.startswith("choice-"):
             event.stop()
@@ -133,11 +133,11 @@ class ApproveCostDialog(Dialog[CostVerdict]):
             self.call_later(self.action_choose, int(name.removeprefix("choice-")))
 
     def action_refuse(self) -> None:
-        """End the turn; everything received so far is saved."""
+        """End the turn without sending the request; everything received so far is saved."""
         self.dismiss(StopTurn())
 
     def action_once(self) -> None:
-        """Send this request."""
+        """Send this request without changing the budget."""
         self.approve("once", SendOnce())
 
     def action_raise(self) -> None:
@@ -145,7 +145,10 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         self.approve("raise", RaiseBudget())
 
     def action_choose(self, number: int) -> None:
-        """Choose a way to make the request cheaper, by its number in the list, starting at 1."""
+        """Apply a cheaper alternative, given by its number in the list, starting at 1.
+
+        If the user has not yet read the dialog to the end, show a hint instead. Other numbers are ignored.
+        """
         if number > len(self.choices):
             return
         if self.is_read:
@@ -217,7 +220,10 @@ def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
 
 
 def _render_shares(asked: ApproveCost, cells: int) -> Content:
-    """Return a row for each of the largest parts of the input: a bar of *cells* cells, its share, and its cost."""
+    """Return one line for each of the largest parts of the input: a bar, the share and the cost.
+
+    The bar is *cells* characters wide.
+    """
     shown = asked.shares[:_MAX_SHARES_SHOWN]
     rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])
     total = max(1, asked.input_tokens)

@@ -1,6 +1,6 @@
 """Rendering of a tool call's arguments for review.
 
-Marks show hidden characters, and parts that were copied from other servers or from files.
+Hidden characters are shown as marks, and text that was copied from other servers or from files is highlighted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,15 +68,15 @@ class CallView(NamedTuple):
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON; unlike in Python, true differs from 1."""
+    """Return whether two values are equal as JSON values; unlike in Python, `true` and 1 are different."""
     return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
 def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
     """Render the arguments of a tool call as sanitized names and values, truncated to fit the dialog.
 
-    *original* are the arguments that the model sent, or None if the user has not edited them. Each edited argument is
-    followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
+    *original* contains the arguments that the model sent, or is None if the user has not edited them. Each edited
+    argument is followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
     """
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
@@ -131,7 +131,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
 def has_hidden_characters(text: str) -> bool:
     """Return whether *text* contains hidden or ambiguous characters.
 
-    A tab is hidden unless the text has several lines.
+    A tab counts as hidden unless the text has several lines.
     """
     return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
         "\t" in text and "\n" not in text
@@ -139,7 +139,7 @@ def has_hidden_characters(text: str) -> bool:
 
 
 def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
-    """Return whether any text of the arguments has hidden characters, or None if they are too large to check all."""
+    """Return whether any string in the arguments has hidden characters, or None if there is too much text to check."""
     unchecked, room = _MAX_CHECKED_CHARACTERS, _MAX_CHECKED_LENGTH
     texts = _iter_texts(arguments, _MAX_CHECKED_VALUES)
     for text in texts:
@@ -160,7 +160,7 @@ def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
 def _detect_file_language(arguments: dict[str, Any]) -> str:
     """Return the programming language of the files named in the arguments.
 
-    Return "" if it is unknown, or if the files are in different languages.
+    Return "" if the language is unknown, or if the files are in different languages.
     """
     named = {detect_language(value) for name, value in islice(arguments.items(), _MAX_PAIRS)
              if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
@@ -172,9 +172,9 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Split an object or list with multiline strings into a (path, value) pair for each innermost value.
+    """Split an object or list that contains multiline strings into (path, value) pairs, one for each innermost value.
 
-    Any other argument is returned as a single pair, as is an argument that is too large or too deeply nested.
+    Any other argument is returned as a single pair. So is an object or list that is too large or too deeply nested.
     """
     if not isinstance(value, dict | list):
         return [(name, value)]
@@ -225,18 +225,19 @@ def _render_original(value: Any) -> str:
 
 
 def render_value(value: Any) -> str:
-    """Return a string unchanged and other values as JSON; a string that looks like JSON is quoted.
+    """Return a string as it is, but quoted if it looks like JSON, and any other value as JSON.
 
-    A multiline string keeps its lines; tabs, trailing spaces and a final line break are marked. Unusual spaces are
-    always marked.
+    A single-line string is also quoted if it contains a tab, or starts or ends with whitespace. A multiline string
+    keeps its lines, with marks for tabs, trailing spaces and a final line break. Unusual spaces are always marked.
     """
     return mark_unusual_spaces(_render_plain_value(value, None))
 
 
 def render_beginning(value: Any, limit: int) -> tuple[str, int]:
-    """Return at least *limit* characters of `render_value`, and the number of characters that were not rendered.
+    """Return the beginning of the rendered value, and the number of characters that were not rendered.
 
-    Rendering all of a long text would take a quarter of a second for each megabyte.
+    The beginning has at least *limit* characters if the value is that long. Rendering all of a long text would take a
+    quarter of a second per megabyte.
     """
     limit += _SPARE_CHARACTERS
     text = _render_plain_value(value, limit)
@@ -258,7 +259,10 @@ def _render_plain_value(value: Any, limit: int | None) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Return whether *text* looks like JSON: it is valid JSON or is enclosed in brackets."""
+    """Return whether *text* looks like JSON: it is valid JSON or is enclosed in brackets.
+
+    A text that is too long to parse only needs to begin like JSON.
+    """
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
         return True
@@ -280,7 +284,7 @@ def _kind_suffix(value: Any) -> str:
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
-    """Return all arguments in full as sections for the full-screen viewer, which sanitizes them.
+    """Return all arguments, untruncated, as sections for the full-screen viewer, which sanitizes them.
 
     If there are very many arguments, the last section contains all remaining ones as JSON.
     """
@@ -340,7 +344,7 @@ def _iter_texts(value: Any, limit: int) -> Iterator[str | None]:
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
-    """Describe a server's annotations of a tool, for example as "only reads"; return "" if there are none."""
+    """Describe the annotations that a server gives a tool, such as "only reads"; return "" if there are none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
         words.append(_("only reads") if annotations.read_only_hint else _("writes data"))
@@ -361,7 +365,10 @@ _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this
 
 
 def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
-    """Return a line for each copied part with its source and number of characters, the longest first."""
+    """Return one line for each piece of copied text, with its source and length, the longest first.
+
+    If *is_complete* is false, a last line warns that not all texts of other servers could be compared with the call.
+    """
     shown = sorted(origins, key=lambda origin: -origin.characters)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_ORIGIN_LINES]]
     if len(shown) > _MAX_ORIGIN_LINES:
@@ -404,9 +411,9 @@ def _describe_encoding(encoding: str) -> str:
 
 
 def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:
-    """Return *value*, as which argument *name* is displayed, with its copied parts highlighted.
+    """Highlight the copied text in *value*, which is the displayed value of the argument *name*.
 
-    The parts are searched for line by line, because hidden characters and whitespace may be displayed differently.
+    The copied text is searched for line by line, because hidden characters and whitespace may be displayed differently.
     """
     marks = 0
     for origin in origins:
@@ -425,5 +432,5 @@ def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: I
 
 
 def _is_within(argument: str, name: str) -> bool:
-    """Return whether the argument path *argument* is *name* or lies inside it."""
+    """Return whether the path *argument* equals *name* or lies below it, as "a.b" and "a[0]" lie below "a"."""
     return argument == name or argument.startswith((f"{name}.", f"{name}["))

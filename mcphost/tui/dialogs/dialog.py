@@ -1,4 +1,4 @@
-"""Base class of the dialogs, which show a request and the reason for it.
+"""Base class of the dialogs, which show a request and the reason for it, and ask the user to decide.
 
 The button that refuses the request has the initial focus; Escape also refuses it.
 """
@@ -35,7 +35,7 @@ class FlowLayout(Layout):
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Place the children in rows. Only their right margins are respected."""
+        """Place the children in rows, respecting only their right margins."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
@@ -63,12 +63,12 @@ class WrappingRow(Widget):
 
     @property
     def layout(self) -> Layout:
-        """The flow layout. It is set here because a style sheet can select only Textual's built-in layouts."""
+        """The flow layout, set in code because a style sheet can select only Textual's built-in layouts."""
         return self._flow
 
 
 def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """Wrap key hints, which are separated by " · ", into lines of *width* cells, without dividing a hint."""
+    """Wrap key hints, which are separated by " · ", into lines of at most *width* cells, without splitting a hint."""
     rows: list[str] = []
     for word in key_hints.split(" · "):
         if rows and cell_len(rows[-1]) + cell_len(word) + 3 <= width:
@@ -89,7 +89,7 @@ _SHORT_HEIGHT = 30
 class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     """Modal dialog that asks one question.
 
-    It closes only through `dismiss(answer)`; a click outside it does nothing.
+    The dialog closes only through `dismiss(answer)`; a click outside the dialog does nothing.
     """
 
     CSS_PATH = None
@@ -188,7 +188,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return any(box.region.contains(x, y) for box in self.query("#box"))
 
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
-        """Return title, summary lines and queue position for the card shown while the dialog is minimized."""
+        """Return the title, the summary lines and the queue position for the card shown while the dialog is minimized.
+
+        The queue position is a label such as "2 of 3 waiting", or "" if no other question is waiting.
+        """
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(translate_sentence(self.question.why), 400))
         return (
@@ -200,8 +203,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        While a button or the body has the focus, this applies to every key; in a form, only to keys that move the focus
-        to another field. Text typed right after the key thus goes to the input that the key opened or focused.
+        While a button or the dialog's body has the focus, any key is handled here; in a form, only keys that move the
+        focus to another field. Text typed right after such a key thus goes to the input that the key opened or focused.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -217,7 +220,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- overridden by each dialog
 
     def headline(self) -> str:
-        """Return the title, which usually names the server and its request; the caller sanitizes it."""
+        """Return the title, which usually names the server and what it requests; the caller sanitizes it."""
         raise NotImplementedError
 
     def preview(self) -> str:
@@ -225,14 +228,14 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return sanitized content and widgets with everything that the user must know before answering."""
+        """Return the sanitized content and widgets that tell the user everything needed for an answer."""
         raise NotImplementedError
 
     def last_required_row(self) -> int:
         """Return the row of the body to which the user must have scrolled before approving.
 
-        This is the end of the widget with the id `sent`, which shows what the user approves. Text from the server that
-        follows it need not be read. Without such a widget, this is the end of the body.
+        This is the end of the widget with the id `sent`, which shows what the user approves. Text from the server below
+        that widget need not be read. If there is no such widget, this is the end of the body.
         """
         sent = self.query("#sent")
         if sent and sent.first().virtual_region.height:  # 0 until the body is laid out
@@ -240,7 +243,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions that open an input while one is open, because their keys then enter text."""
+        """Disable the actions that open an input while an input is open, because their keys then enter text."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
@@ -254,11 +257,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.KEYS
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs that are hidden until an action opens them."""
+        """Yield input widgets, which stay hidden until an action opens them."""
         yield from ()
 
     def open_extra(self, first: str, key_hints: str) -> None:
-        """Show the hidden inputs, focus the one with the id *first*, and show *key_hints*."""
+        """Show the hidden inputs, focus the input with the id *first*, and replace the key hints with *key_hints*."""
         self.query_one("#extra").add_class("shown")
         self.set_focus(self.query_one(f"#{first}"))
         self.show_key_hints(key_hints)
@@ -297,7 +300,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(_(self.KEYS), id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the reason for the request and the account, preceded by the title if the frame truncates it."""
+        """Return the reason for the request and the account, below the title if the frame truncates the title."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(account_title(self.question.account), 100) if self.SHOW_ACCOUNT else ""
@@ -426,7 +429,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_locked_buttons()
 
     def update_remaining(self) -> None:
-        """Show how many lines of the body remain to be read; enable the buttons when none remain."""
+        """Show how many lines of the body remain to be read; enable the approving buttons when none remain."""
         if not self.is_open:
             return
         self._update_read_state()
@@ -469,10 +472,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Continue an earlier review of the same question; return the object that stores its progress.
+        """Continue an earlier review of the same question; return the object that stores the review's progress.
 
-        *review* is the object that this method returned for the previous dialog of the question, or None for the first
-        dialog. The base class stores no progress.
+        *review* is the object that this method returned for the previous dialog about the question, or None for the
+        first dialog. The base class stores no progress.
         """
         return review
 
@@ -502,7 +505,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Show this question's position in the queue, such as "2 of 3 waiting", unless it is the only one."""
+        """Show the position of this question in the queue, such as "2 of 3 waiting", unless it is the only question."""
         self._queue_position = (place, total)
         # The box is composed shortly after the dialog is attached. Until then, this does nothing; on_mount repeats it.
         for box in self.query("#box"):

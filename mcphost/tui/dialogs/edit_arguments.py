@@ -1,4 +1,4 @@
-"""Dialogs to edit the arguments of a tool call, or to call a tool manually, in a form or as JSON."""
+"""Dialogs for editing the arguments of a tool call, or for calling a tool manually, in a form or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -43,7 +43,10 @@ _MAX_DESCRIPTION_LENGTH = 600
 
 
 class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
-    """Question that asks for edited arguments. Only the TUI asks it, so other frontends need not support it."""
+    """Question that asks the user to edit a tool call's arguments.
+
+    Only the TUI asks this question, so other frontends need not support it.
+    """
 
     KIND: ClassVar[str] = "write_arguments"
 
@@ -53,11 +56,11 @@ class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_onl
 
 
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
-    """Dialog for editing arguments; its answer is the validated arguments, or None if they are unchanged.
+    """Dialog for editing arguments; its answer is the validated arguments, or None if the user goes back.
 
-    *schema* is the tool's input schema; if arguments cannot be checked against it, they are accepted. Escape in a field
-    only focuses the buttons, so that a single key press does not discard a half-filled form; Escape on the buttons
-    closes the dialog.
+    *schema* is the tool's input schema; if the arguments cannot be checked against it, they are accepted. Escape in a
+    field only focuses the buttons, so that a single key press does not discard a half-filled form; Escape on the
+    buttons closes the dialog.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -105,7 +108,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return _("Edit the arguments of {server} · {tool}").format(server=self.server, tool=self.tool)
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the form and the text area for JSON; only one of them is visible at a time."""
+        """Return the dialog's body: the form and the text area for JSON, of which only one is visible at a time."""
         area = OrderedTextArea(id="arguments-text", compact=True, show_line_numbers=False)
         area.display = self.is_json
         self.form.display = not self.is_json
@@ -187,7 +190,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
-        """Return the form's arguments in their original order; an argument that was not edited is exactly the same."""
+        """Return the form's arguments in their original order; arguments that the user did not edit are unchanged."""
         content = self.form.content()
         untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
         kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
@@ -238,7 +241,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.post_message(ArgumentCheckRequested(self.server, self.tool, arguments, checked))
 
     def _show_field_faults(self, errors: "SchemaErrors") -> None:
-        """Show each validation error below its field, and errors that belong to no field below the form."""
+        """Show each validation error below the field it concerns, and all other errors below the form."""
         names = {row.field.name for row in self.form.rows if row.display}
         by_field: dict[str, list[str]] = {}
         rest: list[str] = []
@@ -256,7 +259,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._show_fault("; ".join(rest))
 
     def _set_status(self, text: str) -> None:
-        """Show a message and ignore the result of a validation that is still running."""
+        """Show a status message, and ignore the result of a validation that is still running."""
         self._checked_json = ""
         self._show_fault(text)
 
@@ -329,7 +332,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             await self._show_arguments(arguments, not self.is_json)
 
     def action_editor(self) -> None:
-        """Open the arguments as JSON in the user's external editor, even if the JSON text is invalid."""
+        """Open the arguments as JSON in the user's external editor; JSON text is opened even if it is invalid."""
         if not self._editor_name:
             return
         if self.is_json:
@@ -349,7 +352,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     async def _apply_editor_text(self, text: str | None, fault: str) -> None:
         """Show the arguments from the external editor; invalid JSON is shown as text, for the user to correct.
 
-        If the editor failed, *text* is None and *fault* says why.
+        If the editor failed, *text* is None and *fault* is the error message.
         """
         if text is None:
             self._set_status(fault)
@@ -435,12 +438,12 @@ def _patterns(language: str) -> SentencePatterns:
 
 
 def translate_violation(message: str) -> str:
-    """Translate a message of the JSON Schema library about an invalid value; return other messages unchanged."""
+    """Translate an error message from the JSON Schema library; return an unknown message unchanged."""
     return _patterns(current_language()).translate(message)
 
 
 def _describe_errors(errors: "SchemaErrors") -> str:
-    """Return the translated message about invalid arguments, including the violations that it lists."""
+    """Return the translated error message about invalid arguments, including the violations listed in it."""
     text = translate_sentence(errors.sentence)
     for fault in errors.faults:
         text = text.replace(fault.message, translate_violation(fault.message))
@@ -448,7 +451,7 @@ def _describe_errors(errors: "SchemaErrors") -> str:
 
 
 class CallToolDialog(EditArgumentsDialog):
-    """Dialog to call a tool manually; its answer is the arguments, or None if the user goes back.
+    """Dialog for calling a tool manually; its answer is the arguments, or None if the user goes back.
 
     Enter in the last field only moves the focus to the Call button, and holding a key down does not call the tool.
     """
@@ -475,7 +478,7 @@ class CallToolDialog(EditArgumentsDialog):
         return _("Call {server} · {tool}").format(server=self.server, tool=self.tool)
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the tool's description and the input for its arguments, which is a form or JSON text."""
+        """Return the dialog's body: the tool's description, and a form or JSON text area for the arguments."""
         about = [
             clean(self._description) + "\n" if self._description else "",
             "" if self._takes_arguments else _(NO_ARGUMENTS),
@@ -489,7 +492,7 @@ class CallToolDialog(EditArgumentsDialog):
             self.set_focus(self.query_one("#apply"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Move the focus from the form to a button, and for a moment prevent keys from calling the tool."""
+        """Move the focus from the form to a button; for a moment, ignore keys that would call the tool."""
         self._moved_at = input_guard.clock()
         super().on_form_focus_exited(event)
 

@@ -1,4 +1,4 @@
-"""Dialog for form elicitation, in which the user fills in and sends a server's form, or refuses it."""
+"""Dialog for form elicitation, in which the user fills in a form for a server and sends or refuses it."""
 
 import json
 from typing import Any, ClassVar, cast
@@ -72,7 +72,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         return self.details.message
 
     def body(self) -> list[Content | Widget]:
-        """Return the server's message, the warnings and a note on what will be sent."""
+        """Return the dialog's body: the server's message, the warnings and a note on what will be sent."""
         asked = self.details
         out: list[Content | Widget] = [quote_statement(_("The server says:"), clean(asked.message))]
         out += [
@@ -90,7 +90,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         return out
 
     def update_remaining(self) -> None:
-        """Show how many lines remain to be read, but only after the form has been laid out."""
+        """Show how many lines of the body remain to be read, once the form has been laid out."""
         # Defaults are sent even for fields that were never visible, so nothing counts as read before the first layout.
         if self.form.size.height or not self.form.rows:
             super().update_remaining()
@@ -168,7 +168,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     # -- answers
 
     def action_refuse(self) -> None:
-        """Cancel; if a field or the JSON editor has the focus, only return to the buttons."""
+        """Cancel the form; if a field or the JSON editor has the focus, only return to the buttons."""
         if self._is_editing:
             self._close_editor()
         elif self.form.current_row is not None:
@@ -238,7 +238,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     # -- as JSON
 
     def action_edit(self) -> None:
-        """Open the values as JSON.
+        """Open the form's values as JSON, unless a field has the focus.
 
         A null in the JSON makes a field empty, and a missing member resets the field to its default.
         """

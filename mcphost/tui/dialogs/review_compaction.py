@@ -1,4 +1,4 @@
-"""Dialogs about summaries of a conversation: an offer to summarize, and the review of a summary."""
+"""Dialogs about summaries of a conversation: the offer to summarize messages, and the review of a summary."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -33,7 +33,7 @@ UNKNOWN_SOURCE = N_("source unknown")
 
 
 def describe_sources(sentence: SummarySentence) -> str:
-    """Return a phrase that names the messages a sentence summarizes, and says if the user wrote the sentence."""
+    """Name the messages that a summary sentence is based on; add "by you" if the user wrote the sentence."""
     numbers = format_numbers(sentence.sources)
     named = ngettext("message {numbers}", "messages {numbers}", len(sentence.sources)).format(numbers=numbers)
     parts = [named if numbers else "", _("by you") if sentence.by_user else ""]
@@ -41,7 +41,7 @@ def describe_sources(sentence: SummarySentence) -> str:
 
 
 def render_sentence(sentence: SummarySentence, *, dropped: bool = False) -> Content:
-    """Return a sentence, struck through if *dropped* is true, and a line with its sources."""
+    """Return a summary sentence, struck through if *dropped* is true, above a line with its source messages."""
     style = "$faint strike" if dropped else "$text"
     sources = clean_line(describe_sources(sentence), 200)
     known = "$warning" if sources == _(UNKNOWN_SOURCE) else "$muted"
@@ -50,14 +50,14 @@ def render_sentence(sentence: SummarySentence, *, dropped: bool = False) -> Cont
 
 
 def make_source_sections(sources: Sequence[SummarySource]) -> tuple[Section, ...]:
-    """Return the messages that a sentence summarizes, as sections for the viewer."""
+    """Return the messages on which a summary sentence is based, as sections for the full-screen viewer."""
     return tuple(
         Section(_("── message {number}, {role}").format(number=one.number, role=one.role), one.text) for one in sources
     )
 
 
 class OfferCompactionDialog(Dialog[bool]):
-    """Dialog that asks whether to summarize messages when a request nearly fills the context window."""
+    """Dialog that offers to summarize earlier messages when a request nearly fills the context window."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Not now")), ("make", N_("Make a summary")))
     KEYS: ClassVar[str] = N_("esc/d not now · m make a summary")
@@ -71,11 +71,11 @@ class OfferCompactionDialog(Dialog[bool]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the dialog's title."""
         return _("Summarize earlier messages?")
 
     def preview(self) -> str:
-        """Return how full the context window is, for the card shown while the dialog is minimized."""
+        """Return the size of the next request, for the card shown while the dialog is minimized."""
         asked = self.details
         if not asked.window:
             return _("The next request has about {tokens:,} tokens.").format(tokens=asked.tokens)
@@ -84,7 +84,7 @@ class OfferCompactionDialog(Dialog[bool]):
         )
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the size of the request, the messages that would be summarized, and the cost of the summary."""
+        """Return the dialog's body: the request's size, the number of messages to summarize, and the summary's cost."""
         asked = self.details
         window = _(" of {window:,}").format(window=asked.window) if asked.window else ""
         facts = [
@@ -103,7 +103,7 @@ class OfferCompactionDialog(Dialog[bool]):
 
 
 class ReviewCompactionDialog(Dialog[CompactionVerdict]):
-    """Dialog to review a summary: compare its sentences with the messages, edit, drop or add sentences."""
+    """Dialog to review a summary: compare its sentences with the messages; edit, drop or add sentences."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Keep all messages")),
@@ -138,19 +138,19 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         self._edited: int | None = None  # the sentence in the input; None while a new sentence is written
 
     def headline(self) -> str:
-        """Return the title with the number of messages."""
+        """Return the title with the number of summarized messages."""
         return _("Use this summary for the first {messages}?").format(
             messages=translate_count(self.details.messages, "message")
         )
 
     def preview(self) -> str:
-        """Return the number of sentences for the card shown while the dialog is minimized."""
+        """Return the number of sentences and the model's name, for the card shown while the dialog is minimized."""
         return _("{sentences}, written by {model}").format(
             sentences=translate_count(len(self.sentences), "sentence"), model=self.details.model
         )
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the summary's savings and cost, and its sentences with their sources."""
+        """Return the dialog's body: the summary's size and cost, and its sentences with their source messages."""
         asked = self.details
         cost = "" if asked.usage.cost is None else f" · ${asked.usage.cost:.4f}"
         facts = [
@@ -189,7 +189,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         return super().disabled_reason(button_id)
 
     def action_line(self, by: int) -> None:
-        """Select the next sentence (1) or the previous one (-1); the first press only focuses the list."""
+        """Select the next (1) or previous (-1) sentence; the first key press only focuses the list of sentences."""
         listed = self.query_one("#sentences", OptionList)
         if not listed.has_focus:
             listed.focus()
@@ -204,7 +204,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         return selected
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Open the messages that the sentence summarizes in the full-screen viewer."""
+        """Open the messages on which the selected sentence is based in the full-screen viewer."""
         event.stop()
         sentence = self.sentences[event.option_index]
         sources = [one for one in self.details.sources if one.number in sentence.sources]
@@ -217,22 +217,22 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     # -- answers
 
     def action_use(self) -> None:
-        """Use the sentences that were not dropped."""
+        """Accept the summary without the sentences that the user dropped."""
         self.approve("use", UseSummary(self._kept))
 
     def action_decline(self) -> None:
-        """Keep all messages."""
+        """Reject the summary and keep all messages."""
         self.dismiss(self.question.refusal())
 
     def action_refuse(self) -> None:
-        """Keep all messages; if the input is open, only close it."""
+        """Reject the summary and keep all messages; if the input is open, only close the input."""
         if not self.close_extra():
             self.action_decline()
 
     # -- changes
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the input for a sentence, which is hidden until an action opens it."""
+        """Yield the input for editing a sentence, which is hidden until an action opens it."""
         yield OrderedInput(
             placeholder=_("Your own sentence. Enter applies it, esc goes back."),
             id="sentence", max_length=MAX_SENTENCE_CHARS, compact=True, select_on_focus=False,
@@ -262,7 +262,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         self.open_extra("sentence", _("enter applies · esc goes back"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Apply the edited or new sentence, which is marked as the user's."""
+        """Store the edited or new sentence, marked as written by the user."""
         event.stop()
         text = " ".join(event.value.split())
         if not text:

@@ -48,7 +48,7 @@ _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ResultView(NamedTuple):
-    """A tool result for display: a label and a text for each part, and the number of omitted characters."""
+    """A tool result rendered for display: a label and a text for each part, and the number of omitted characters."""
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
@@ -66,9 +66,9 @@ def describe_part(part: ResultPart) -> str:
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Render the parts of a result with sanitized labels and texts.
+    """Render the parts of a tool result with sanitized labels and texts.
 
-    *texts* has an entry for each part, with the user's edits; None means that the part is not sent.
+    *texts* contains the text of each part, with the user's edits, or None for a part that is not sent.
     """
     pairs: list[tuple[str, str]] = []
     left_out, room = 0, MAX_TOTAL_CHARACTERS
@@ -94,7 +94,10 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
 
 
 def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> tuple[Section, ...]:
-    """Return all parts of a result in full as sections for the full-screen viewer, which sanitizes them."""
+    """Return all parts of a tool result, untruncated, as sections for the full-screen viewer, which sanitizes them.
+
+    *texts* contains the text of each part, with the user's edits, or None for a part that the user omitted.
+    """
     return tuple(
         Section(
             _("── part {number} of {parts_count}: {part}{text}").format(
@@ -126,7 +129,7 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
 
 
 class ResultPartsEditor(Vertical):
-    """Editor that shows one part of a tool result at a time; `texts` are the edited texts of all parts."""
+    """Editor that shows one part of a tool result at a time; `texts` contains the edited texts of all parts."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
@@ -159,9 +162,9 @@ class ResultPartsEditor(Vertical):
 
     @property
     def texts(self) -> list[str | None]:
-        """The texts of all parts, including edits; None for an omitted part.
+        """The texts of all parts, including edits; None stands for a part that the user omitted.
 
-        A text that was not edited is identical to the original, including characters that the editor shows as marks.
+        A text that was not edited is identical to the original, even if the editor displays some characters as marks.
         """
         self._save_edits()
         return self._texts
@@ -191,7 +194,7 @@ class ResultPartsEditor(Vertical):
             self.show_status("")
 
     def _save_edits(self) -> None:
-        """Store the edited text of the shown part."""
+        """Store the edited text of the part that is displayed."""
         area = self.query_one(TextArea)
         if not area.read_only and area.text != self._editable_texts[self._index]:
             self._texts[self._index] = self._editable_texts[self._index] = area.text
@@ -203,7 +206,7 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def toggle_omitted(self) -> None:
-        """Omit the shown part from the result; if it is already omitted, restore its original text."""
+        """Omit the displayed part from the result; if it is already omitted, restore its original text."""
         self._save_edits()
         at = self._index
         self._texts[at] = self._parts[at].text if self._texts[at] is None else None
@@ -213,7 +216,7 @@ class ResultPartsEditor(Vertical):
     def redact(self) -> None:
         """Replace the selected text with REDACTED.
 
-        If the text has at least MIN_REPLACE_ALL_LENGTH characters, it is replaced wherever it occurs in any part.
+        If the selected text has at least MIN_REPLACE_ALL_LENGTH characters, every occurrence in all parts is replaced.
         """
         area = self.query_one(TextArea)
         chosen = area.selected_text
@@ -241,7 +244,7 @@ class ResultPartsEditor(Vertical):
 
 
 def _editable_text(text: str | None) -> str | None:
-    """Return the text sanitized for editing, or unchanged if it is too long to edit."""
+    """Return the text sanitized for editing; if it is too long to edit, or None, return it unchanged."""
     return text if text is None or len(text) > MAX_EDITABLE_CHARACTERS else clean(text)
 
 
@@ -303,7 +306,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- content
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the tool call's arguments, the images and texts that the model would receive, and warnings."""
+        """Return the dialog's body: the call's arguments, what the model would receive, and warnings."""
         asked, edited = self.details, self._is_edited
         facts = [
             (
@@ -343,7 +346,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
-        """Return a reminder to read text that the dialog does not show, or "" if none is left to read."""
+        """Return a reminder to read the text that the dialog does not show, or "" if there is none left to read."""
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
@@ -359,7 +362,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- answers
 
     def action_give(self) -> None:
-        """Send the result to the model as shown."""
+        """Send the result to the model as shown in the dialog."""
         self.approve("give", PassEditedResult(tuple(self.texts)) if self._is_edited else PassResult())
 
     def action_withhold(self) -> None:
@@ -375,7 +378,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             self.dismiss(WithholdResult())
 
     def action_view(self) -> None:
-        """Open every part in full in the full-screen viewer; the dialog stays open behind it."""
+        """Open all parts of the result in the full-screen viewer; the dialog stays open behind it."""
         if self.editor is not None:
             return
 
@@ -389,13 +392,13 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys that open an input while the editor is open, because they then enter text."""
+        """Disable the actions that open an input while the editor is open, because their keys then enter text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs for a reason and for the lengths to trim to, hidden until an action opens one."""
+        """Yield the inputs for a reason and for the numbers of characters to keep; an action opens one of them."""
         yield OrderedInput(
             placeholder=_("Why? The model reads this. Enter withholds, esc goes back."), id="why-not", compact=True
         )
@@ -405,7 +408,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         )  # fmt: skip
 
     def on_mount(self) -> None:
-        """Hide the inputs until one is opened."""
+        """Hide the inputs until an action opens one of them."""
         for part in self.query("#extra > *"):
             part.display = False
 

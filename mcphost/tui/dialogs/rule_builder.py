@@ -1,4 +1,4 @@
-"""Dialog to create a rule with conditions, scope and expiry that allows calls like the current one."""
+"""Dialog for creating a permission rule that allows calls like the current one without asking."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -37,20 +37,20 @@ _MAX_NAMED_ARGUMENTS = 3
 
 
 class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
-    """Question that asks for a rule, which allows all matching tool calls without asking the user.
+    """Question that asks the user for a permission rule; later calls that match the rule run without asking.
 
-    Only the TUI asks it, so other frontends need not support it.
+    Only the TUI asks this question, so other frontends need not support it.
     """
 
     KIND: ClassVar[str] = "write_rule"
 
     def refusal(self) -> Rule | None:
-        """Return None, which creates no rule."""
+        """Return None, which means that no rule is created."""
         return None
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """Dialog for an allow rule that matches the current tool call; its answer is None if the user goes back."""
+    """Dialog for a permission rule that allows the current tool call; its answer is None if the user goes back."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Back")), ("save", N_("Save rule and run")))
     KEYS: ClassVar[str] = N_("esc back · tab change the rule · ^S save and run")
@@ -86,15 +86,15 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self._compare_timer: Timer | None = None
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the dialog's title."""
         return _("Which calls run without asking?")
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the form that describes the rule."""
+        """Return the dialog's body, which is the form for the rule."""
         return [self.form]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the preview of the rule, which is shown below the form."""
+        """Yield the widget below the form that shows a preview of the rule."""
         yield Static("", id="live", markup=False)
 
     def on_mount(self) -> None:
@@ -106,7 +106,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Update the rule; if the user has chosen another test for an argument, suggest a value for it."""
+        """Rebuild the rule; if the user has chosen another test for an argument, suggest a value for the test."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
@@ -146,7 +146,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         """Request a comparison of the rule with this call and earlier calls.
 
         The result is ignored if the rule has changed in the meantime. If the initial rule does not match this call, or
-        this is uncertain, its folder conditions are changed to exact values.
+        if that is uncertain, every folder condition in the rule is replaced with a condition for the exact value.
         """
         rule = self.rule
         if rule is None:
@@ -170,7 +170,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
                 await self._row(f"condition {number}").set_value(rule_form.EXACT_VALUE)
 
     def show_status(self) -> None:
-        """Show the rule and the calls that it matches, or the error in the form."""
+        """Show the rule and the calls that it matches, or the error if the form's values do not make a valid rule."""
         live = next(iter(self.query("#live").results(Static)), None)
         if live is None:
             return  # the dialog is being removed
@@ -256,7 +256,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.set_focus(self.query_one("#save" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
-        """Go back to the question about the call; if a field has the focus, only focus the buttons."""
+        """Go back to the question about the tool call; if a field has the focus, only focus the buttons."""
         if self.form.current_row is not None:
             self.query_one("#refuse").focus()
         else:
@@ -271,9 +271,9 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule in *request* against the current and earlier calls; pass the results to `on_compared`.
+    """Match the rule in *request* against the current and earlier calls; pass the results to `request.on_compared`.
 
-    If the earlier calls cannot be read, `on_compared` receives None for them.
+    If the earlier calls cannot be read, `on_compared` receives None in their place.
     """
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)

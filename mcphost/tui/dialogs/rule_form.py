@@ -1,4 +1,4 @@
-"""Fields of the rule builder's form, and conversion of their values to a permission rule."""
+"""Fields of the form for creating a permission rule, and conversion of the form's values to a rule."""
 
 import math
 import os
@@ -43,14 +43,14 @@ _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
 class RuleArgument(NamedTuple):
-    """An argument of a tool call that a condition can test; `path` has a name for each level of nesting."""
+    """An argument of a tool call that a condition can test; `path` contains one name per level of nesting."""
 
     path: tuple[str, ...]
     value: Value
 
     @property
     def name(self) -> str:
-        """The name of the argument for display."""
+        """The name of the argument as displayed, with nested names joined by dots."""
         return clean_line(".".join(self.path), 60)
 
 
@@ -75,7 +75,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Yield the names of arguments that are not in *arguments*, such as lists; a rule allows any value for them."""
+    """Yield the names of all arguments not in *arguments*, such as lists; a rule allows any value for them."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
@@ -101,7 +101,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return the fields of the rule form. The dialog hides the value field of a test that needs no value."""
+    """Return the fields of the rule form. The dialog hides the value field of any test that needs no value."""
     out = [
         _choice_field("covers", _("covers"), (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title=_("  names"), required=True, description=_("* stands for any text")),
@@ -134,12 +134,12 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Return whether the user must enter a value for this test; ANY_VALUE and EXACT_VALUE need none."""
+    """Return whether the user must enter a value for the test; ANY_VALUE and EXACT_VALUE need none."""
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest the value to compare with in *test*, based on the argument's *value* in the current call.
+    """Suggest a value for *test* to compare with, based on the argument's *value* in the current call.
 
     A relative path is resolved against *folder*.
     """
@@ -154,7 +154,7 @@ def suggest_value(test: str, value: Value, folder: str | None) -> str:
 
 
 def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], values: dict[str, Any]) -> Rule:
-    """Build a rule without expiry from the values of the form, which are keyed by field name.
+    """Build a rule without an expiry time from the values of the form, which are keyed by field name.
 
     Raises UsageError if a value is invalid or the rule is too long to be shown.
     """
@@ -215,7 +215,10 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """Return the Unix time in seconds for *until*, one of EXPIRIES; return None if the rule never expires."""
+    """Return the Unix time in seconds at which a rule expires, or None if it never expires.
+
+    *until* is one of EXPIRIES.
+    """
     match until:
         case "1 hour":
             return time.time() + 3600
@@ -262,12 +265,12 @@ def _describe_condition(condition: Condition) -> str:
 
 
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
-    """Return the form's initial values, by field name, for a rule that allows this call.
+    """Return the form's initial values, by field name, which describe a rule that allows this call.
 
-    A path must be in the same folder, or be equal if that folder is too broad; every other argument must be equal. If
-    the rule is too long to be shown, the conditions with the longest values are left out. The rule normally applies in
-    this project for 30 days. If an argument has no condition and no path is restricted, the rule could allow unrelated
-    calls, so it applies only in this conversation, and for one hour.
+    The rule requires a path to be in the same folder as in this call, or to be the same path if that folder is too
+    broad; every other argument must be equal. If the rule is too long to be shown, the conditions with the longest
+    values are left out. The rule normally applies in this project for 30 days. If an argument has no condition and no
+    path is restricted, the rule could allow unrelated calls, so it applies only in this conversation, and for one hour.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}
@@ -295,11 +298,11 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 
 
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
-    """Return the folder to which a rule can limit this path argument, or "" if there is no suitable folder.
+    """Return the folder to which a rule can restrict this path argument, or "" if there is no suitable folder.
 
-    There is none if the argument is not a path, or if the folder would allow too much. Only the text of the path is
-    used, because the file system may be slow and the path may not exist yet. A last component without an extension is
-    treated as a folder, because this allows less than its parent would.
+    No folder is suitable if the argument is not a path, or if the folder would allow too much. Only the text of the
+    path is used, because the file system may be slow and the path may not exist yet. A last component without an
+    extension is treated as a folder, because that allows less than its parent folder would.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):
@@ -314,7 +317,7 @@ def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
 
 
 def _is_too_wide(path: str, folder: str) -> bool:
-    """Return whether *path* is too broad: `/`, `/usr`, the home folder, or a parent of that or of *folder*."""
+    """Return whether *path* is too broad: `/`, `/usr`, the home folder, or a parent of the home folder or *folder*."""
     below = path.rstrip("/") + "/"
     home = os.path.expanduser("~")
     return path.count("/") < 2 or f"{home}/".startswith(below) or (folder != path and folder.startswith(below))

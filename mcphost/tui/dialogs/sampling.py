@@ -1,4 +1,4 @@
-"""Dialogs to approve, edit or deny a server's sampling request and the model's reply to it."""
+"""Dialogs to approve, edit or deny a server's sampling request, and then the model's reply to the request."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, cast
@@ -44,9 +44,9 @@ _STOP_REASONS = {
 
 
 class SamplingDialog(Dialog[Any]):
-    """Base class of the dialogs that review a server's request to the model or the model's reply.
+    """Base class of the dialogs that review a server's sampling request or the model's reply.
 
-    After edits, the texts are shown again, and the user must read them to the end before approving.
+    After an edit, the texts are shown again, and the user must read them to the end before approving.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,13 +82,16 @@ class SamplingDialog(Dialog[Any]):
         raise NotImplementedError
 
     def answer(self) -> Any:
-        """Return the answer that approves the texts as shown, including edits."""
+        """Return the dialog's answer if the user approves: the texts as shown, including edits."""
         raise NotImplementedError
 
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return *value* sanitized for display; if it exceeds the limit, truncate it and disable approval."""
+        """Return *value* sanitized for display; if it exceeds the limit, truncate it and disable approval.
+
+        There is one limit for each text and another for all texts together.
+        """
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
         if len(value) > room or self._remaining_characters < 0:
@@ -100,18 +103,18 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean(value), style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return the parts to show for content blocks in wire format; blocks other than text have a heading."""
+        """Return the text pieces that show content blocks in wire format; blocks other than text have a heading."""
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
-        """Return the beginning of the first text block in wire-format *content*, or "" if there is none."""
+        """Return the beginning of the first text block in *content*, given in wire format, or "" if there is none."""
         texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Build the widget that shows the parts, up to the character limit.
+        """Build the widget that shows the text pieces, up to the character limit.
 
-        Every row except headings starts with a bar, so that text cannot imitate a heading.
+        Every row except headings starts with a bar, so that text from a server or model cannot imitate a heading.
         """
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []
@@ -127,12 +130,12 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """Return a widget for each of the first images in *contents*."""
+        """Return a widget for each image in *contents*, up to a limit."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield the parts to show for a content block in wire format; blocks other than text have a heading."""
+        """Yield the text pieces that show a content block in wire format; blocks other than text have a heading."""
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -241,7 +244,7 @@ def _as_dict(block: Any) -> dict[str, Any]:
 
 
 def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
-    """Format the maximum cost of a request to a model, such as "about $0.12".
+    """Format the maximum cost of a model request, such as "about $0.12", "cost unknown" or "costs nothing".
 
     *tokens* is the number of input tokens, and *max_tokens* the maximum number of output tokens.
     """
@@ -252,7 +255,10 @@ def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> s
 
 
 def format_dollars(dollars: float) -> str:
-    """Format an amount in US dollars with two decimals, or with four if it is below one cent."""
+    """Format an amount in US dollars with two decimals, or with four if it is below one cent.
+
+    An amount of 0 becomes "nothing".
+    """
     if dollars <= 0:
         return _("nothing")
     return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"
@@ -277,7 +283,7 @@ def _role_name(message: dict[str, Any]) -> str:
 
 
 def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field], dict[str, Any]]:
-    """Return a form field for each text block, and the current texts keyed by field name.
+    """Return a form field for each of the last MAX_TEXTS text blocks, and the current texts keyed by field name.
 
     The name of a field is *prefix* followed by the block's index in *content*.
     """
@@ -287,9 +293,10 @@ def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field
 
 
 def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
-    """Return *content* with the edited texts, or None if no block remains.
+    """Return *content* with the edited texts, or None if no block is left.
 
-    Text blocks that the user emptied are removed. *prefix* and the keys of *values* are those of `build_text_fields`.
+    Text blocks that the user emptied are removed. *prefix* and the keys of *values* must match the field names from
+    `build_text_fields`.
     """
     known = {at for at, _unused in _text_blocks(content) if f"{prefix}{at}" in values}
     made: list[Any] = []
@@ -328,7 +335,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return self.first_text(self.edited_details.messages[-1].get("content") if self.edited_details.messages else ())
 
     def answer(self) -> Any:
-        """Return the answer that approves the texts as shown, including edits."""
+        """Return the dialog's answer if the user approves: the request as shown, including edits."""
         asked, now = self.details, self.edited_details
         if now == asked and not self.includes_context:
             return ApproveUnchanged()
@@ -343,7 +350,7 @@ class ReviewSamplingDialog(SamplingDialog):
     # -- content
 
     def body(self) -> list[Content | Widget]:
-        """Return the model, the cost, everything that would be sent, and the settings of the request."""
+        """Return the dialog's body: the model, the cost, all that would be sent, and the request's settings."""
         asked = self.edited_details
         dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [
@@ -364,7 +371,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows with the reason why this model was chosen, other models, and the server's used budget."""
+        """Yield rows with the reason for choosing this model, the other models, and the server's used budget."""
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
         if reason:
@@ -435,7 +442,6 @@ class ReviewSamplingDialog(SamplingDialog):
                 yield self.text_part(dumps(schema), "$faint")
 
     def _section_heading(self, heading: str, style: str = "$muted") -> Iterator[QuotedPart]:
-        """Yield a blank line and a heading."""
         yield QuotedPart("", is_heading=True)
         yield self.heading_part(heading, style)
 
@@ -514,11 +520,11 @@ class ReviewReplyDialog(SamplingDialog):
         return self.first_text(self.content)
 
     def answer(self) -> Any:
-        """Return the answer that approves the texts as shown, including edits."""
+        """Return the dialog's answer if the user approves: the reply as shown, including edits."""
         return ApproveUnchanged() if self.content == self.details.content else EditedReply(self.content)
 
     def body(self) -> list[Content | Widget]:
-        """Return the model, its usage and the reply."""
+        """Return the dialog's body: the model, its token usage and the reply."""
         reason = clean_line(self.details.stop_reason, 60)
         facts = [
             (_("model"), clean_line(self.details.model, 200)),

@@ -1,4 +1,4 @@
-"""Dialogs to choose where to store secrets if there is no keyring, and to unlock the encrypted file."""
+"""Dialogs to choose where to store secrets if there is no keyring, and to unlock the encrypted secrets file."""
 
 from typing import ClassVar
 
@@ -29,7 +29,7 @@ _MAX_PATH = 4_096
 
 
 class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
-    """Dialog that asks whether to keep secrets in memory, in an encrypted file or in a plain file."""
+    """Dialog that asks whether to keep secrets in memory only, in an encrypted file or in a plain file."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("This session only")),
@@ -51,15 +51,15 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self._rejected_values: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """Return the title, which names the servers for which a sign-in would be saved."""
+        """Return the title, which names the servers whose sign-ins would be stored."""
         return _("Store your sign-in for {servers}?").format(servers=", ".join(self.details.servers))
 
     def preview(self) -> str:
-        """Return why there is no keyring, for the card shown while the dialog is minimized."""
+        """Return the reason why no keyring is usable, for the card shown while the dialog is minimized."""
         return self.details.reason or _("There is no usable keyring.")
 
     def body(self) -> list[Content | Widget]:
-        """Return why there is no keyring, and what each choice means."""
+        """Return the dialog's body: the reason why no keyring is usable, and what each choice means."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -89,7 +89,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the input for the passphrase, and a second one if the passphrase is new."""
+        """Yield an input for the passphrase and, if a new passphrase is being set, another to repeat it."""
         if self.details.is_new:
             yield LabeledInputGroup(
                 LabeledInput(_("new passphrase"), "phrase", hidden=True),
@@ -99,7 +99,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Keep secrets in memory; if inputs are open, only close them."""
+        """Keep secrets in memory only; if the passphrase inputs are open, only close them."""
         if not self.close_extra():
             self.dismiss(KeepInMemory())
 
@@ -113,13 +113,13 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Clear the error message once the inputs differ from the values that were rejected."""
+        """Clear the error message once the inputs differ from the values that caused it."""
         event.stop()
         if tuple(box.value for box in self.query(Input)) != self._rejected_values:
             self.update_remaining()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Check the passphrase and, if it is new, its repetition; then close the dialog with the passphrase."""
+        """Check the passphrase and, if it is new, that it was repeated correctly; then close the dialog with it."""
         event.stop()
         self._rejected_values = event.values
         phrase, *again = event.values
@@ -154,7 +154,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the dialog's title."""
         return _("Unlock your sign-ins?")
 
     def preview(self) -> str:
@@ -162,7 +162,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         return self.details.file
 
     def body(self) -> list[Content | Widget]:
-        """Return the path of the secrets file, and what happens if it stays locked."""
+        """Return the dialog's body: the path of the secrets file, and what happens if it stays locked."""
         out: list[Content | Widget] = []
         if self.details.note:
             out.append(Content.styled(clean(translate_sentence(self.details.note)) + "\n", "bold $warning"))
@@ -180,7 +180,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Leave the file locked; if the input is open, only close it."""
+        """Leave the secrets file locked; if the input is open, only close the input."""
         if not self.close_extra():
             self.dismiss(LeaveLocked())
 

@@ -33,7 +33,7 @@ _CHOICE_LABELS = {
 
 
 def render_folders(details: ShareRoots) -> list[Content | Widget]:
-    """Render the folders with their origins and warnings, and explain what sharing means."""
+    """Return the folders with their origins and warnings, and an explanation of what sharing them means."""
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
     for at, root in enumerate(details.roots):
@@ -94,15 +94,15 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         return _("Share your folder paths with {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
-        """Return the paths for the card shown while the dialog is minimized."""
+        """Return the folder paths for the card shown while the dialog is minimized."""
         return " · ".join(uri_path(root.uri) for root in self.details.roots)
 
     def body(self) -> list[Content | Widget]:
-        """Return the folders with their warnings, and an explanation of what sharing means."""
+        """Return the dialog's body: the folders with their warnings, and what sharing them means."""
         return render_folders(self.details)
 
     def action_refuse(self) -> None:
-        """Share nothing."""
+        """Share no folder paths with the server."""
         self.dismiss(DoNotShare())
 
     def action_once(self) -> None:
@@ -158,7 +158,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.choices = {one.server: "deny" for one in question.askers}
 
     def headline(self) -> str:
-        """Return the title, which says how many servers request the paths."""
+        """Return the title, which says how many servers request the folder paths."""
         return _("Share your folder paths with {servers}?").format(
             servers=translate_count(len(self.details.askers), "server")
         )
@@ -168,15 +168,15 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         return ", ".join(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
-        """Return the servers, the folders with their warnings, and an explanation of what sharing means."""
+        """Return the dialog's body: the servers, the folders with their warnings, and what sharing them means."""
         return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
 
     def _requester_text(self) -> str:
-        """Return "", because the list shows the reason and account of each server."""
+        """Return "", because the list of servers already shows the reason and account of each server."""
         return ""
 
     def _server_rows(self) -> Content:
-        """Render two rows for each server: its name with the current choice, and its reason for asking."""
+        """Render two rows for each server: its name with the current choice, and the reason for its request."""
         rows: list[tuple[str, str]] = []
         names = [_server_label(one) for one in self.details.askers]
         widest = max(Content(name).cell_length for name in names)
@@ -200,9 +200,9 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.update_locked_buttons()
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled, or "" if it is enabled.
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled.
 
-        Buttons that share folders are disabled until the user has scrolled to the end.
+        Buttons that share folder paths are disabled until the user has scrolled to the end.
         """
         agrees = button_id.startswith("all") or (button_id == "done" and self._has_approval)
         return self._unread_message() if agrees and not self.is_read else ""
@@ -230,7 +230,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     # -- answers
 
     def action_refuse(self) -> None:
-        """Share with none of the servers."""
+        """Share the folder paths with none of the servers."""
         self.dismiss(DoNotShare())
 
     def action_done(self) -> None:

@@ -44,7 +44,7 @@ DEVICE_CODE_HELP = N_("\nUse any browser on any device. mcphost never sees your 
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
-    """Describe what OAuth scopes permit, one scope per line, followed by its name."""
+    """Describe each OAuth scope on a separate line: what it permits, followed by its name."""
     if not scopes:
         return _("use what the server permits every user")
     told = [(describe_scope(scope, _), clean(scope).replace("\n", "⏎")) for scope in scopes]
@@ -63,7 +63,7 @@ def format_remaining(seconds: float) -> str:
 
 
 class SignInDialog(Dialog[SignInVerdict]):
-    """Dialog that asks whether and how to sign in: in the browser, with a code or by pasting a URL."""
+    """Dialog that asks whether and how to sign in to a server: in the browser, with a code or by pasting a URL."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -115,7 +115,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         return _("you sign in at {host}").format(host=self.details.host)
 
     def body(self) -> list[Content | Widget]:
-        """Return the authorization server, the requested scopes, and the URL or the device code."""
+        """Return the dialog's body: the authorization server, the scopes, and the URL or the device code."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -155,7 +155,10 @@ class SignInDialog(Dialog[SignInVerdict]):
         yield OrderedInput(placeholder="http://127.0.0.1:…/callback?code=…", id="redirect", compact=True)
 
     def on_mount(self) -> None:
-        """Show only the buttons of the available sign-in methods, and update the remaining time every second."""
+        """Show only the buttons of the available sign-in methods, and update the remaining time every second.
+
+        In screen reader mode, the time is updated once a minute.
+        """
         super().on_mount()
         asked = self.details
         for button_id, is_available in (
@@ -171,7 +174,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.set_interval(update_seconds(self, 1.0), self.update_remaining_time)
 
     def _requester_text(self) -> str:
-        """Return the reason for the sign-in, the polling of the token endpoint, and the remaining time."""
+        """Return the reason for the sign-in, how often the authorization server was polled, and the remaining time."""
         asked, now = self.details, self._progress
         words = [clean_line(translate_sentence(asked.why), 400)]
         if asked.interval:
@@ -202,7 +205,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.fit()
 
     def show_sign_in_progress(self, event: SignInProgress) -> None:
-        """Show when the token was last requested from the authorization server; ignore other sign-ins."""
+        """Show when the token was last requested from the authorization server; ignore events of other sign-ins."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
@@ -224,7 +227,7 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
-        """Show a QR code of the sign-in URL; the URL includes the device code if the server supports this."""
+        """Show a QR code of the sign-in URL, which contains the device code if the server provides such a URL."""
         self.post_message(
             QrCodeRequested(
                 _("Sign in at {host}").format(host=self.details.host),
@@ -250,7 +253,7 @@ class SignInDialog(Dialog[SignInVerdict]):
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Dialog that asks for the OAuth client ID and secret of mcphost at an authorization server."""
+    """Dialog that asks for the OAuth client ID and secret with which mcphost is registered."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))
@@ -275,7 +278,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         return _("mcphost must be registered at {issuer}").format(issuer=self.details.issuer)
 
     def body(self) -> list[Content | Widget]:
-        """Return where to register mcphost, the redirect URI to register, and where the secret is stored."""
+        """Return the dialog's body: where to register mcphost, the redirect URI, and where the secret is stored."""
         asked = self.details
         pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("redirect URL"), clean(asked.redirect_uri))]
         if asked.account:
@@ -296,14 +299,14 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         ]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs for the client ID and secret, which are hidden until an action opens them."""
+        """Yield the inputs for the client ID and the client secret, which are hidden until an action opens them."""
         yield LabeledInputGroup(
             LabeledInput(_("client id"), "client"),
             LabeledInput(_("client secret"), "secret", hidden=True, placeholder=_("if there is one; not shown")),
         )
 
     def action_refuse(self) -> None:
-        """Cancel the sign-in; if inputs are open, only close them."""
+        """Cancel the sign-in; if the inputs are open, only close them."""
         if not self.close_extra():
             self.dismiss(DeclineClient())
 
@@ -312,7 +315,10 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         self.open_extra("client", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Close the dialog with the client ID and secret if Enter was pressed in the second input."""
+        """Close the dialog with the client ID and secret if Enter was pressed in the second input.
+
+        If the client ID is empty, focus its input instead.
+        """
         event.stop()
         client, secret = (value.strip() for value in event.values)
         if not client:

@@ -1,4 +1,4 @@
-"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit of rounds."""
+"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit of tool rounds."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
@@ -49,7 +49,7 @@ _MAX_PREVIEW_LENGTH = 300
 
 
 class CallReview:
-    """The user's edits and reading progress for one tool call, preserved while the list of calls is open.
+    """The user's edits and reading progress for one tool call, kept while the list of waiting calls is open.
 
     `is_end_shown` is set once the user has scrolled the dialog to the end, and `is_fully_shown` once the full-screen
     viewer has shown the end of the arguments.
@@ -67,7 +67,7 @@ class CallReview:
         return not is_same_json(self.arguments, self.original_arguments)
 
     def edit(self, arguments: dict[str, Any]) -> bool:
-        """Replace the arguments and reset the reading progress; return False if they have not changed."""
+        """Replace the arguments and reset the reading progress; return False if the arguments are unchanged."""
         if is_same_json(arguments, self.arguments):
             return False
         self.arguments = arguments
@@ -120,7 +120,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self._file_diff: TextDiff | None = None
 
     def restore_review(self, review: Any) -> CallReview:
-        """Continue an earlier review of this call, including its edits; return the object that stores it."""
+        """Continue an earlier review of this call, including its edits; return the object that stores the review."""
         if isinstance(review, CallReview):
             self.review, self.is_read = review, review.is_end_shown
         return self.review
@@ -132,7 +132,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.show_key_hints(self.key_hints())
 
     def action_list(self) -> None:
-        """Return to the list of waiting calls without answering."""
+        """Return to the list of waiting calls without answering the question about this call."""
         if self._has_list:
             self.dismiss(cast("ToolVerdict", self.POSTPONED))
 
@@ -153,7 +153,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     # -- content
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return warnings, diffs, the arguments, and what the server says about the tool."""
+        """Return the dialog's body: warnings, diffs, the arguments, and the server's claims about the tool."""
         self.call_view = render_call(self.review.arguments, self.review.original_arguments)
         out: list[Content | Widget] = [*self._notes()]
         if pairs := self._name_pairs():
@@ -175,7 +175,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _origins(self) -> tuple[ArgumentOrigin, ...]:
-        """Return the origins of the arguments that the user did not edit."""
+        """Return the sources of text that was copied into the arguments, unless the user has edited that text."""
         if not self.review.is_edited:
             return self.details.origins
         original, now = self.review.original_arguments, self.review.arguments
@@ -188,7 +188,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _mark_copies(
         self, at: int, name: str, value: str | Content, origins: Sequence[ArgumentOrigin]
     ) -> str | Content:
-        """Return the value of a pair with its copied parts highlighted, or unchanged if it has none."""
+        """Return the displayed value of an argument with its copied parts highlighted, or unchanged if it has none."""
         plain = (
             value if isinstance(value, Content) else Content.styled(value, self.call_view.styles.get(at, ("", ""))[1])
         )
@@ -247,7 +247,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return out
 
     def _name_pairs(self) -> list[tuple[str, str]]:
-        """Return rows with the account and, if the title is too long, the names of the server and the tool."""
+        """Return rows with the account and, if they do not fit into the title, the names of the server and the tool."""
         pairs: list[tuple[str, str]] = []
         if len(self.headline()) > _MAX_HEADLINE_LENGTH:
             server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
@@ -257,7 +257,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> Iterator[Content | Widget]:
-        """Yield the tool's annotations, description and title, presented as unverified claims of the server."""
+        """Yield the tool's annotations, description and title, presented as unverified claims by the server."""
         question = self.details
         told = describe_annotations(question.claims)
         said = (
@@ -302,7 +302,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self._excluded_reason(button_id)
 
     def reminder(self) -> str:
-        """Return a reminder to read the arguments that the dialog does not show, or "" if all were read."""
+        """Return a reminder to read the arguments that the dialog does not show, or "" if all have been read."""
         if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
         return _("{omitted_characters:,} characters are not shown here: read them with v, to the end").format(
@@ -343,7 +343,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     # -- answers
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the input for the reason to deny the call, which is hidden until an action opens it."""
+        """Yield the input for a reason to deny the call, which is hidden until an action opens it."""
         yield OrderedInput(
             placeholder=_("Why not? The model reads this. Enter denies, esc goes back."), id="reason-text", compact=True
         )
@@ -389,7 +389,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
                 self.approve("always", AllowAlways() if plain else AllowRule(rule))
 
     def action_view(self) -> None:
-        """Open all arguments in full in the full-screen viewer; the dialog stays open behind it."""
+        """Open all arguments, untruncated, in the full-screen viewer; the dialog stays open behind it."""
 
         def seen() -> None:
             self.review.is_fully_shown = True
@@ -412,7 +412,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     async def apply_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Show the edited arguments; the user must read to the end again before approving."""
+        """Show the edited arguments, which the user must read to the end again before approving the call."""
         if arguments is not None and self.review.edit(arguments):
             self._file_diff = None
             await self.show_body()
@@ -420,7 +420,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
 
 class ContinueTurnDialog(Dialog[bool]):
-    """Dialog that asks whether the model may continue after it reached the limit of tool rounds in a turn."""
+    """Dialog that asks whether the model may continue a turn that reached the limit of tool rounds.
+
+    In each round, the model requests tool calls and receives their results.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Stop here")), ("continue", N_("Go on")))
     KEYS: ClassVar[str] = N_("esc/d stop here · g go on")
@@ -434,15 +437,15 @@ class ContinueTurnDialog(Dialog[bool]):
         self.rounds = question.rounds
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the dialog's title."""
         return _("Continue?")
 
     def preview(self) -> str:
-        """Return the number of rounds for the card shown while the dialog is minimized."""
+        """Return the number of tool rounds so far, for the card shown while the dialog is minimized."""
         return _("The model asked for tools {rounds} times in this turn.").format(rounds=self.rounds)
 
     def body(self) -> list[Content]:
-        """Return the number of rounds so far, and how many more the model would be allowed."""
+        """Return the dialog's body: the number of tool rounds so far, and how many more would be allowed."""
         return [
             Content(
                 _(
@@ -454,5 +457,5 @@ class ContinueTurnDialog(Dialog[bool]):
         ]
 
     def action_continue(self) -> None:
-        """Allow the same number of rounds again in this turn."""
+        """Allow the model as many more tool rounds in this turn as it has already had."""
         self.dismiss(True)

@@ -1,4 +1,4 @@
-"""Dialog to review changed tool definitions, with a diff of each tool to accept."""
+"""Dialog for reviewing tool definitions that a server has changed, with a diff for each tool."""
 
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ _MAX_LINE_LENGTH = 4_000
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
-    """Render the diff of a tool's definition, with a mark at the start of each line for readers without color."""
+    """Render the diff of a tool's definition; "+" or "-" begins each changed line, so that color is not needed."""
     lines = map(_translate_note, change.difference[:_MAX_LINES])
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in lines]
     if len(change.difference) > len(shown):
@@ -34,7 +34,7 @@ def render_definition_diff(change: ToolChange) -> KeyValueList:
 
 
 def _translate_note(line: str) -> str:
-    """Return a line of a diff, translated unless it quotes the server."""
+    """Return a line of a diff, translated if mcphost wrote it, or unchanged if it quotes the server."""
     if line in DIFFERENCE_NOTES:
         return translate_sentence(line)
     # A line that quotes the server begins with the path of the value.
@@ -46,7 +46,7 @@ def _is_truncated(change: ToolChange) -> bool:
 
 
 class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
-    """Dialog that asks which changed tools to accept; the others stay in quarantine.
+    """Dialog that asks which changed tools to accept; the tools not accepted stay in quarantine.
 
     A quarantined tool is hidden from the model and cannot be called.
     """
@@ -89,7 +89,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         return ", ".join(change.tool for change in self.details.changes)
 
     def body(self) -> list[Content | Widget]:
-        """Return the diff of one tool and an explanation of quarantine."""
+        """Return the dialog's body: the diff of one tool and an explanation of quarantine."""
         change = self.details.changes[self.index]
         count = len(self.details.changes)
         place = _("   {index} of {count}").format(index=self.index + 1, count=count) if count > 1 else ""
@@ -109,7 +109,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ]
 
     def on_mount(self) -> None:
-        """If only one tool has changed, hide the buttons for several tools and relabel the other buttons."""
+        """If only one tool has changed, hide the buttons for several tools and relabel the remaining ones."""
         super().on_mount()
         if len(self.details.changes) == 1:
             for button_id in ("#done", "#accept_all"):
@@ -121,7 +121,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- reading state
 
     def update_remaining(self) -> None:
-        """Show how many lines remain to be read; do nothing while another change is being mounted."""
+        """Show how many lines remain to be read; do nothing while the next tool's diff is being mounted."""
         # While another change is being mounted, the layout is still that of the previous change.
         if self._is_body_ready:
             super().update_remaining()
@@ -131,7 +131,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             super()._update_read_state()
 
     def update_locked_buttons(self) -> None:
-        """Record whether the user has read the shown change to the end, and mark the disabled buttons."""
+        """Record whether the user has read the displayed diff to the end, and mark the disabled buttons."""
         if self.is_read and (
             self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index])
         ):
@@ -139,7 +139,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         super().update_locked_buttons()
 
     def reminder(self) -> str:
-        """Return a reminder to read what the dialog does not show, or "" if there is nothing left to read."""
+        """Return a reminder to read the rest of the diff in the viewer, or "" if there is nothing left to read."""
         if self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index]):
             return ""
         return _("not everything is shown here: read it with v, to the end")
@@ -152,7 +152,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         return super().disabled_reason(button_id) or (self.reminder() if button_id == "accept_one" else "")
 
     def action_view(self) -> None:
-        """Open the complete diff in the full-screen viewer; the dialog stays open behind it."""
+        """Open the complete diff of the displayed tool in the full-screen viewer; the dialog stays open behind it."""
         place, change = self.index, self.details.changes[self.index]
 
         def seen() -> None:
@@ -167,15 +167,15 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- answers
 
     def action_done(self) -> None:
-        """Close the dialog with the tools that the user accepted; the others stay quarantined."""
+        """Close the dialog with the tools that the user accepted; the other changed tools stay in quarantine."""
         self.dismiss(AcceptToolChanges(tuple(self.accepted)))
 
     def action_accept_all(self) -> None:
-        """Accept all changes, if the user has read each of them."""
+        """Accept the changes to all tools, if the user has read every diff."""
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
 
     async def action_accept_one(self) -> None:
-        """Accept the shown change, or undo its acceptance, and show the next change.
+        """Accept the displayed change or, if it was already accepted, undo that; then show the next change.
 
         The dialog closes once all changes are accepted.
         """
@@ -190,7 +190,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             await self.action_step(1)
 
     async def action_step(self, by: int) -> None:
-        """Show the next or previous change."""
+        """Show the next (1) or previous (-1) changed tool, wrapping around at the ends."""
         self._is_body_ready = False
         self.index = (self.index + by) % len(self.details.changes)
         self.is_read = self.index in self._read_indexes

@@ -1,4 +1,4 @@
-"""Dialogs that ask whether to use a server or a project's files, and show exactly what would be used."""
+"""Dialogs that ask whether to trust a server or a project's files, and show exactly what would be used."""
 
 import shlex
 from typing import ClassVar
@@ -62,7 +62,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         return shlex.join(self.details.command) or self.details.url
 
     def body(self) -> list[Content | Widget]:
-        """Return warnings, the command or URL, the settings, and what has changed since an earlier approval."""
+        """Return the dialog's body: warnings, the command or URL, the settings, and changes since the last approval."""
         asked = self.details
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [
@@ -142,7 +142,7 @@ _FILES = N_("▲ It does not apply to the files that these commands run, which c
 
 
 class TrustProjectDialog(Dialog[TrustVerdict]):
-    """Dialog that asks whether mcphost may use a project's files; V opens them in the viewer."""
+    """Dialog that asks whether mcphost may use certain files of a project; the "v" key opens them in the viewer."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Do not use")),
@@ -164,7 +164,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         self._is_viewed = False
 
     def headline(self) -> str:
-        """Return the title, which says what the files are for."""
+        """Return the title, which says what the files would be used for."""
         return _(_HEADLINES.get(self.details.purpose, N_("Use these files of the project?")))
 
     def preview(self) -> str:
@@ -172,7 +172,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         return ", ".join(one.path for one in self.details.texts)
 
     def body(self) -> list[Content | Widget]:
-        """Return each file's name with its text, or with the changes since it was last approved."""
+        """Return the dialog's body: each file's name and text, or the changes since the file was last approved."""
         out: list[Content | Widget] = []
         for one in self.details.texts:
             out += [Content("")] if out else []
@@ -185,7 +185,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         return out
 
     def reminder(self) -> str:
-        """Return a reminder to read what the dialog does not show, or "" if there is nothing left to read."""
+        """Return a reminder to read the rest of the files in the viewer, or "" if there is nothing left to read."""
         is_long = any(len(_shown_lines(one)) > _MAX_LINES for one in self.details.texts)
         return _("not everything is shown here: read it with v, to the end") if is_long and not self._is_viewed else ""
 
@@ -204,7 +204,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         self.post_message(TextViewRequested(self.headline(), "", seen, sections=sections))
 
     def action_refuse(self) -> None:
-        """Use none of the files in this session."""
+        """Do not use any of the files in this session."""
         self.dismiss(DoNotTrust())
 
     def action_once(self) -> None:

@@ -1,7 +1,7 @@
 """Dialogs for URL elicitation.
 
-One asks whether to open a URL for a server; the other asks whether to repeat a tool call after the user has visited the
-URLs that it requires.
+One asks whether to open a URL for a server. The other asks whether to repeat a tool call after the user has visited the
+URLs that the server requires for the call.
 """
 
 from time import monotonic
@@ -22,7 +22,7 @@ from mcphost.unicode_forms import split_url
 
 
 def highlight_host(url: str, style: str = "$text") -> Content:
-    """Return the full URL on one line with its host in bold, so that no other part can pass for the host."""
+    """Return the full URL on one line, with its host in bold so that no other part can be mistaken for the host."""
     try:
         host = split_url(url).netloc
     except ValueError:
@@ -39,7 +39,7 @@ def highlight_host(url: str, style: str = "$text") -> Content:
 
 
 def highlight_question_host(question: VisitUrl) -> Content:
-    """Return the full URL that a server asks to open, with its host in bold.
+    """Return the full URL that a server asks the user to open, with its host in bold.
 
     The whole host is in bold, because finding the registrable domain would require a public suffix list.
     """
@@ -83,7 +83,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         return f"{self.details.host}: {self.details.message}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the host, the warnings, the full URL and the server's message."""
+        """Return the dialog's body: the host, the warnings, the full URL and the server's message."""
         asked = self.details
         out: list[Content | Widget] = [KeyValueList([(_("host"), clean_line(asked.host, 300))], style="bold $text")]
         out += [
@@ -103,7 +103,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         return out
 
     def action_refuse(self) -> None:
-        """Cancel the elicitation without a decision."""
+        """Cancel the elicitation, neither accepting nor declining it."""
         self.dismiss(Cancel())
 
     def action_decline(self) -> None:
@@ -111,12 +111,12 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         self.dismiss(Decline())
 
     def action_visit(self) -> None:
-        """Accept, which opens the URL in the browser."""
+        """Accept the request, so that the URL is opened in the browser."""
         self.approve("visit", AcceptUrl())
 
 
 class RetryCallDialog(Dialog[bool]):
-    """Dialog that asks whether to repeat a call after the user has completed a step in the browser."""
+    """Dialog that asks whether to repeat a tool call after the user has completed a step in the browser."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Give up")), ("retry", N_("Call again")))
     KEYS: ClassVar[str] = N_("esc/d give up · r repeat the call")
@@ -136,7 +136,10 @@ class RetryCallDialog(Dialog[bool]):
         return " · ".join(self.details.urls)
 
     def on_mount(self) -> None:
-        """Show how long the dialog has been open, and update this every second."""
+        """Show how long the dialog has been open, and update the time every second.
+
+        In screen reader mode, the time is updated once a minute.
+        """
         super().on_mount()
         # Mounted first, so that it stays visible above long URLs.
         self.query_one("#body").mount(Static(self._waiting_text(), id="waited", markup=False), before=0)
@@ -155,10 +158,10 @@ class RetryCallDialog(Dialog[bool]):
         return Content.assemble((_("waiting for {shown}").format(shown=shown), "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
-        """Return the URLs that the user must visit before the call is repeated."""
+        """Return the dialog's body: the URLs that the user must visit before the tool call is repeated."""
         urls = [Content.assemble("\n", highlight_host(url, "$muted")) for url in self.details.urls]
         return [Content(_("The call waits until you finish in the browser at:")), *urls]
 
     def action_retry(self) -> None:
-        """Repeat the call."""
+        """Repeat the tool call."""
         self.dismiss(True)

@@ -1,4 +1,4 @@
-"""Dialog that lists the tool calls waiting for approval, to open, deny or answer them."""
+"""Dialog that lists the tool calls waiting for approval, so that the user can open, deny or allow them."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -22,7 +22,10 @@ _MAX_ARGUMENTS_LENGTH = 200
 
 
 class WaitingCall(NamedTuple):
-    """A tool call in the list; `key` identifies it, and `review` is None until the user opens the call."""
+    """A tool call in the list of waiting calls; `key` identifies the call.
+
+    `review` is None until the user opens the call.
+    """
 
     key: str
     question: ApproveTool
@@ -35,23 +38,23 @@ class WaitingCall(NamedTuple):
 
 
 class RefuseAll(Struct, frozen=True):
-    """Verdict to refuse every call in the list."""
+    """Answer that refuses every call in the list."""
 
 
 class AllowAll(Struct, frozen=True):
-    """Verdict to allow each call in `keys` once; the user has read all these calls to the end."""
+    """Answer that allows each call in `keys` once; the user has read all these calls to the end."""
 
     keys: tuple[str, ...]
 
 
 class OpenOne(Struct, frozen=True):
-    """Verdict to open the dialog of the call with this key."""
+    """Answer that opens the dialog of the call identified by `key`."""
 
     key: str
 
 
 class DenyOne(Struct, frozen=True):
-    """Verdict to deny only the call with this key."""
+    """Answer that denies only the call identified by `key`."""
 
     key: str
 
@@ -62,13 +65,13 @@ ListVerdict = RefuseAll | AllowAll | OpenOne | DenyOne
 class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
     """Question about all tool calls that are waiting for approval.
 
-    Only the TUI asks it, so other frontends need not support it.
+    Only the TUI asks this question, so other frontends need not support it.
     """
 
     KIND: ClassVar[str] = "waiting_calls"
 
     def refusal(self) -> ListVerdict:
-        """Return the verdict that refuses every call in the list."""
+        """Return the answer that refuses every call in the list."""
         return RefuseAll()
 
 
@@ -115,14 +118,14 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         return ", ".join(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the list of calls."""
+        """Return the dialog's body, which is the list of calls."""
         options = OptionList(
             *(Option(_render_entry(entry), id=entry.key) for entry in self._entries), id="calls", markup=False
         )
         return [options]
 
     def on_mount(self) -> None:
-        """Place the cursor and show the available actions."""
+        """Place the cursor on a call in the list, and show the available actions."""
         self._option_list.highlighted = self._index_of_key(self._cursor)
         self._update_actions()
 
@@ -135,19 +138,19 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def cursor(self) -> str:
-        """The `key` of the call under the cursor, or "" if there is none."""
+        """The `key` of the call under the cursor, or "" if the list is empty."""
         at = self._option_list.highlighted
         return self._entries[at].key if at is not None and at < len(self._entries) else ""
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call, at which the list reopens, or "" if there is none."""
+        """The `key` of the next unread call, where the cursor is placed when the list reopens; "" if there is none."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")
 
     def show_calls(self, entries: Sequence[WaitingCall]) -> None:
-        """Replace the calls in the list; new ones are appended, and the cursor stays on the same call."""
+        """Replace the calls in the list; new calls are appended, and the cursor stays on the same call."""
         if not self.is_attached:
             self._entries = list(entries)
             return
@@ -207,7 +210,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
             self.dismiss(DenyOne(self._selected_key))
 
     def action_allow_all(self) -> None:
-        """Allow each call once, if the user has read all of them to the end."""
+        """Allow every call in the list once, if the user has read all of them to the end."""
         if self._entries and all(entry.is_read for entry in self._entries):
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
 

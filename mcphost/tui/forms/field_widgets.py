@@ -1,7 +1,8 @@
 """Input widgets for form fields: text, numbers, dates, JSON, checkboxes and lists of options.
 
-They extend Textual's widgets: a field can have no value, symbols and not only colors show the state, and a list
-without the focus shows only its selection. A value that cannot be edited safely is read-only.
+They extend Textual's widgets in three ways: a field can be without a value, symbols show the state in addition to
+colors, and a list without the focus shows only the selected options. A value that cannot be edited safely is shown in a
+read-only widget.
 """
 
 from typing import Any, ClassVar, Self, cast
@@ -45,7 +46,7 @@ EXIT_KEYS = {"enter": 1, "down": 1, "up": -1}
 
 
 def request_focus_move(widget: Widget, direction: int) -> bool:
-    """Post FocusMoveRequested from *widget*; do nothing and return False if *direction* is 0."""
+    """Ask the form to move the focus away from *widget*; do nothing and return False if *direction* is 0."""
     return bool(direction) and widget.post_message(FocusMoveRequested(direction))
 
 
@@ -59,7 +60,7 @@ def _describe_missing(field: Field) -> str:
 class TristateCheckbox(Checkbox, inherit_bindings=False):
     """Checkbox for a boolean field: yes, no or, if the field is optional, no value.
 
-    A field without a value is not sent.
+    A field without a value is omitted from the values that are sent.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -87,7 +88,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 
     @property
     def key_hints(self) -> str:
-        """The key hints to show while the field has the focus."""
+        """The key hints that the form shows while the field has the focus."""
         return _("space, y, n") if self.field.required else _("space, y, n · backspace: not sent")
 
     @property
@@ -95,7 +96,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         return [True, False] if self.field.required else [True, False, None]
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
+        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -141,8 +142,8 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 class ChoiceList(SelectionList[int], inherit_bindings=False):
     """List from which the user selects one or several values with the arrow keys and Space.
 
-    Without the focus, it shows only the selection. Options are added only when the list first gets the focus, because
-    a form may contain many lists with a thousand options each.
+    While the list does not have the focus, it shows only the selected options. The options are created when the list
+    first gets the focus, because a form may contain many lists with a thousand options each.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -159,7 +160,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     """
 
     def __init__(self, field: Field, value: Any, *, missing: str = "") -> None:
-        """Create a list with *value* selected; *missing* is shown while nothing is selected."""
+        """Create a list with *value* selected; the text *missing* is shown while nothing is selected."""
         super().__init__()
         self.field = field
         self._missing = missing or _describe_missing(field)
@@ -175,8 +176,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     def field_value(self) -> Any:
         """The selected value; for a multiple choice, the list of selected values in the order of the options.
 
-        If nothing is selected, the value is None, which is not sent. A required multiple choice without `min_items`
-        has an empty list instead.
+        If nothing is selected, this is None, and the field is not sent. The exception is a required multiple choice
+        without `min_items`, whose value is then an empty list.
         """
         values = [self.field.options[at].value for at in sorted(self.selected)]
         if self._is_multiple:
@@ -185,7 +186,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def key_hints(self) -> str:
-        """The key hints to show while the field has the focus."""
+        """The key hints that the form shows while the field has the focus."""
         keys = _("↑ ↓ · space selects") + (_(" several") if self._is_multiple else "")
         return keys if self.field.required else keys + _(" · backspace clears")
 
@@ -229,10 +230,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             super()._update_lines()
 
     def render_line(self, y: int) -> Strip:
-        """Render one row of the options, or of the selection if the list does not have the focus.
+        """Render one row of the options, or of the selected options if the list does not have the focus.
 
-        SelectionList's own method is not used, because its marks differ only in color and each option must fit on one
-        row.
+        `SelectionList.render_line` is not used, because it marks selected options only by color and does not support
+        options that are wrapped onto several rows.
         """
         if not self.has_focus:
             width = self.scrollable_content_region.width
@@ -269,7 +270,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return is_changed
 
     def watch_highlighted(self, highlighted: int | None) -> None:
-        """Show the position in a long list, such as "3 of 20", below the list."""
+        """Show the position of the highlighted option below a long list, for example "3 of 20"."""
         super().watch_highlighted(highlighted)
         if len(self.field.options) > _MAX_ROWS:
             self.border_subtitle = _("{highlighted} of {options_count}").format(
@@ -277,9 +278,9 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             )
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0.
+        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise.
 
-        Up leaves the list from the first option, and Down from the last.
+        Up leaves the list only from the first option, and Down only from the last.
         """
         at = self.highlighted if self.options else min(self.selected, default=None)
         stays = (key == "up" and at) or (key == "down" and at != len(self.field.options) - 1)
@@ -334,7 +335,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self.post_message(FieldChanged())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Record the option under the mouse; a click selects an option only if it was also pressed there."""
+        """Record the option under the mouse; a click selects an option only if the press was on the same option."""
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:
@@ -345,7 +346,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             self.action_select()
 
     def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
-        """Stop SelectionList's own message from reaching the form, which handles only FieldChanged."""
+        """Stop this message of the base class, because the form handles only FieldChanged."""
         event.stop()
 
 
@@ -378,7 +379,7 @@ class TextEntry(OrderedTextArea):
         )
 
     def on_focus(self) -> None:
-        """Move the cursor to the end of the text with the first focus; until then, its beginning is shown."""
+        """Move the cursor to the end of the text when the input gets the focus for the first time."""
         if not self._was_focused:
             self._was_focused = True
             self.move_cursor(self.document.end)
@@ -406,21 +407,21 @@ class TextEntry(OrderedTextArea):
 
     @property
     def key_hints(self) -> str:
-        """The key hints to show while the field has the focus."""
+        """The key hints that the form shows while the field has the focus."""
         lines = _("^J new line") if self.field.kind in ("text", "json") and not self.field.format else ""
         offer = accepts_empty_text(self.field) and not self.text
         empty = (_("^T not sent") if self._is_empty_text else _("^T empty text")) if offer else ""
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
-        """Choose, for an empty field, between sending an empty string and sending no value."""
+        """Switch an empty field between sending an empty string and sending no value."""
         if accepts_empty_text(self.field) and not self.text:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
             self.post_message(FieldChanged())
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Post FieldChanged instead of TextArea's own message."""
+        """Replace `TextArea.Changed` with FieldChanged, the message that the form handles."""
         event.stop()
         if self.text and self._is_empty_text:
             self._is_empty_text = False
@@ -428,7 +429,7 @@ class TextEntry(OrderedTextArea):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
+        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
         row = self.wrapped_document.location_to_offset(self.cursor_location).y
         stays = (key == "up" and row > 0) or (key == "down" and row < self.wrapped_document.height - 1)
         return 0 if stays else EXIT_KEYS.get(key, 0)
@@ -467,7 +468,7 @@ class LineEntry(OrderedInput):
 
     @property
     def text(self) -> str:
-        """The text as the user typed it, not converted."""
+        """The text as the user typed it, before it is converted to the field's type."""
         return self.value
 
     @text.setter
@@ -476,16 +477,16 @@ class LineEntry(OrderedInput):
 
     @property
     def field_value(self) -> Any:
-        """The text converted to the field's type; None if it is empty. An invalid number remains a string."""
+        """The text converted to the field's type, or None if the input is empty. An invalid number remains a string."""
         return _parse_text(self.field, self.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Post FieldChanged instead of Input's own message."""
+        """Replace `Input.Changed` with FieldChanged, the message that the form handles."""
         event.stop()
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
+        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -501,7 +502,10 @@ def _describe_empty(field: Field) -> str:
 
 
 def format_value(field: Field, value: Any) -> str:
-    """Format a value for editing: a string unchanged, anything else as JSON, and "" for None."""
+    """Return *value* as editable text: JSON, except that a string stays unchanged unless *field* is a JSON field.
+
+    The text is "" for None, and "null" for JSON_NULL.
+    """
     if value is None:
         return ""
     if value is JSON_NULL:
@@ -527,7 +531,7 @@ def _parse_text(field: Field, text: str) -> Any:
 
 
 def _parse_number(text: str) -> Any:
-    """Parse *text* as an int or a float; return it unchanged if it is neither."""
+    """Convert *text* to an int or a float; return it unchanged if it is not a number."""
     try:
         return int(text) if len(text) <= 400 else text
     except ValueError:
@@ -556,10 +560,10 @@ class ReadOnlyValue(Static, can_focus=True):
         super().__init__(Content(clean(text[:MAX_EDITABLE_LENGTH]) + more), markup=False)
 
     class Cleared(Message):
-        """Posted when the user clears the value, so that the form replaces this widget with an empty input."""
+        """Posted when the user clears the value; the form then replaces this widget with an empty input."""
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
+        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
         return EXIT_KEYS.get(key, 0)
 
     def on_key(self, event: events.Key) -> None:

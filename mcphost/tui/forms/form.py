@@ -7,8 +7,8 @@ Example::
     form.validate()  # whether all values may be sent; if not, the form shows the errors
 
 A form posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past the last
-field or before the first. Put it into a scrolling container with `scrollbar-gutter: stable`. Otherwise, the form's
-height and the scrollbar, which changes the form's width, could change each other forever.
+field or before the first. Put it into a scrolling container with `scrollbar-gutter: stable`. Otherwise, a scrollbar
+that appears makes the form narrower and may change its height, so the scrollbar could appear and disappear forever.
 """
 
 from collections.abc import Mapping
@@ -136,8 +136,8 @@ class FormRow(Vertical):
     def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
         """Create a row for *field* with *value* as its initial value.
 
-        *width* is the width of the title in cells until the form calls `set_label_width`. If *shows_name* is true, the
-        field's name, which a server chose, is shown in addition to the title.
+        *width* is the width of the title in terminal cells until the form calls `set_label_width`. If *shows_name* is
+        true, the field's name, which a server chose, is shown in addition to the title.
         """
         super().__init__()
         self.field = field
@@ -165,9 +165,9 @@ class FormRow(Vertical):
         yield self._note
 
     def set_label_width(self, width: int) -> None:
-        """Set the width of the title in cells.
+        """Set the width of the title in terminal cells.
 
-        While the field has the focus, the note shows a truncated title in full.
+        If the title is truncated, the note shows the full title while the field has the focus.
         """
         if width == self._label_width:
             return
@@ -182,12 +182,12 @@ class FormRow(Vertical):
         return Content.assemble(shown, ("*", "bold $warning") if self._is_required else ("", ""))
 
     def on_mount(self) -> None:
-        """Show the initial note, such as the warning that the field looks like a secret."""
+        """Show the initial note, for example a warning that the field seems to ask for a secret."""
         self.update_note()
 
     @property
     def value(self) -> Any:
-        """The value; None if the field is empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
+        """The field's value: None if it is empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
         return self.field_widget.field_value
 
     @property
@@ -197,7 +197,7 @@ class FormRow(Vertical):
         return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
     def set_problem(self, text: str) -> None:
-        """Show an error found outside the form, for example by schema validation, until the value changes.
+        """Show an error that was found outside the form, for example by schema validation, until the value changes.
 
         *text* need not be sanitized.
         """
@@ -206,7 +206,7 @@ class FormRow(Vertical):
             self.update_note()
 
     def problem(self) -> str:
-        """Return the error in the value as a phrase that follows the field's name, or "" if it is valid."""
+        """Return what is wrong with the value, as a phrase such as "must be JSON", or "" if the value is valid."""
         if self.value is JSON_NULL:
             return ""
         if self.value is INVALID_JSON:
@@ -220,13 +220,16 @@ class FormRow(Vertical):
         return not self.problem()
 
     def show_description(self, is_shown: bool) -> None:
-        """Set whether the description is shown even when the field does not have the focus."""
+        """Set whether the description is always shown, or only while the field has the focus."""
         if is_shown != self._shows_description:
             self._shows_description = is_shown
             self.update_note()
 
     def update_note(self) -> None:
-        """Update the note below the field: errors, warnings and, with focus, the description and key hints."""
+        """Update the note below the field, which shows errors and warnings.
+
+        While the field has the focus, the note also shows the description and the key hints.
+        """
         lines: list[Content] = []
         problem = self.problem()
         if problem and (self._is_validated or self.value is not None):
@@ -263,17 +266,17 @@ class FormRow(Vertical):
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_resize(self) -> None:
-        """Keep the focused field visible."""
+        """Scroll the field into view again if it has the focus."""
         if self.field_widget.has_focus:
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """From now on, show an error whenever the field is required but empty."""
+        """Report an empty required field as an error from now on, because the user has left the field once."""
         self._is_validated = True
         self.update_note()
 
     def on_field_changed(self) -> None:
-        """Show or clear the error for the new value. The form receives the message as well."""
+        """Show or clear the error for the new value; the message then bubbles up to the form."""
         self._external_problem = ""
         self.update_note()
 
@@ -282,7 +285,7 @@ class FormRow(Vertical):
         await self._replace_widget(None)
 
     async def set_value(self, value: Any) -> None:
-        """Replace the value; None makes the field empty."""
+        """Replace the field's value; None makes the field empty."""
         await self._replace_widget(value)
 
     async def _replace_widget(self, value: Any) -> None:
@@ -297,7 +300,7 @@ class FormRow(Vertical):
 
 
 class Form(Vertical):
-    """Column of form fields in the order in which they are passed. Its messages contain no values."""
+    """Column of form fields, in the given order. The messages that a form posts contain no field values."""
 
     DEFAULT_CSS = "Form { height: auto; }"
 
@@ -321,8 +324,9 @@ class Form(Vertical):
     ) -> None:
         """Create a form with initial *values*, which are keyed by field name.
 
-        A field without a value, or with None, starts empty; its default is ignored. If *shows_names* is true, the names
-        of the fields, which a server or a tool chose, are shown in addition to the titles.
+        A field that is missing from *values*, or whose value is None, starts empty; its default is ignored. If
+        *shows_names* is true, the names of the fields, which a server or a tool chose, are shown in addition to the
+        titles.
         """
         super().__init__(id=widget_id)
         self.fields = fields
@@ -364,7 +368,10 @@ class Form(Vertical):
         }
 
     def content(self) -> dict[str, Any]:
-        """Return the values to send, keyed by field name. Empty fields are omitted, and JSON_NULL becomes None."""
+        """Return the values to send, keyed by field name. Empty fields are omitted, and JSON_NULL becomes None.
+
+        Call `validate` first: invalid values are included.
+        """
         return {
             name: None if value is JSON_NULL else value for name, value in self.values().items() if value is not None
         }
@@ -378,7 +385,7 @@ class Form(Vertical):
             row.set_problem(faults.get(row.field.name, ""))
 
     async def set_values(self, values: Mapping[str, Any]) -> None:
-        """Replace the values of all fields, keyed by field name; a field without a value becomes empty."""
+        """Replace the values of all fields, keyed by field name; a field missing from *values* becomes empty."""
         for row in self.rows:
             await row.set_value(values.get(row.field.name))
 
@@ -390,7 +397,7 @@ class Form(Vertical):
         return not wrong
 
     def secrets(self) -> tuple[Field, ...]:
-        """Return the fields that look like secrets and have a value."""
+        """Return the fields that seem to ask for a secret and have a value."""
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
 
     def focus_first(self) -> None:
@@ -427,7 +434,7 @@ class Form(Vertical):
         return False
 
     def show_descriptions(self, is_shown: bool) -> None:
-        """Set whether the descriptions of all fields are shown, or only that of the focused field."""
+        """Set whether the form shows the descriptions of all fields, or only that of the focused field."""
         for row in self.rows:
             row.show_description(is_shown)
 
@@ -454,6 +461,6 @@ class Form(Vertical):
             self.post_message(self.FocusExited(event.direction))
 
     def on_field_changed(self, event: FieldChanged) -> None:
-        """Post Changed instead of the field's own message."""
+        """Post Form.Changed in place of FieldChanged."""
         event.stop()
         self.post_message(self.Changed())

@@ -26,7 +26,7 @@ SuggestionSource = Callable[[str], Awaitable[Completion]]
 
 
 class SuggestionLine(OrderedInput):
-    """Single-line input of a SuggestionInput, whose list of suggestions handles each key first."""
+    """Single-line input inside a SuggestionInput; each key is first offered to the list of suggestions."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 
@@ -42,7 +42,7 @@ class SuggestionLine(OrderedInput):
         await super()._on_key(event)
 
     def action_suggest(self) -> None:
-        """Request suggestions for the current text."""
+        """Request suggestions for the current text, after the usual delay."""
         self._owner.schedule_request()
 
 
@@ -53,8 +53,8 @@ class SuggestionInput(Vertical):
     again; if it raises another McpHostError, no suggestions are shown.
 
     Arrow keys highlight a suggestion, Enter or Tab accepts it, and Escape closes the list. While no suggestion is
-    highlighted, Enter and Tab have their usual function. A screen with this input can put HINT before its own key
-    hints.
+    highlighted, Enter and Tab have their usual function. A screen that contains this input can show HINT before its own
+    key hints.
     """
 
     HINT = N_("down suggestions · ")
@@ -100,7 +100,7 @@ class SuggestionInput(Vertical):
         self._close_suggestions()
 
     def schedule_request(self) -> None:
-        """Request suggestions in SUGGEST_DELAY seconds, and cancel an earlier request."""
+        """Request suggestions after a delay of SUGGEST_DELAY seconds; cancel an earlier request."""
         self._cancel_request()
         if self._source is not None:
             self._delay_timer = self.set_timer(SUGGEST_DELAY, self._start_request)

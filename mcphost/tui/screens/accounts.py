@@ -39,7 +39,7 @@ _NAME_FORM_ABOUT = N_(
 
 
 class AccountNameForm(FormScreen[str]):
-    """Form that asks for the name of an additional account; its result is the name, or None if the user leaves.
+    """Form that asks for the name of an additional account; its result is the name, or None if the user cancels.
 
     If the name is one of *existing_names*, the form warns that the user will sign in to that account again.
     """
@@ -95,7 +95,7 @@ class AccountNameForm(FormScreen[str]):
 
 
 def _parse_name(text: str) -> str:
-    """Return the account name in *text*, in which "default" may be translated. Raises UsageError if invalid."""
+    """Return the account name in *text*; "default" may be in the user's language. Raises UsageError if invalid."""
     name = parse_account_name(text)
     return DEFAULT_ACCOUNT_NAME if name == account_title(DEFAULT_ACCOUNT_NAME) else name
 
@@ -104,7 +104,7 @@ NOT_SIGNED_IN = N_("not signed in")
 
 
 def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
-    """Return a symbol, its color, and a label such as "in use" or "not in use, expired"."""
+    """Return a symbol for the state of an account, its color, and a label such as "in use" or "not in use, expired"."""
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
         return ("▲", "$warning", _("in use, but expired: sign in again")) if ended else ("●", "$success", _("in use"))
@@ -114,7 +114,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """Return the account's OAuth scopes, separated by commas; a known scope follows its description."""
+    """Return the account's OAuth scopes, separated by commas; a known scope is shown as "description (scope)"."""
     described = [(describe_scope(scope, _), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
@@ -193,7 +193,7 @@ class AccountsScreen(ListScreen):
         return super().render_row(row)
 
     def identify(self, row: ListRow) -> object:
-        """Return the account of a row, or its server if it has none."""
+        """Return the identity of the row's account, or the server's name if the server has no account."""
         return row.value.account.identity if isinstance(row.value, StoredAccount) else (row.value.name,)
 
     def load(self) -> Sequence[ListRow]:
@@ -290,7 +290,7 @@ class AccountsScreen(ListScreen):
             self.action_use()
 
     def action_use(self) -> None:
-        """Use the selected account for its servers, in this and later runs, and reconnect to them."""
+        """Use the selected account for the servers it belongs to, now and in later runs, and reconnect to them."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return
@@ -369,7 +369,7 @@ class AccountsScreen(ListScreen):
         )
 
     def action_sign_out(self) -> None:
-        """Sign out of the selected account if the key is pressed twice; the first press asks to confirm."""
+        """Sign out of the selected account if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

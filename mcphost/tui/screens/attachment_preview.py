@@ -28,7 +28,7 @@ MAX_PICTURE_ROWS = 60
 
 
 def open_preview(app: "App[Any]", part: Part) -> None:
-    """Open text in the text viewer, with syntax highlighting; open other parts in an AttachmentPreview."""
+    """Show attached text in the text viewer, with syntax highlighting, and anything else in an AttachmentPreview."""
     if isinstance(part, ResourcePart):
         row = build_row(part)
         app.post_message(TextViewRequested(f"{_(row.kind)}  {row.name}", part.text, language=choose_language(part)))
@@ -37,7 +37,10 @@ def open_preview(app: "App[Any]", part: Part) -> None:
 
 
 def choose_language(part: ResourcePart) -> str:
-    """Guess the programming language of attached text from its name or media type; return "" if unknown."""
+    """Guess the language of attached text for highlighting, from its name or media type; return "" if unknown.
+
+    The changes of a resource that was sent before are highlighted as "diff".
+    """
     from mcphost.tui.transcript.code_theme import LANGUAGES
 
     if part.whole:
@@ -78,7 +81,7 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         yield KeyBar((("esc", _("back"), "screen.leave"),))
 
     def _describe(self) -> str:
-        """Return the size of an image in pixels, or why the attachment cannot be shown."""
+        """Return an image's size in pixels, and the reason if the attachment cannot be shown."""
         if isinstance(self.part, FilePart):
             return _("\nThe content is sent as is and cannot be shown here.")
         kind = detect_image(self.part)
@@ -89,5 +92,5 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         return _("{size}\nIt cannot be drawn here. {reason}").format(size=size, reason=reason) if reason else size
 
     def action_leave(self) -> None:
-        """Return to the message."""
+        """Close the preview."""
         self.dismiss(None)

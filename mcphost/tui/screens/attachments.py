@@ -1,4 +1,4 @@
-"""Attachments of the next message, which are read in the background and listed above the composer."""
+"""Attachments to the next message: reading them in the background, and listing them above the composer."""
 
 import os
 from collections.abc import Callable
@@ -28,9 +28,9 @@ MAX_NOTES = 5
 
 
 class Attachments:
-    """Attachments of the next message, oldest first; files and resources are read by background workers.
+    """Attachments to the next message, oldest first; background workers read the files and resources.
 
-    Resources that were sent and have changed since are listed after them.
+    Resources that were sent with earlier messages and have changed since then are listed after the attachments.
     """
 
     _host: "Host"
@@ -54,7 +54,7 @@ class Attachments:
         self._followed: tuple[tuple[str, str], ...] = ()
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
-        """Set the host that reads resources and the presenter that shows errors. Call this before adding any."""
+        """Set the host that reads resources and the presenter that shows errors. Call this before adding anything."""
         self._host, self._presenter = host, presenter
 
     def __bool__(self) -> bool:
@@ -73,7 +73,7 @@ class Attachments:
         return taken
 
     def handle_action(self, action: AttachmentAction, index: int) -> None:
-        """Open, remove or refresh the attachment with this index; do nothing if it has been removed."""
+        """Open, remove or refresh the attachment at *index*; do nothing if it no longer exists."""
         listed = (*self.parts, *(one.part for one in self._outdated))
         if not 0 <= index < len(listed):
             return
@@ -94,7 +94,7 @@ class Attachments:
 
     @property
     def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
-        """The handlers of host events after which an attached resource may be outdated, keyed by event type."""
+        """Handlers for the host events after which an attached resource may be outdated, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -124,13 +124,13 @@ class Attachments:
             self._update_soon()
 
     def _update_soon(self) -> None:
-        """Redraw the attachments, once for all events that are handled together; a server may send thousands."""
+        """Schedule one redraw of the attachments for many events, because a server may send thousands of them."""
         if not self._is_update_due:
             self._is_update_due = True
             self._screen.call_later(self._show)
 
     async def _refresh(self, part: "Part") -> None:
-        """Read a resource again, and replace its attachment, or attach the changes if it was already sent."""
+        """Read an attached resource again, and attach its new contents or, if it was already sent, the changes."""
         import anyio.to_thread
 
         from mcphost.host.conversation.resource_attachments import make_resource_attachments
@@ -179,7 +179,7 @@ class Attachments:
         self._screen.run_worker(partial(self._read_resource, server, uri), group="attach")
 
     def add_file(self, path: str) -> None:
-        """Read a file, a line range such as `PATH:10-40`, or a folder in the background, and attach it."""
+        """In the background, read and attach a file, a folder, or a range of lines such as `PATH:10-40`."""
         self._screen.run_worker(partial(self._read_file, path), group="attach")
 
     def check_paths(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
@@ -196,7 +196,7 @@ class Attachments:
             on_found(paths)
 
     def add_clipboard_image(self, on_none: Callable[[], None]) -> None:
-        """Attach the image in the system clipboard in the background; call *on_none* if there is none."""
+        """In the background, attach the image in the system clipboard; call *on_none* if there is no image."""
         self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
 
     async def _read_clipboard(self, on_none: Callable[[], None]) -> None:
@@ -271,7 +271,7 @@ class Attachments:
         return [self._sources[key] for key in keys if key in self._sources]
 
     def _follow(self) -> None:
-        """Subscribe to the resources that are attached or were sent, and end the subscriptions of others."""
+        """Subscribe to the resources that are attached or were sent, and end all other subscriptions."""
         wanted = tuple(dict.fromkeys((*self._sent, *self._attached_sources())))
         if wanted != self._followed:
             self._followed = wanted
@@ -307,7 +307,7 @@ class Attachments:
 
 
 def is_same_version(sent: "Part", newer: "Part") -> bool:
-    """Return whether *newer* is the version of a resource that the model already has."""
+    """Return whether *newer* has the same contents as *sent*, the version that the model already received."""
     from mcphost.host.message_text import clean_text
     from mcphost.llm.messages import ResourcePart
 

@@ -1,6 +1,6 @@
 """Audit screen (F10): browse the audit log, newest rows first, verify it, and revoke grants.
 
-Rows are shown with the labels of `host.audit.audit_labels`.
+The labels of the rows come from `host.audit.audit_labels`.
 """
 
 from collections.abc import Sequence
@@ -129,7 +129,7 @@ class AuditScreen(ListScreen):
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant that the selected row refers to; the first key press asks to confirm."""
+        """Revoke the grant of the selected row if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
@@ -164,7 +164,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Show the progress of the verification; return False, which cancels it, if the screen is closing.
+            """Show the progress of the verification; if the screen is closing, return False to cancel the verification.
 
             This function is called in another thread.
             """
@@ -208,7 +208,7 @@ def _list_row(row: AuditRow) -> ListRow:
 
 
 def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
-    """Return a row's columns as name-value pairs, the most important first, because small screens cut off the rest."""
+    """Return a row's columns as name-value pairs, the most important first, because small screens show only a few."""
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [

@@ -30,7 +30,7 @@ _MAX_TOOLS = 500
 
 
 class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
-    """Form that starts auto-approve; its result is the status of auto-approve, or None if the user leaves.
+    """Form that starts auto-approve; its result is the status of auto-approve, or None if the user cancels.
 
     Initially, no tool is selected.
     """

@@ -112,7 +112,7 @@ class ChatScreen(Screen[None]):
         self._reported_failures: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the top bar, the server list, the transcript, the composer and the key bar."""
         # Done before the first layout, so that the first frame need not be drawn twice.
         self._update_sidebar(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
@@ -125,7 +125,7 @@ class ChatScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Connect the composer to this screen and fill in the top bar; this needs no host."""
+        """Connect the composer to this screen and fill in the top bar, which is possible without a host."""
         composer = self.query_one(Composer)
         composer.popup.source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
@@ -280,7 +280,7 @@ class ChatScreen(Screen[None]):
     def _report_server_state(self, event: "ServerState") -> None:
         """Add a notice to the transcript when a server fails or requires a sign-in.
 
-        The same problem is reported again only after the server's state has been "ready" or "waiting".
+        The same problem is reported again only if the server's state has been "ready" or "waiting" in the meantime.
         """
         if event.state in ("ready", "waiting"):
             self._reported_failures.pop(event.server, None)
@@ -294,7 +294,7 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("error", named, " ".join(filter(None, (key, translate_sentence(event.hint)))))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Mark tool calls in the transcript that are waiting for the user's answer, and update the top bar."""
+        """In the transcript, mark the tool calls that wait for the user's answer; update the top bar."""
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
@@ -331,10 +331,11 @@ class ChatScreen(Screen[None]):
     # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send the draft as a message, or run it as a command or tool call; if that fails, keep its text.
+        """Send the draft as a message, or run it as a command or tool call; if that fails, keep the draft.
 
-        Only typed text can be a command or a tool call; other text, such as pasted text or a server's prompt, is sent
-        as a message. Drafts are queued until the host is attached.
+        A built-in command or tool call runs only if the user typed all of its text. If the text was inserted, for
+        example by pasting, it is sent as a message instead; if only a part was typed, it is neither run nor sent. Until
+        the host is attached, drafts are queued.
         """
         if self._host is None:
             self._early_drafts.append(draft)
@@ -373,7 +374,7 @@ class ChatScreen(Screen[None]):
             self._show_queue()
 
     def send_draft(self, draft: Draft) -> None:
-        """Send a draft as the user's message without changing the composer's content."""
+        """Send *draft* as the user's message, and keep the composer's content."""
         composer = self.query_one(Composer)
         written = composer.draft
         composer.set_draft(draft)
@@ -414,7 +415,10 @@ class ChatScreen(Screen[None]):
             self.restore(last.draft, last.attachments)
 
     def on_steer_requested(self) -> None:
-        """Let a queued message, or the composer's text, join the running answer after the next tool results."""
+        """Queue the composer's text, and let the oldest queued message join the running turn.
+
+        The model receives the message after the next tool results. Messages with attachments are skipped.
+        """
         self.query_one(Composer).submit()
         self.queue.steer(self.host.conversation.steer)
         self._show_queue()
@@ -532,7 +536,7 @@ class ChatScreen(Screen[None]):
             self.attachments.check_paths(message.paths, message.on_found)
 
     def on_clipboard_image_requested(self, message: ClipboardImageRequested) -> None:
-        """Attach the image in the clipboard; if it contains no image, paste text."""
+        """Attach the image in the clipboard or, if there is none, paste the text in the clipboard."""
         message.stop()
         if self._host is not None:
             self.attachments.add_clipboard_image(message.on_none)
@@ -560,7 +564,7 @@ class ChatScreen(Screen[None]):
         return [*build_completions(kind, self._host.servers.views()), *own]
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Show the transcript's keys in the key bar while it has the focus, otherwise the usual keys."""
+        """Show the transcript's keys in the key bar if the transcript has the focus, and otherwise the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else ())
 
     def on_key(self, event: ui.Key) -> None:
@@ -575,7 +579,10 @@ class ChatScreen(Screen[None]):
     # -- layout
 
     def on_resize(self, event: ui.Resize) -> None:
-        """Show the server list if the screen is at least 100 columns wide, unless the user has toggled it."""
+        """Show the server list if the screen is at least 100 columns wide, unless the user has shown or hidden it.
+
+        If a screen reader is used, the width does not matter, and the list is hidden by default.
+        """
         self._update_sidebar(event.size.width)
 
     def _update_sidebar(self, width: int) -> None:
@@ -584,13 +591,13 @@ class ChatScreen(Screen[None]):
         self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list, which then stays so regardless of the screen's width."""
+        """Show or hide the server list; from then on, the width of the screen has no effect on it."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 
 
 def _preload_markdown() -> None:
-    """Import the Markdown modules in a thread before the first answer, to keep key presses fast."""
+    """Import the Markdown modules before the first answer; call this in a thread, so that key presses stay fast."""
     from mcphost.tui.transcript.markdown import warm_up
 
     warm_up()

@@ -1,4 +1,4 @@
-"""Screen that lists changes in the configuration files, to review and apply them together."""
+"""Screen that lists changes in the configuration files, so that the user can review and apply them together."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -15,7 +15,7 @@ _SECRET_FIELDS = ("env", "headers")
 
 
 class ConfigChangesScreen(ListScreen):
-    """List of changes; its result is the ConfigChanges to apply, or None if the user leaves."""
+    """List of configuration changes; its result is the ConfigChanges to apply, or None if the user cancels."""
 
     TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
     EMPTY_TEXT: ClassVar[str] = N_("Nothing changed.")
@@ -99,7 +99,7 @@ def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
 
 
 def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str, str]]:
-    """Return a name-value pair for each field that differs, without the values of secrets."""
+    """Return name-value pairs for the server's file and for each field that differs, without secret values."""
     pairs = [(_("file"), new.file)]
     for name in new.__struct_fields__:
         before, after = getattr(old, name), getattr(new, name)

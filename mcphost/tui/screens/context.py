@@ -35,7 +35,7 @@ _CHOICES: dict[str, str] = {
 
 
 class ContextRow(NamedTuple):
-    """A part of the context window; `kind` is a kind of TokenShare, "all" or "free".
+    """Row for a part of the context window; `kind` is a `TokenShare.kind`, "all" or "free".
 
     `server` is the server whose tool definitions the part contains, or "" for other parts.
     """
@@ -46,7 +46,7 @@ class ContextRow(NamedTuple):
 
 
 class ContextScreen(ListScreen):
-    """List of the parts of the next request with their sizes; the details name the largest tools."""
+    """List of the parts of the next model request with their sizes; the details name the largest tools."""
 
     TITLE_TEXT: ClassVar[str] = N_("Context")
     EMPTY_TEXT: ClassVar[str] = N_("Measuring what the next request would contain…")
@@ -70,16 +70,16 @@ class ContextScreen(ListScreen):
         self.report: ContextReport | None = None
 
     def on_mount(self) -> None:
-        """Measure the next request."""
+        """Start to count the tokens of the next request."""
         super().on_mount()
         self.measure()
 
     def handle_server_change(self) -> None:
-        """Measure again, because a server's tools may have changed."""
+        """Count the tokens again, because a server's tools may have changed."""
         self.measure()
 
     def measure(self) -> None:
-        """Measure the next request in the background, then show the result."""
+        """Count the tokens of the next request in the background, then show the result."""
         self.run_worker(self._measure, group="measure", exclusive=True)
 
     async def _measure(self) -> None:
@@ -126,7 +126,7 @@ class ContextScreen(ListScreen):
         self.query_one(KeyBar).show(self._key_bar_items())
 
     def show_details(self, row: ListRow) -> None:
-        """Show the items of a part, the largest first."""
+        """Show the contents of a part of the context window, such as the tools of a server, largest first."""
         report, part = self.report, row.value
         if report is None:
             return
@@ -137,7 +137,7 @@ class ContextScreen(ListScreen):
         self.query_one(LongText).show(text)
 
     def on_resize(self) -> None:
-        """Show the details again, because their lines are truncated to the width."""
+        """Show the details again, because they are truncated to the width of the screen."""
         super().on_resize()
         if row := self.current_row():
             self.call_after_refresh(lambda: self.show_details(row))
@@ -189,7 +189,7 @@ def _describe(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
-    """Describe what the request leaves out of a part, such as some tools of a server; return "" for nothing."""
+    """Describe what the request leaves out of a part, such as some tools of a server, or return "" if nothing."""
     if row.kind == "system":
         return "" if report.uses_project_instructions else _("project AGENTS.md off")
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
@@ -198,7 +198,7 @@ def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _count_cells(tokens: int, window: int) -> int:
-    """Return how many cells of the bar are filled: at least one, unless there are no tokens."""
+    """Return how many cells of the bar to fill for this number of tokens: at least one, unless *tokens* is 0."""
     return min(_BAR_CELLS, max(1 if tokens else 0, round(_BAR_CELLS * tokens / window)))
 
 
@@ -208,7 +208,7 @@ def _format_share(tokens: int, window: int) -> str:
 
 
 def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> tuple[list[tuple[str, str]], str]:
-    """Return name-value pairs about a part, and a longer text that lists its items."""
+    """Return name-value pairs about a part of the context window, and a longer text with its contents."""
     match part.kind:
         case "all" | "free":
             return _describe_window(report), _format_largest(report, width)
@@ -287,7 +287,7 @@ def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
 
 
 def _format_largest(report: "ContextReport", width: int) -> str:
-    """Return the tools whose definitions and results take up most of the context window."""
+    """List the tools whose definitions and results take up most of the context window; return "" if there are none."""
     tokens: dict[str, int] = defaultdict(int)
     for tool in report.tools:
         if tool.is_sent:
@@ -321,7 +321,7 @@ def _format_tool(tool: "ContextTool", width: int) -> str:
 
 
 def _cut(start: str, name: str, width: int) -> str:
-    """Return a line of at most *width* cells, with *name* truncated if necessary."""
+    """Return *start* followed by *name*, which is truncated if the line would exceed *width* terminal cells."""
     return f"{start}{Content(clean_line(name, 200)).truncate(width - len(start), ellipsis=True).plain}"
 
 

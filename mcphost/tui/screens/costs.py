@@ -66,7 +66,7 @@ class CostsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show the totals and the budget of a period, its models, and the parts of its cost."""
+        """Show the total cost and the budget of a period, and the cost of each model, server and tool."""
         period: CostPeriod = row.value
         limit = _limit(self.host.config.budget, period.title)
         pairs = [
@@ -83,7 +83,10 @@ class CostsScreen(ListScreen):
 
 
 def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the periods to list; *own* are the requests of the open conversation, newest first."""
+    """Return the periods to list.
+
+    *own* are the requests of the open conversation, newest first; *recent* are all requests of the last 30 days.
+    """
     turn = next((entry.turn for entry in own if entry.turn), "")
     days = summarize_days(recent)
     today = time.strftime("%Y-%m-%d")
@@ -119,7 +122,7 @@ def _describe_sum(total: SpendingSum) -> str:
 def _format_parts(period: CostPeriod) -> str:
     """Return two lines for each part: its name, then a bar, its share of the total cost, its cost and its tokens.
 
-    If the cost is unknown, its share of the tokens is shown instead.
+    If the total cost is zero or unknown, the bar and the share refer to the tokens instead.
     """
     whole = period.total.cost or float(period.total.tokens) or 1.0
     lines = [_format_part(part, whole, by_cost=bool(period.total.cost)) for part in period.parts[:_MAX_PARTS_SHOWN]]

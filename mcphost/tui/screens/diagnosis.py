@@ -22,7 +22,7 @@ _MAX_MEASUREMENTS = 30
 
 
 class DiagnosisScreen(ListScreen):
-    """List of the steps of a diagnosis, in which each step appears once it is done."""
+    """List of the steps of a connection diagnosis; each step appears when it is finished."""
 
     EMPTY_TEXT: ClassVar[str] = N_("Checking…")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", N_("again"), "screen.again"),)
@@ -94,7 +94,7 @@ class DiagnosisScreen(ListScreen):
             await anyio.sleep(_MEASURE_SECONDS)
 
     def _show_last(self) -> None:
-        """Refresh the list, and move the cursor to the newest step unless the user selected an earlier one."""
+        """Refresh the list, and move the cursor to the newest step unless the user has selected an earlier one."""
         before = len(self.visible_rows)
         row = self.current_row()
         follows = row is None or not before or row is self.visible_rows[-1]
@@ -114,7 +114,7 @@ class DiagnosisScreen(ListScreen):
 
 
 def draw_sparkline(values: Sequence[float]) -> str:
-    """Return a block character for each value; the largest value gets the tallest of the eight blocks."""
+    """Return a row of block characters, one for each value, whose heights are relative to the largest value."""
     top = max(values, default=0.0)
     last = len(_BARS) - 1
     return "".join(_BARS[round(value / top * last)] for value in values) if top else ""

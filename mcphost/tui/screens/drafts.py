@@ -1,4 +1,4 @@
-"""Unsent text: each conversation's draft, which is saved and restored, and the edit of an earlier message."""
+"""Unsent text: saving and restoring the draft of each conversation, and editing an earlier message."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -20,7 +20,7 @@ SAVE_SECONDS = 0.6
 
 
 class DraftSaver:
-    """Saver of the chat's draft, queued messages and attachments, separately for each conversation."""
+    """Object that saves and restores the draft, queued messages and attachments of each conversation."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class DraftSaver:
             self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
-        """Pass the composer's content to the host, which stores it when mcphost exits or earlier.
+        """Pass the composer's content to the host, which stores it when mcphost exits, if not earlier.
 
-        Return whether the content has changed.
+        Return False if the content has not changed since the last call.
         """
         if not self._place or not self._screen.is_attached:
             return False
@@ -108,7 +108,7 @@ class DraftSaver:
         self._restore_draft(Draft(""), ())
 
     def _restore(self, text: UnsentText) -> None:
-        """Insert saved text before newer text. Queued messages become part of the text, and are not sent."""
+        """Insert saved text before the composer's text. Saved queued messages are inserted as well, but not sent."""
         self._saved = text
         if not text.is_empty and self._screen.is_attached:
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))
@@ -119,10 +119,11 @@ EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the con
 
 
 class PendingEdit(NamedTuple):
-    """An earlier message that the user is editing, with the data to cancel the edit.
+    """An earlier message that the user is editing, with the data needed to cancel the edit.
 
-    `kept` is the number of messages before it. `branch_end` identifies, in the store, the last message of the branch
-    that the user left. `before` and `after` are the composer's drafts before and after the message was inserted.
+    `kept` is the number of messages before the edited message. `branch_end` identifies, in the store, the last message
+    of the branch that the user left. `before` and `after` are the composer's drafts before and after the message was
+    inserted.
     """
 
     conversation_id: str
@@ -133,5 +134,5 @@ class PendingEdit(NamedTuple):
     attachments: "tuple[Part, ...]"
 
     def matches(self, conversation_id: str, count: int) -> bool:
-        """Return whether the edit belongs to this conversation and nothing has been sent since it began."""
+        """Return whether the edit belongs to this conversation and no message has been sent since the edit began."""
         return (self.conversation_id, self.kept) == (conversation_id, count)

@@ -1,4 +1,4 @@
-"""File search for `@path` completion, which builds an index of the files and searches it on a thread."""
+"""File search for `@path` completion: a thread builds an index of the files and searches it."""
 
 import os
 from time import monotonic
@@ -17,7 +17,7 @@ INDEX_AGE = 30.0
 
 
 class FileCompletion:
-    """File search for a completion popup, which runs one search at a time on a thread."""
+    """File search for a completion popup, with one search at a time in a thread."""
 
     def __init__(self, screen: "Screen[None]", popup: CompletionPopup, host: "Host") -> None:
         self._screen, self._popup, self._host = screen, popup, host
@@ -27,7 +27,7 @@ class FileCompletion:
         self._is_running = False
 
     def search(self, query: str) -> None:
-        """Search for files in the background. This replaces a search that has not started yet."""
+        """Search for files in the background; a previous search that has not started yet is dropped."""
         self._wanted = query
         if not self._is_running:
             self._is_running = True

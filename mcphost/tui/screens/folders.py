@@ -48,7 +48,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe where the folder comes from and, if the user added or removed it, for how long."""
+    """Describe where the folder comes from and, if the user added or removed it, how long that change lasts."""
     holds = _(_SCOPE_PHRASES[folder.scope])
     if folder.state == "out":
         return _("removed {holds} · {origin}").format(holds=holds, origin=translate_sentence(folder.origin))
@@ -57,7 +57,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders the server has received, or that it has not asked or was refused."""
+    """Describe how many folders the server has received, or that it has not asked for any or was refused."""
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
     told = (
@@ -112,7 +112,7 @@ class FoldersScreen(ListScreen):
         self.handle_server_change()
 
     def handle_server_change(self) -> None:
-        """Reload the list, because a folder or the folders of a server may have changed."""
+        """Reload the list, because the folders, or the folders that a server has received, may have changed."""
         self.run_worker(self._load_folders, group="folders", exclusive=True)
 
     async def _load_folders(self) -> None:
@@ -144,7 +144,7 @@ class FoldersScreen(ListScreen):
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show where a folder comes from, its warning, if any, and which servers have received it."""
+        """Show where a folder comes from, a warning if there is one, and which servers have received the folder."""
         one: RootFolder = row.value
         told = {
             "there": _("with servers that ask, if you agree"),
@@ -177,7 +177,7 @@ class FoldersScreen(ListScreen):
         self.query_one(LongText).show("\n".join(lines))
 
     def action_change(self, what: str) -> None:
-        """Open a form that adds a folder (*what* is "add"), or names ("name") or removes ("out") the selected one.
+        """Open a form that adds a folder (*what* is "add"), or names ("name") or removes ("out") the selected folder.
 
         If the selected folder has already been removed, "out" restores it.
         """
@@ -194,7 +194,7 @@ class FoldersScreen(ListScreen):
 
     def _open_form(self, form: "FolderForm") -> None:
         def done(changed: tuple[str, str] | None) -> None:
-            """Report the change, if there was one, and reload the list."""
+            """Show a notification about the change, if there was one, and reload the list."""
             if changed is not None:
                 self._selected_path, said = changed
                 self.notify(said, markup=False, timeout=6)
@@ -221,9 +221,9 @@ def describe_root_scope(scope: RootScope, project: str) -> str:
 
 
 class ScopeChoice(Static, can_focus=True):
-    """Choice of the scope of a change: this run, this project or always.
+    """Widget that selects how long a change applies: in this run, in this project, or always.
 
-    The left and right arrow keys, Space and clicks select a scope.
+    The left and right arrow keys, Space and clicks change the selection.
     """
 
     DEFAULT_CSS = "ScopeChoice { height: 1; background: $surface; padding: 0 1; }"
@@ -268,7 +268,7 @@ class ScopeChoice(Static, can_focus=True):
 class FolderForm(FormScreen[tuple[str, str]]):
     """Form that adds, names, removes or restores a folder. Only Ctrl+S or the button applies the change.
 
-    Its result is the folder's path and a sentence that describes the change, or None if the user leaves.
+    Its result is the folder's path and a sentence that describes the change, or None if the user cancels.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "apply", show=False)]
@@ -376,12 +376,15 @@ class FolderForm(FormScreen[tuple[str, str]]):
 
     # -- applying
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Focus the next widget after the user pressed Enter in an input."""
+        """Focus the next widget when Enter is pressed in an input."""
         event.stop()
         self.focus_next()
 
     def action_apply(self) -> None:
-        """Apply the change and close the form; if that fails, show the error and keep the form open."""
+        """Apply the change and close the form; if that fails, show the error and keep the form open.
+
+        If there is a warning about a folder to add, the action must be repeated to add the folder anyway.
+        """
         if not self._is_busy:
             self._is_busy = True
             self.run_worker(self._apply, group="do")

@@ -1,4 +1,4 @@
-"""Base class of small forms that open over the chat: title, fields, error line, buttons, key hints."""
+"""Base class for small forms that open over the chat: title, fields, error line, buttons and key hints."""
 
 from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -21,9 +21,10 @@ _MAX_FAULT_LENGTH = 4_096
 
 
 class _KeyHintLine(Static):
-    """Last line of a form; once it is drawn, the form is visible.
+    """Key hints in the last line of a form; drawing them means that the form is visible.
 
-    On a busy machine, Textual may report a refresh only after the user has already answered the visible form.
+    A callback after the refresh is not sufficient: on a busy machine, Textual may call it only after the user has
+    already answered the visible form.
     """
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -34,7 +35,7 @@ class _KeyHintLine(Static):
 
 
 class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
-    """Modal form that is dismissed with a result, or with None if the user leaves.
+    """Modal form that is dismissed with a result, or with None if the user cancels.
 
     A button's id is the name of the action that the button runs.
     """
@@ -60,19 +61,19 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         self.call_after_refresh(self.mark_shown)
 
     def mark_shown(self) -> None:
-        """Record that the form is visible from now on; later calls have no effect."""
+        """Record that the form has become visible now; later calls have no effect."""
         if self._shown_at is None:
             self._shown_at = monotonic()
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return whether the form was not yet visible *seconds_ago* seconds ago.
 
-        A key that was pressed before the form became visible must not confirm it.
+        A key that was pressed before the form became visible must not answer the form.
         """
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:
-        """Return the title of the form. It may contain text from a server, because `compose` sanitizes it."""
+        """Return the title of the form. It may contain text from a server: `compose` sanitizes it."""
         raise NotImplementedError
 
     def body(self) -> ComposeResult:

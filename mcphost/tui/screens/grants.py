@@ -21,7 +21,7 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """Describe how many times the grant has been used, for example as "used once"."""
+    """Return how often the grant has been used, as a phrase such as "used once"."""
     uses = one.grant.uses
     return (
         _("not used yet") if not uses else _("used once") if uses == 1 else _("used {uses:,} times").format(uses=uses)
@@ -29,7 +29,7 @@ def describe_usage(one: GrantStatus) -> str:
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Describe where and for how long the grant applies, for example as "everywhere"."""
+    """Return where and for how long the grant applies, as a phrase such as "everywhere" or "until mcphost quits"."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
         return _("until mcphost quits")
@@ -43,7 +43,7 @@ def describe_grant_scope(one: GrantStatus) -> str:
 class GrantsScreen(ListScreen):
     """List of the grants for this session, the stored grants, and the stored answers about sharing folders.
 
-    If *server* is given, only its grants and answers are listed.
+    If *server* is given, only the grants and answers for that server are listed.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Permissions")
@@ -152,7 +152,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant or answer if the key is pressed twice; the first press asks to confirm."""
+        """Revoke the selected grant or answer if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         if row is None:
             return

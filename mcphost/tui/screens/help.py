@@ -61,7 +61,7 @@ class HelpScreen(ScreenLifecycle, Screen[Any]):
     """
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the title, the scrollable help text and the key bar."""
         yield Static(Content.styled(_("Help"), "bold $accent"), id="head", markup=False)
         with VerticalScroll():
             yield Static(render_help(keys=keys_in_use(self)), id="page", markup=False)

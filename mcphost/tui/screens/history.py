@@ -45,14 +45,14 @@ _AUTHORS = {"user": N_("You"), "assistant": N_("Assistant"), "tool": N_("Result"
 
 
 class HistoryChoice(NamedTuple):
-    """The conversation to open, or to copy if `is_fork` is true; the copy is then opened instead."""
+    """The conversation to open; if `is_fork` is true, a copy of the conversation is created and opened."""
 
     id: str
     is_fork: bool = False
 
 
 class _Entry(NamedTuple):
-    """A listed conversation; `number` identifies the message that matches the search.
+    """Conversation in the history list; `number` identifies the message that matches the search.
 
     `number` is 0 if the title matches, or if there is no search.
     """
@@ -89,7 +89,8 @@ def _name_day(seconds: float, today: datetime) -> str:
 class HistoryScreen(ListScreen):
     """List of stored conversations by day, or of search results; its result is a HistoryChoice or None.
 
-    The preview shows the messages around the match, or the last messages.
+    The result is None if the user cancels. The preview shows the messages around the match, or the last messages if
+    there is no search.
     """
 
     DEFAULT_CSS = "HistoryScreen #entries, HistoryScreen #side { width: 1fr; }"
@@ -158,7 +159,7 @@ class HistoryScreen(ListScreen):
         return [ListRow(one, one.title or _("(untitled)"), _describe(one)) for one in entries]
 
     def filter(self, text: str) -> None:
-        """Search all messages shortly after the last key press; if *text* is empty, list all conversations."""
+        """Search all messages shortly after the last key press; if *text* is blank, list all conversations."""
         if self._search_timer is not None:
             self._search_timer.stop()
         self._opens_first = False
@@ -220,7 +221,7 @@ class HistoryScreen(ListScreen):
         return row.value.id
 
     def render_row(self, row: ListRow) -> Content:
-        """Render the title, and the details or an excerpt, below the day if it is the day's first conversation."""
+        """Render a conversation's title, details and search excerpt; the first one of each day has a heading."""
         entry: _Entry = row.value
         lines: list[Content] = [Content.styled(f" {entry.heading}", "bold $faint")] if entry.heading else []
         lines.append(Content.assemble((" ★ " if entry.is_pinned else "   ", "$accent"), clean_line(row.title, 120)))
@@ -235,7 +236,7 @@ class HistoryScreen(ListScreen):
     # -- the preview
 
     def show_details(self, row: ListRow) -> None:
-        """Show the model and times of a conversation, and load the messages around the match for the preview."""
+        """Show the details of a conversation, and load the messages for the preview shortly afterwards."""
         entry: _Entry = row.value
         self._delete_candidate = ""
         is_roomy = not self.has_class("narrow")  # on a narrow screen, the messages need these rows
@@ -267,9 +268,9 @@ class HistoryScreen(ListScreen):
     # -- actions
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Open the conversation under the cursor, or the first match if the search has not ended yet.
+        """Open the conversation under the cursor; if the search has not ended yet, open the first match afterwards.
 
-        If the user has moved the cursor, its conversation is opened without waiting for the search.
+        If the user has moved the cursor, the conversation under it is opened without waiting for the search.
         """
         event.prevent_default()  # the base class would focus the list
         if event.value == self._searched_text or self._has_moved():
@@ -278,15 +279,15 @@ class HistoryScreen(ListScreen):
             self._opens_first = True
 
     def action_move_cursor(self, direction: str) -> None:
-        """Move the list's cursor while the search line has the focus; late search results do not move it again."""
+        """Move the list's cursor from the search line; search results that arrive later leave the cursor there."""
         super().action_move_cursor(direction)
         self._moved_text = self.query_one("#search", Input).value
 
     def _has_moved(self) -> bool:
-        """Return whether the cursor was moved after the search line last changed.
+        """Return whether the cursor was moved after the search text last changed.
 
-        The texts are compared because, if a letter and an arrow key arrive together, Textual reports the change of the
-        text only after it has handled both keys.
+        The texts are compared because Textual may report a change of the text too late: if a letter and an arrow key
+        arrive together, it handles both keys first.
         """
         return self._moved_text == self.query_one("#search", Input).value
 
@@ -300,16 +301,16 @@ class HistoryScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the conversation to open."""
+        """Close the screen with this row's conversation as the one to open."""
         self.dismiss(HistoryChoice(row.value.id))
 
     def action_fork(self) -> None:
-        """Close the screen with the choice to copy the selected conversation."""
+        """Close the screen with the selected conversation as the one to copy."""
         if entry := self._current():
             self.dismiss(HistoryChoice(entry.id, is_fork=True))
 
     def action_rename(self) -> None:
-        """Open a form for a new title."""
+        """Open a form that renames the selected conversation."""
         if entry := self._current():
             self.app.push_screen(RenameForm(entry.title), partial(self._rename, entry.id))  # pyright: ignore[reportUnknownMemberType]
 
@@ -324,7 +325,7 @@ class HistoryScreen(ListScreen):
             self._change(partial(self.host.history.set_pinned, entry.id, is_pinned=entry.id not in pinned))
 
     def action_delete(self) -> None:
-        """Delete the selected conversation if the key is pressed twice; the first press asks to confirm."""
+        """Delete the selected conversation if the key is pressed twice; the first press asks for confirmation."""
         entry = self._current()
         if entry is None:
             return
@@ -344,7 +345,7 @@ class HistoryScreen(ListScreen):
             self.notify(str(error), severity="error", markup=False)
 
     def action_export(self) -> None:
-        """Open a form for the file to which the selected conversation is exported."""
+        """Open a form that exports the selected conversation to a file."""
         if entry := self._current():
             info = ConversationInfo(entry.id, entry.title, entry.model, entry.messages, entry.created, entry.updated)
             self.app.push_screen(ExportForm(self.host.history, info))  # pyright: ignore[reportUnknownMemberType]
@@ -366,7 +367,7 @@ def _describe(entry: _Entry) -> str:
 
 
 def _format_preview(preview: "ConversationPreview") -> str:
-    """Return the messages as text, beginning with the match."""
+    """Return the messages of the preview as text, beginning with the message that matches the search."""
     messages = preview.messages
     start = next((at for at, one in enumerate(messages) if one.number == preview.number), 0) if preview.number else 0
     lines = ["…"] if start or preview.has_earlier else []
@@ -406,7 +407,7 @@ _FORMS: "dict[str, ExportFormat]" = {".md": "markdown", ".json": "json", ".html"
 
 
 class RenameForm(FormScreen[str]):
-    """Form for a conversation's title; its result is the new title, or None if the user leaves."""
+    """Form for a conversation's title; its result is the new title, or None if the user cancels."""
 
     DEFAULT_CSS = "RenameForm Input { background: $surface; }"
 
@@ -415,7 +416,7 @@ class RenameForm(FormScreen[str]):
         self._title_text = title
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored: a wrong title does no harm."""
+        """Return False, so that no key press is ignored as too early: a wrong title does no harm."""
         return False
 
     def headline(self) -> str:
@@ -436,7 +437,7 @@ class RenameForm(FormScreen[str]):
         self.query_one("#title").focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the form with the new title; show an error if it is empty."""
+        """Close the form with the new title; if the title is empty, show an error."""
         event.stop()
         if event.value.strip():
             self.dismiss(event.value)
@@ -445,7 +446,7 @@ class RenameForm(FormScreen[str]):
 
 
 class ExportForm(FormScreen[None]):
-    """Form for the name of the file to export to; its extension determines the format."""
+    """Form that exports a conversation to a file; the extension of the file name determines the format."""
 
     DEFAULT_CSS = "ExportForm Input { background: $surface; } ExportForm #about { color: $muted; margin: 0 0 1 0; }"
 
@@ -455,7 +456,7 @@ class ExportForm(FormScreen[None]):
         self._info = info
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored: an existing file is never overwritten."""
+        """Return False, so that no key press is ignored as too early: an existing file is never overwritten."""
         return False
 
     def headline(self) -> str:

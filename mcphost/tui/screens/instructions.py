@@ -34,7 +34,7 @@ PROJECT_INSTRUCTIONS_OFF = N_("not read: project_instructions is false in config
 
 
 class InstructionsScreen(ListScreen):
-    """List of the AGENTS.md files of the user and the project, in their order in the system prompt."""
+    """List of the AGENTS.md files of the user and the project, in the same order as in the system prompt."""
 
     TITLE_TEXT: ClassVar[str] = N_("Instructions")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -57,7 +57,7 @@ class InstructionsScreen(ListScreen):
         self._revoke_candidate = ""
 
     def on_mount(self) -> None:
-        """Read the files again, and ask the user about new files."""
+        """Read the files again, and ask the user to approve new files."""
         super().on_mount()
         self.run_worker(partial(self._refresh, again=False))
 
@@ -110,14 +110,14 @@ class InstructionsScreen(ListScreen):
         self.query_one(LongText).show(clean(one.text.model_text))
 
     def action_approve(self) -> None:
-        """Ask the user again about the files that are not approved."""
+        """Ask the user again to approve the files that are not in use."""
         if all(one.is_used for one in self.host.instructions.statuses):
             self.notify(_("All of them are used."), markup=False, timeout=4)
         else:
             self.run_worker(partial(self._refresh, again=True))
 
     def action_revoke(self) -> None:
-        """Stop using the selected file if the key is pressed twice; the first press asks to confirm."""
+        """Stop using the selected file if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         if row is None or row.value is None:
             return

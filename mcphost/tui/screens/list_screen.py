@@ -1,4 +1,4 @@
-"""Base class of the list screens, which have a search line, a list, a details pane and a key bar."""
+"""Base class for list screens, which have a search line, a list, a details pane and a key bar."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -30,7 +30,7 @@ ICON_ROWS = 4
 
 
 class ListRow(NamedTuple):
-    """An entry of a list screen: the listed object, a title, a detail line and a colored symbol."""
+    """Entry in a list screen: the listed object, a title, a detail line and a colored symbol."""
 
     value: Any
     title: str
@@ -40,7 +40,7 @@ class ListRow(NamedTuple):
 
 
 class SearchLine(OrderedInput):
-    """Search line of a list screen. Up and Down move the list's cursor, in order with the typed letters."""
+    """Search line of a list screen; Up and Down move the list's cursor while the search line keeps the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "screen.move_cursor('down')", show=False),
@@ -49,7 +49,7 @@ class SearchLine(OrderedInput):
 
 
 class ListScreen(ScreenLifecycle, Screen[Any]):
-    """Searchable list, with the details of the selected entry beside it or, on a narrow screen, below it."""
+    """Searchable list, with the selected entry's details beside the list or, on a narrow screen, below it."""
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY_TEXT: ClassVar[str] = N_("Nothing here yet.")
@@ -100,7 +100,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     # -- for subclasses
 
     def load(self) -> Sequence[ListRow]:
-        """Return all entries, regardless of the search."""
+        """Return all entries, including those that do not match the search."""
         return ()
 
     def open_row(self, row: ListRow) -> None:
@@ -138,7 +138,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(self.AUTO_FOCUS).focus()
 
     def on_resize(self) -> None:
-        """Place the details below the list on a narrow screen and for screen readers, and otherwise beside it."""
+        """Place the details below the list if the screen is narrow or a screen reader is used, otherwise beside it."""
         narrow = self.size.width < 100 or is_reader(self)
         self.set_class(narrow, "narrow")
         # An entry has two rows; avoid showing only one of them.
@@ -146,7 +146,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Load the entries again and apply the search; the cursor stays on its entry, even if that has moved."""
+        """Load the entries again and apply the search; the cursor stays on the same entry, even if that has moved."""
         before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
@@ -158,9 +158,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return row.title
 
     def find_again(self, before: ListRow | None, default: int) -> int:
-        """Return the index of the shown entry with the same identity as *before*, or *default* if there is none.
+        """Return the index of the visible entry that `identify` considers the same as *before*.
 
-        If there are several, those with the same detail line are preferred, then the one closest to *default*.
+        If there are several, those with the same detail line are preferred, then the one closest to *default*. If there
+        is none, return *default*.
         """
         if before is None:
             return default
@@ -225,7 +226,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Let the pane above the text take the focus only while its content is too long and must be scrolled."""
+        """Allow the upper details pane to get the focus only while its content is long enough to scroll."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 
@@ -240,7 +241,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             self.filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Move the focus from the search line to the list after the user pressed Enter."""
+        """Move the focus to the list when Enter is pressed in the search line."""
         if event.input.id == "search":
             self.query_one("#entries").focus()
 
@@ -279,13 +280,13 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def describe_error(error: McpHostError) -> str:
-    """Return the message and the hint of an error and, if a sign-in is required, the key that starts it."""
+    """Return the error's message and hint and, if a sign-in is required, the key that starts the sign-in."""
     key = _("Press s to sign in.") if isinstance(error, SignInRequired) else ""
     return " ".join(filter(None, (translate_sentence(error.message), key, translate_sentence(error.hint))))
 
 
 def clean_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Sanitize and truncate name-value pairs for the details pane, and drop those without a value.
+    """Sanitize and truncate name-value pairs for the details pane, and drop pairs whose value is empty.
 
     Names and values may come from a server.
     """

@@ -1,4 +1,4 @@
-"""Manual tool calls, which the user makes without the model: `!server/tool key=value`, or a form."""
+"""Manual tool calls, which the user makes without the model by typing `!server/tool key=value` or using a form."""
 
 import asyncio
 import shlex
@@ -48,7 +48,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_manual_call(line: str) -> ManualCall:
-    """Parse a line such as `!server/tool key=value key="two words" key={"json": 1}`.
+    """Parse a line such as `!server/tool key=value key="two words" key='{"json": 1}'`.
 
     A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong,
     or if the text has more than one line: the composer shows only ten rows, and the user must see the whole call.
@@ -85,7 +85,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class ManualCallRunner:
-    """Runner of manual tool calls, each of which has a card in the transcript and a worker of the chat screen."""
+    """Runner of manual tool calls; each call has a card in the transcript and runs in a worker of the chat screen."""
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
@@ -103,7 +103,7 @@ class ManualCallRunner:
         return True
 
     def start(self, call: ManualCall) -> None:
-        """Call a tool in the background and show the call in the transcript; /attach then attaches its result."""
+        """Call a tool in the background and show the call in the transcript; `/attach` can then attach the result."""
         from mcphost.tui.transcript.tool_card import ToolCard
 
         card = ToolCard("", call.server, call.tool, call.arguments)
@@ -123,7 +123,7 @@ class ManualCallRunner:
         return running
 
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
-        """Run the user's hooks on the latest result, then pass it to *attach*; each result is passed only once.
+        """Run the user's hooks on the latest result, then pass the result to *attach*, only once per result.
 
         If there is no result, show a notification.
         """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class ProviderKeyForm(FormScreen[ModelConfig]):
     """Form that asks for a provider's API key and stores it in the keyring.
 
-    Its result is the configuration of the model that needs the key, or None if the user leaves.
+    Its result is the configuration of the model that needs the key, or None if the user cancels.
     """
 
     DEFAULT_CSS = """
@@ -75,7 +75,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 
 
 class ModelsScreen(ListScreen):
-    """List of all models; its result is a ModelChoice, or None if the user leaves."""
+    """List of all models; its result is a ModelChoice, or None if the user cancels."""
 
     DEFAULT_CSS = """
     ModelsScreen #entries, ModelsScreen #side { width: 1fr; }
@@ -103,7 +103,7 @@ class ModelsScreen(ListScreen):
     ]
 
     def __init__(self, setup: "Setup", current: str) -> None:
-        """Create the screen; *current* is the name of the model in use, or ""."""
+        """Create the screen; *current* is the name of the model in use, or "" if there is none."""
         super().__init__()
         self._setup = setup
         self._current = current
@@ -111,7 +111,7 @@ class ModelsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Start to search for models in the background, while the user can already type a search."""
+        """Start to look for models in the background; meanwhile, the user can already type a search."""
         self.run_worker(self._load_models)
 
     async def _load_models(self) -> None:
@@ -163,7 +163,10 @@ class ModelsScreen(ListScreen):
         )
 
     def open_row(self, row: ListRow) -> None:
-        """Use the model in this run, without saving it as the default."""
+        """Use the model in this run, without saving it as the default.
+
+        If the provider's API key is missing, a form asks for it first.
+        """
         self._use(row.value, is_default=False)
 
     def action_choose(self) -> None:
@@ -177,7 +180,7 @@ class ModelsScreen(ListScreen):
             self._use(row.value, is_default=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Use the selected model after the user pressed Enter in the search line."""
+        """Use the selected model when Enter is pressed in the search line."""
         event.stop()
         self.action_choose()
 
@@ -214,7 +217,10 @@ class ModelsScreen(ListScreen):
         self.reload()
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return a (key, label, action) tuple for each key; "retry tools" only if a provider refused tools."""
+        """Return a (key, label, action) tuple for each key.
+
+        The key that offers tools again is included only if a provider has refused a request with tools.
+        """
         is_refused = any(model.tools_refused_at for model in self._models)
         return tuple(key for key in super()._key_bar_items() if is_refused or key[2] != "screen.retry_tools")
 
@@ -249,7 +255,7 @@ class ModelsScreen(ListScreen):
 def describe_model(model: "AvailableModel") -> str:
     """Return a line with the context size, price, capabilities and origin of a model.
 
-    Differences between the models of a provider come first, because a narrow list truncates the line.
+    Because a narrow list truncates the line, it begins with the data that distinguishes models of the same provider.
     """
     abilities = [
         name
@@ -276,7 +282,7 @@ def describe_model(model: "AvailableModel") -> str:
 def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
     """Return the names and values of a model's settings, without the model's name and address.
 
-    Of the headers, only the names are returned, because their values may be secret.
+    For headers, only the names are returned, because the values may be secret.
     """
     texts = format_fields(config)
     pairs = [(_(label), texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
@@ -305,7 +311,7 @@ def _format_price(model: "AvailableModel") -> str:
 
 
 def _format_short_price(model: "AvailableModel") -> str:
-    """Return the prices of a million input and output tokens, such as "$3/$15", or "" if they are unknown."""
+    """Return the prices per million input and output tokens, such as "$3/$15", or "" if they are unknown."""
     if model.input_price is None or model.output_price is None:
         return ""
     if not model.input_price and not model.output_price:
@@ -328,9 +334,9 @@ class ModelChoice(Struct, frozen=True):
 
 
 class ModelForm(FormScreen[ModelChoice]):
-    """Form for the settings of a model; its result is the model to use, or None if the user leaves.
+    """Form for the settings of a model; its result is a ModelChoice, or None if the user cancels.
 
-    Secrets in headers are stored in the keyring, and the saved settings only refer to them.
+    Secrets in headers are stored in the keyring; the resulting settings contain only references to them.
     """
 
     DEFAULT_CSS = """
@@ -353,9 +359,10 @@ class ModelForm(FormScreen[ModelChoice]):
         self._config = config
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored.
+        """Return False, so that no key press is ignored as too early.
 
-        Enter moves to the next field before it submits anything, and Ctrl+S saves the model as it does in the list.
+        Enter moves to the next field before it submits anything, and Ctrl+S saves the model, as it does in the models
+        list.
         """
         return False
 
@@ -389,7 +396,7 @@ class ModelForm(FormScreen[ModelChoice]):
         self.query_one(LabeledInputGroup).focus_input()
 
     def on_resize(self) -> None:
-        """Remove blank lines on a small screen, so that the buttons and the key hints are visible."""
+        """Remove blank lines on a small screen, so that the buttons and the key hints remain visible."""
         self.set_class(self.size.height < _ROOMY_HEIGHT, "small")
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:

@@ -28,7 +28,7 @@ _ALL = N_("all that are enabled")
 class ProfilesScreen(ListScreen):
     """List of profiles; its result is the name of a profile to use, or a new Profile to save and use.
 
-    The result is "" to use no profile, or None if the user leaves.
+    The result is "" if the user chooses to use no profile, or None if the user cancels.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Profiles")
@@ -44,14 +44,14 @@ class ProfilesScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "create", show=False)]
 
     def __init__(self, config: "HostConfig", draft: "Profile") -> None:
-        """Create the screen; *draft* contains the settings in use, from which a new profile can be made."""
+        """Create the screen; *draft* contains the settings in use, which can be saved as a new profile."""
         super().__init__()
         self._config = config
         self._draft = draft
         self.add_class("bare")
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each profile and, if there are any, a row for using no profile."""
+        """Return a row for each profile and, if there are any, a row for "no profile"."""
         rows = [
             ListRow(profile, profile.name, _summarize(profile), "●" if profile.name == self._config.profile else "")
             for profile in self._config.profiles
@@ -125,7 +125,7 @@ _MAX_NAME_LENGTH = 60
 
 
 class ProfileForm(FormScreen[Profile]):
-    """Form for a new profile; its result is the profile to save, or None if the user leaves."""
+    """Form for a new profile; its result is the profile to save, or None if the user cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
     DEFAULT_CSS = """
@@ -141,7 +141,7 @@ class ProfileForm(FormScreen[Profile]):
         self._taken = taken
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored: only Ctrl+S saves."""
+        """Return False, so that no key press is ignored as too early: only Ctrl+S saves the profile."""
         return False
 
     def headline(self) -> str:
@@ -149,7 +149,7 @@ class ProfileForm(FormScreen[Profile]):
         return _("Save as a profile")
 
     def body(self) -> ComposeResult:
-        """Yield inputs for the name, the description and the servers, the model in use, and the system prompt."""
+        """Yield inputs for the name, description, servers and system prompt, and a line about the model in use."""
         yield LabeledInputGroup(
             LabeledInput(_("name"), "name", placeholder=_("such as review")),
             LabeledInput(_("description"), "description", placeholder=_("optional")),
@@ -176,7 +176,7 @@ class ProfileForm(FormScreen[Profile]):
         return _("^S save and use · tab next field · esc back")
 
     def on_mount(self) -> None:
-        """Fill in the servers, and focus the name."""
+        """Fill in the names of the servers, and focus the name input."""
         self.query_one("#servers", Input).value = ", ".join(self._draft.servers or ())
         self.query_one(LabeledInputGroup).focus_input()
 

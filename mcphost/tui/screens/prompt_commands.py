@@ -39,7 +39,7 @@ class PromptCommandRunner:
         self._screen, self._host, self._use_model, self._send = screen, host, use_model, send
 
     def completions(self) -> list[CompletionItem]:
-        """Return completions for the known commands, and read the command files again for the next call."""
+        """Return completions for the known custom commands, and start to read the command files again."""
         self._screen.run_worker(self._host.commands.refresh, group="commands", exclusive=True)
         return [
             CompletionItem("text", f"/{one.name}", "", f"/{one.name}", _describe(one))
@@ -100,7 +100,7 @@ def _describe(command: "PromptCommand") -> str:
 
 
 class CommandArgumentsForm(FormScreen[dict[str, str]]):
-    """Form for a command's arguments; its result maps names to values, or is None if the user leaves."""
+    """Form for a command's arguments; its result maps names to values, or is None if the user cancels."""
 
     DEFAULT_CSS = """
     CommandArgumentsForm #box { border-title-style: none; padding: 1 2; }

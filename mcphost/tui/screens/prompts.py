@@ -1,6 +1,7 @@
 """Prompts screen: browse the prompts of all servers, enter arguments, and insert the result.
 
-A single user text goes into the composer; anything else is previewed before it is added to the conversation.
+A result that is a single user message with only text goes into the composer; any other result is previewed before it is
+added to the conversation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 def render_prompt_result(result: GetPromptResult) -> str:
     """Return the messages of a prompt as one sanitized text, which the user can review in the composer.
 
-    If there are several messages, each begins with its role. An embedded resource begins with its URI.
+    If there are several messages, the text of each begins with its role. An embedded text resource begins with its URI.
     """
     out: list[str] = []
     for message in result.messages:
@@ -58,9 +59,9 @@ def render_prompt_result(result: GetPromptResult) -> str:
 
 
 class FilledPrompt(NamedTuple):
-    """A prompt with its arguments filled in, as sanitized text for the composer and as messages.
+    """A prompt whose arguments are filled in, as sanitized text for the composer and as messages.
 
-    `links` are the URIs of linked resources, keyed by the index of their message.
+    `links` contains the URIs of linked resources, keyed by the index of the message that contains the link.
     """
 
     server: str
@@ -71,7 +72,7 @@ class FilledPrompt(NamedTuple):
 
 
 class PromptArgumentsForm(FormScreen[FilledPrompt]):
-    """Form for the arguments of a prompt; its result is the filled prompt, or None if the user leaves."""
+    """Form for the arguments of a prompt; its result is the filled prompt, or None if the user cancels."""
 
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
@@ -112,7 +113,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         return (("insert", _("Insert")),)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys; it includes those for suggestions if the server offers them."""
+        """Return the line that explains the keys, including those for suggestions if the server offers suggestions."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return _("{hint}enter next field or insert · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
@@ -131,7 +132,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         self.run_worker(self._get_prompt, exclusive=True)
 
     def values(self) -> dict[str, str]:
-        """Return the values that the user entered, keyed by argument name, without empty ones."""
+        """Return the values that the user entered, keyed by argument name; empty values are omitted."""
         given = {
             argument.name: self.query_one(f"#argument-{number}", Input).value
             for number, argument in enumerate(self.prompt.arguments)
@@ -163,7 +164,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
 
 class PromptsScreen(ListScreen):
-    """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None if the user leaves."""
+    """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None if the user cancels."""
 
     TITLE_TEXT: ClassVar[str] = N_("Prompts")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -215,7 +216,7 @@ _BUSY = N_("Still answering. Insert it when the answer is complete, or edit it a
 
 
 def describe_part(part: Part) -> str:
-    """Return the unsanitized text of a part, or a description of a part without text."""
+    """Return the unsanitized text of a message part, or a description of the part if it has no text."""
     match part:
         case TextPart():
             return part.text
@@ -235,7 +236,7 @@ def _format_size(data: str) -> str:
 
 
 def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
-    """Return a viewer section for each message, with its role as the heading."""
+    """Return a section of the preview for each message, with the message's role as the heading."""
     names = {"user": _("User"), "assistant": _("Assistant")}
     return [
         Section(
@@ -249,7 +250,7 @@ def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
 
 
 def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePart]]:
-    """Yield the images that can be drawn, each with the number of its message, counted from 1."""
+    """Yield the images that can be drawn, each with the number of its message (the first message is 1)."""
     for number, message in enumerate(messages, 1):
         for part in message.parts:
             if isinstance(part, ImagePart) and detect_image(part) is not None:
@@ -257,7 +258,7 @@ def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePar
 
 
 class PromptPreview(FormScreen[PromptDecision]):
-    """Preview of a filled prompt; its result is the chosen action and the messages, or None if the user leaves."""
+    """Preview of a filled prompt; its result is the chosen action and the messages, or None if the user cancels."""
 
     AUTO_FOCUS = "#insert"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -286,13 +287,17 @@ class PromptPreview(FormScreen[PromptDecision]):
         return f"{self.prompt.server} · {self.prompt.name} · {count}"
 
     def body(self) -> ComposeResult:
-        """Yield a note that says who wrote the messages, and the messages."""
+        """Yield a note about who wrote the messages, and the widgets that show the messages."""
         yield Static(Content.styled(_(_ABOUT), "$muted"), markup=False)
         yield LongText("")
         yield Horizontal(id="pictures")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; "answer" only if the last message is the user's."""
+        """Return the action and the label of each button.
+
+        The button that sends the messages exists only if the last message is from the user, and the button that reads
+        linked resources only if there are any.
+        """
         last = self.prompt.messages[-1].role
         answer = (("answer", _("Insert and send")),) if last == "user" else ()
         read = (("read_links", _("Read the links")),) if self.prompt.links else ()
@@ -335,7 +340,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         row.add_class("shown")
 
     def action_scroll_text(self, by: int) -> None:
-        """Scroll the messages by this number of pages."""
+        """Scroll the messages by one page: down if *by* is positive, otherwise up."""
         text = self.query_one(LongText)
         (text.scroll_page_down if by > 0 else text.scroll_page_up)(animate=False)
 
@@ -387,8 +392,8 @@ class PromptPreview(FormScreen[PromptDecision]):
 def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
     """Open a form for the arguments of a prompt, then insert the filled prompt.
 
-    A single user text is inserted into the composer, where it can be edited. Anything else is previewed, and then added
-    to the conversation as messages.
+    A single user message with only text is inserted into the composer, where it can be edited. Anything else is shown
+    in a preview, and then added to the conversation as messages.
     """
     from mcphost.host.conversation.prompt_messages import is_plain_text
     from mcphost.tui.screens.prompts import PromptArgumentsForm, PromptPreview
@@ -396,7 +401,7 @@ def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
     composer = chat.query_one(Composer)
 
     def filled(result: "FilledPrompt | None") -> None:
-        """Insert or preview the filled prompt; None means that the user left the form."""
+        """Insert or preview the filled prompt; None means that the user canceled the form."""
         if result is None:
             composer.composer_input.focus()
         elif is_plain_text(result.messages):
@@ -437,7 +442,7 @@ async def _insert(chat: "ChatScreen", prompt: "FilledPrompt", *, asks: bool) -> 
 
 
 async def undo_insert(chat: "ChatScreen") -> None:
-    """Remove the prompt messages that were inserted last, or explain why this is not possible."""
+    """Remove the messages of the prompt that was inserted last, or explain why this is not possible."""
     try:
         count = await chat.host.conversation.undo_insert()
     except McpHostError as error:

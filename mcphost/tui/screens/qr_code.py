@@ -1,8 +1,8 @@
 """Screen that shows a URL as a QR code for another device, in black on white in every theme.
 
-The modules (squares) of the code are drawn with background colors, because the gaps that fonts leave between block
-characters confuse scanners. A half-block character is used only in a cell with two different halves, and fills the half
-where a gap does the least harm.
+The modules (squares) of the code are drawn as blank characters with a background color, because the gaps that fonts
+leave between block characters confuse scanners. A half-block character is used only where the two halves of a terminal
+cell differ, and fills the half where a gap does the least harm.
 """
 
 from itertools import groupby
@@ -46,12 +46,12 @@ QrCell = tuple[str, int, int]
 
 
 def render_large(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells in which each module takes up two blank cells."""
+    """Return rows of terminal cells in which each module (square) takes up two blank cells."""
     return [[(" ", 1 - module, module) for module in row for _unused in range(2)] for row in modules]
 
 
 def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells in which each cell shows two modules, one above the other."""
+    """Return rows of terminal cells in which each cell shows two modules (squares), one above the other."""
     light = [0] * len(modules[0])
     padded = [light, *modules, *([light] * (1 + len(modules) % 2))]
     return [
@@ -69,7 +69,7 @@ def _render_cell(above: int, upper: int, lower: int, below: int) -> QrCell:
 
 
 def render_cells(rows: list[list[QrCell]]) -> Content:
-    """Convert rows of cells to styled text."""
+    """Convert rows of terminal cells to styled text."""
     lines = [
         Content.assemble(
             *(
@@ -83,7 +83,7 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Widget that shows text as a QR code, or a message if there is too little room or the text is too long."""
+    """Widget that shows text as a QR code, or a message if the widget is too small or the text too long."""
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 
@@ -92,7 +92,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """Render the QR code in the larger of the two sizes if it fits, else in the smaller one, else a message."""
+        """Render the QR code in the larger of two sizes that fits, or a message if neither size fits."""
         if not self.modules:
             self.update(Content.styled(_("This is too long for a QR code."), "$warning"))
             return
@@ -124,7 +124,7 @@ class QrScreen(ScreenLifecycle, Screen[Any]):
         self.heading, self.text = clean_line(title, 120), text
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the title line and the QR code."""
         head = Content.assemble((self.heading, "bold $accent"), (_("  esc back"), "$faint"))
         yield Static(head, id="head", markup=False)
         yield QrCode(self.text)

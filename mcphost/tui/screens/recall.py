@@ -1,4 +1,4 @@
-"""Recall screen: searches the user's earlier messages in all conversations while the user types.
+"""Recall screen: search the user's earlier messages in all conversations while typing.
 
 The selected message is put into the composer.
 """
@@ -28,9 +28,10 @@ _TITLE_CHARS = 400
 
 
 class RecallScreen(ListScreen):
-    """List of the user's earlier messages without duplicates, newest first; its result is a text, or None.
+    """List of the user's earlier messages without duplicates, newest first; its result is a message's text.
 
-    Only the newest messages are listed at first; a search also finds older ones.
+    The result is None if the user cancels. Only the newest messages are listed at first; a search also finds older
+    ones.
     """
 
     AUTO_FOCUS: ClassVar[str] = "#search"
@@ -63,7 +64,7 @@ class RecallScreen(ListScreen):
         ]
 
     def filter(self, text: str) -> None:
-        """Search shortly after the last key press; the first search starts immediately."""
+        """Search for *text* shortly after the last key press; the very first search starts without a delay."""
         self._is_chosen = False
         if self._search_timer is not None:
             self._search_timer.stop()
@@ -116,7 +117,7 @@ class RecallScreen(ListScreen):
         self.query_one(LongText).show(prompt.text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Choose the message under the cursor, or the first match if the search has not ended yet."""
+        """Choose the message under the cursor; if the search has not ended yet, choose the first match afterwards."""
         event.stop()
         if event.value == self._searched_text:
             self.action_choose()

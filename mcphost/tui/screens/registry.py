@@ -46,7 +46,8 @@ ASKING = N_("Searching the registry…")
 class RegistryScreen(ListScreen):
     """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
 
-    Its result is a sentence that names the installed server, an installation guide to attach for the model, or None.
+    Its result is a sentence that names the installed server, an installation guide for the model that is attached to
+    the next message, or None if the user cancels.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -95,14 +96,18 @@ class RegistryScreen(ListScreen):
             self.notify(notes, severity="warning", markup=False, timeout=8)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return a (key, label, action) tuple for each key; the search key also works without entries."""
+        """Return a (key, label, action) tuple for each key; the search key is included even if the list is empty."""
         *keys, back = super()._key_bar_items()
         if all(action != "screen.search" for _key, _label, action in keys):
             keys.append(("^F", _("search"), "screen.search"))
         return (*keys, back)
 
     def _show_failure(self, fault: str) -> None:
-        """Show why the request to the registry failed, in place of the list if it is empty, and how to retry."""
+        """Show why the request to the registry failed.
+
+        If the list is empty, show this in the details pane, together with the keys to try again; otherwise show a
+        notification.
+        """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
             return
@@ -110,7 +115,7 @@ class RegistryScreen(ListScreen):
         self.show_about(Content.assemble((clean(fault), "$error"), "\n\n", (again, "$muted")))
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each server that was found."""
+        """Return a row for each server that the registry returned."""
         return [self._row(entry) for entry in self._found]
 
     def _row(self, entry: RegistryEntry) -> ListRow:
@@ -155,7 +160,7 @@ class RegistryScreen(ListScreen):
         self.query_one(LongText).show(_describe_options(entry, known))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Search the registry for the text of the search line."""
+        """Search the registry when Enter is pressed in the search line."""
         if event.input.id == "search":
             self._ask(event.value.strip())
             self.query_one("#entries").focus()
@@ -190,7 +195,7 @@ class RegistryScreen(ListScreen):
         self.app.push_screen(form, leave)  # pyright: ignore[reportUnknownMemberType]
 
     def action_versions(self) -> None:
-        """List the versions of the selected server in its details."""
+        """Load the versions of the selected server, and list them in the details pane."""
         if row := self.current_row():
             self.run_worker(partial(self._load_versions, row.value.name), group="versions", exclusive=True)
 
@@ -208,7 +213,7 @@ class RegistryScreen(ListScreen):
             self.show_details(row)
 
     def action_guide(self) -> None:
-        """Show the installation guide for models, if the selected server's repository has one."""
+        """Show the guide that tells models how to install the selected server, if its repository has one."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 
@@ -217,7 +222,7 @@ class RegistryScreen(ListScreen):
             self.post_message(TextViewRequested(guide.url, guide.text))
 
     def action_give_guide(self) -> None:
-        """Close the screen with the guide as its result; the caller attaches it to the next message."""
+        """Close the screen with the selected server's installation guide, which is attached to the next message."""
         if row := self.current_row():
             self.run_worker(partial(self._give_guide, row.value), group="guide", exclusive=True)
 
@@ -250,12 +255,12 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if an entry has only linked logos, which are not downloaded; otherwise, return ""."""
+    """Return a note if all logos of an entry are links, which mcphost does not download; otherwise, return ""."""
     return _("linked, not fetched") if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:
-    """Return a server's description, and a line for each way to install or reach it, with warnings."""
+    """Return a server's description, and a line for each way to install or reach the server, with warnings."""
     lines = [entry.description, ""] if entry.description else []
     own = [known.name] if known else []
     for option in list_options(entry):
@@ -276,7 +281,8 @@ _MAX_LABEL = 15
 class InstallForm(FormScreen[str]):
     """Form that installs or updates a server; its result is a sentence that names the server, or None.
 
-    It installs only the plan that it shows: after an input has changed, the new plan must be shown first.
+    The result is None if the user cancels. Only the plan that the form shows is installed: after an input has changed,
+    the new plan must be shown first.
     """
 
     DEFAULT_CSS = """
@@ -350,7 +356,7 @@ class InstallForm(FormScreen[str]):
         self._request_review()
 
     def on_resize(self) -> None:
-        """Limit the height of the scrollable content, so that the error, buttons and key hints fit below it."""
+        """Limit the height of the scrollable content, so that the error line, buttons and key hints fit below it."""
         self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
 
     def action_scroll(self, pages: int) -> None:
@@ -423,7 +429,10 @@ class InstallForm(FormScreen[str]):
     # -- actions
 
     def action_install(self) -> None:
-        """Download the server's bundle if that has not been done yet; otherwise, install the shown plan."""
+        """Download the server's bundle if that has not been done yet; otherwise, install the shown plan.
+
+        A plan is installed only after the user has scrolled to its end.
+        """
         now, before = input_guard.clock(), self._changed_at
         self._changed_at = now
         # A key that is held down repeats; each repetition starts the delay again.
@@ -459,7 +468,7 @@ class InstallForm(FormScreen[str]):
         self.dismiss(done)
 
     def action_next_kind(self) -> None:
-        """Plan the next kind of installation that the server offers, such as PyPI instead of npm."""
+        """Switch to the next kind of installation that the server offers, such as PyPI instead of npm."""
         if not self._is_busy and self.draft.next_kind:
             self._is_busy = True
             self.run_worker(self._switch_kind, group="install")
@@ -483,7 +492,6 @@ class InstallForm(FormScreen[str]):
         await self._show_draft()
 
     async def _show_draft(self) -> None:
-        """Show the inputs, the plan and the button of the current draft."""
         self._review = None
         group = self.query_one(LabeledInputGroup)
         await group.remove_children()
@@ -518,7 +526,7 @@ _LINE_LABELS = frozenset(
 
 
 def _translate_line(line: str) -> str:
-    """Translate the label of a plan's line; a diff mark such as "+ " may precede the label."""
+    """Translate the label at the start of a line of the plan, which may follow a diff mark such as "+ "."""
     mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
     label, colon, value = text.partition(": ")
     kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")

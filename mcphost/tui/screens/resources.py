@@ -37,7 +37,7 @@ MAX_AUTO_PREVIEW_BYTES = 1_000_000
 
 
 def render_read_result(result: ReadResourceResult) -> str:
-    """Return the contents of a resource as text, with binary contents replaced by their type and size."""
+    """Return the contents of a resource as text; binary contents are replaced by their media type and size."""
     parts: list[str] = []
     for entry in result.contents:
         head = f"── {entry.uri}\n" if len(result.contents) > 1 else ""
@@ -49,7 +49,10 @@ def render_read_result(result: ReadResourceResult) -> str:
 
 
 def format_text(text: str, mime_type: str) -> str:
-    """Indent text that is valid JSON and shorter than 200,000 characters; return other text unchanged."""
+    """Indent JSON text if it is valid and shorter than 200,000 characters; return other text unchanged.
+
+    Text is considered JSON if *mime_type* contains "json".
+    """
     if "json" in mime_type and len(text) < 200_000:
         from mcphost.serialization import dumps, loads
 
@@ -61,12 +64,12 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Return whether the server declares a size over 1 MB; such a resource is read only on request."""
+    """Return whether the server declares a size over 1 MB; such a large resource is read only on request."""
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
 def describe_type(item: Resource) -> str:
-    """Return a resource's media type, or "" if unknown; for a directory, "directory (inode/directory)"."""
+    """Return a resource's media type, or "" if unknown; for a folder, "directory (inode/directory)"."""
     return _("directory (inode/directory)") if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
@@ -86,7 +89,10 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
 
 
 class ResourcesScreen(ListScreen):
-    """List of the resources and templates of all servers; its result is a (server name, URI) pair, or None."""
+    """List of the resources and templates of all servers; its result is a (server name, URI) pair, or None.
+
+    The result is None if the user cancels.
+    """
 
     TITLE_TEXT: ClassVar[str] = N_("Resources")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -209,7 +215,7 @@ class ResourcesScreen(ListScreen):
         return item.uri in self.host.features.subscribed_uris(server)
 
     def action_watch(self) -> None:
-        """Subscribe to changes of the selected resource, or unsubscribe if already subscribed."""
+        """Subscribe to changes of the selected resource, or unsubscribe if there is a subscription already."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self.run_worker(partial(self._toggle_subscription, *row.value), exclusive=True, group="watch")
@@ -226,7 +232,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Reload the preview if the changed URI equals or begins with the URI of the selected resource."""
+        """Reload the preview if the changed URI is that of the selected resource or begins with it."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
@@ -234,19 +240,19 @@ class ResourcesScreen(ListScreen):
                 self._start_preview(server, item)
 
     def action_attach(self) -> None:
-        """Attach the selected resource; if it is a template, ask for its variables first."""
+        """Attach the selected resource; if it is a template, ask for the variables first."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the resource to attach; if it is a template, ask for its variables first."""
+        """Close the screen with the resource to attach; if it is a template, ask for the variables first."""
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
             return
 
         def given(address: str | None) -> None:
-            """Close the screen with the expanded URI, unless the user left the form."""
+            """Close the screen with the expanded URI, unless the user canceled the form."""
             if address is not None:
                 self.dismiss((server, address))
 
@@ -256,7 +262,8 @@ class ResourcesScreen(ListScreen):
 class ResourceTemplateForm(FormScreen[str]):
     """Form for the variables of a resource template; its result is the expanded URI, or None.
 
-    If a template has no variables or invalid syntax, the user edits it as a line of text instead.
+    The result is None if the user cancels. If a template has no variables or its syntax is invalid, the user edits it
+    as a line of text instead.
     """
 
     DEFAULT_CSS = """
@@ -302,7 +309,7 @@ class ResourceTemplateForm(FormScreen[str]):
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys; it includes those for suggestions if the server offers them."""
+        """Return the line that explains the keys, including those for suggestions if the server offers suggestions."""
         keys = _("enter next field or attach · esc back") if self.variables else _("enter attaches · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 

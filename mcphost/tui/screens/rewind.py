@@ -37,7 +37,8 @@ _STAY_DONE = N_("Going back does not undo these tool calls.")
 class RewindChoice(NamedTuple):
     """The user's choice on the rewind screen.
 
-    "edit" and "retry" go back to the first `keep` messages, "fork" copies them, and "branch" opens the branch `number`.
+    "edit", "retry" and "call_again" go back to the first `keep` messages, "fork" copies them to a new conversation, and
+    "branch" opens the branch `number`. "retry" may reuse results of read-only tool calls; "call_again" does not.
     """
 
     action: Literal["edit", "retry", "call_again", "fork", "branch"]
@@ -55,7 +56,8 @@ class _Point(NamedTuple):
 class RewindScreen(ListScreen):
     """List of the user's messages, newest first, and other branches; its result is a RewindChoice or None.
 
-    The details list the later tool calls, which going back does not undo, with their audit log entries.
+    The result is None if the user cancels. The details list the tool calls that were made after the selected message,
+    with their audit log rows, because going back does not undo these calls.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Go back")
@@ -105,7 +107,7 @@ class RewindScreen(ListScreen):
         """Do nothing, because neither messages nor branches depend on the servers."""
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each user message, newest first, and one for each other branch."""
+        """Return a row for each user message, newest first, followed by a row for each other branch."""
         messages = self.host.conversation.messages
         self._calls = list_completed_calls(messages, self.host.servers)
         self._changing = [call.position for call in self._calls if not call.is_read_only]
@@ -128,7 +130,7 @@ class RewindScreen(ListScreen):
         return f"{format_time(point.message.at)}{kept}"
 
     def show_details(self, row: ListRow) -> None:
-        """Show the message, and the later tool calls, which going back does not undo."""
+        """Show a message and the tool calls made after it, which going back does not undo; or describe a branch."""
         if isinstance(row.value, BranchInfo):
             branch = row.value
             ends, count = format_time(branch.at), str(branch.messages)
@@ -182,19 +184,19 @@ class RewindScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the choice to edit this message or to open this branch."""
+        """Close the screen with a RewindChoice that edits this message or opens this branch."""
         if isinstance(row.value, BranchInfo):
             self.dismiss(RewindChoice("branch", number=row.value.number))
         else:
             self.dismiss(RewindChoice("edit", row.value.position))
 
     def action_retry(self) -> None:
-        """Close the screen with the choice to have the selected message answered again."""
+        """Close the screen with a RewindChoice that lets the model answer the selected message again."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             self.dismiss(RewindChoice("retry", row.value.position + 1))
 
     def action_fork(self) -> None:
-        """Close the screen with the choice to fork after the answer to the selected message."""
+        """Close the screen with a RewindChoice that copies all messages up to the answer to the selected one."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             messages = self.host.conversation.messages
             later = range(row.value.position + 1, len(messages))
@@ -244,7 +246,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 
 
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
-    """Go back to the messages before *message*, and insert its text before the composer's text."""
+    """Go back to the point before *message*, and insert the message's text before the composer's text."""
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
     after = join_drafts(Draft(message.text), before)
@@ -261,7 +263,7 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
 
 
 def _is_editing(chat: "ChatScreen") -> bool:
-    """Return whether an earlier message is being edited, so that Esc cancels the edit."""
+    """Return whether an earlier message is being edited, and the edit can be canceled with Esc."""
     pending, conversation = chat.pending_edit, chat.host.conversation
     if pending is None or conversation.is_busy or chat.is_sending:
         return False

@@ -1,4 +1,4 @@
-"""Form that adds a server from a command line, URL or JSON, or changes a server's entry."""
+"""Form that adds a server from a command line, URL or JSON, or changes the server's configuration entry."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -32,7 +32,7 @@ _MAX_PATH_LENGTH = 200
 
 
 class ServerForm(FormScreen[str]):
-    """Form that adds or changes a server; its result is a sentence that reports the change, or None."""
+    """Form that adds or changes a server; its result is a sentence about the change, or None if the user cancels."""
 
     DEFAULT_CSS = """
     ServerForm LabeledInput { margin: 0 0 1 0; }
@@ -50,7 +50,7 @@ class ServerForm(FormScreen[str]):
     ) -> None:
         """Create the form; *entry* is the configuration of the server *name*, or None for a new server.
 
-        *files* maps each scope that can be chosen to the file that is written.
+        *files* maps each available scope to the configuration file in which the server is then saved.
         """
         super().__init__()
         self._save = save
@@ -60,7 +60,10 @@ class ServerForm(FormScreen[str]):
         self._entry = entry
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored; a server that is saved by accident still needs approval."""
+        """Return False, so that no key press is ignored as too early.
+
+        If a server is saved by accident, it still needs approval before it starts.
+        """
         return False
 
     def headline(self) -> str:
@@ -84,7 +87,7 @@ class ServerForm(FormScreen[str]):
         return f"{_(what)}: {path}"
 
     def action_next_scope(self) -> None:
-        """Choose the next scope, and show its file."""
+        """Select the next scope, and show the configuration file in which the server will be saved."""
         scopes = list(self._files)
         self._scope = scopes[(scopes.index(self._scope) + 1) % len(scopes)]
         self.query_one("#file", Static).update(Content(self._describe_file()))
@@ -104,7 +107,7 @@ class ServerForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Focus the text area after the user pressed Enter in the name."""
+        """Focus the text area when Enter is pressed in the name input."""
         event.stop()
         self.query_one("#text").focus()
 

@@ -56,7 +56,10 @@ _REPORTS = N_(" (reports changes)")
 
 
 def _describe_catalog(view: ServerView) -> str:
-    """Return the numbers of tools, resources and prompts, their tokens, and how many tools are held back."""
+    """Return the numbers of tools, resources and prompts, the tools' tokens, and how many tools are unavailable.
+
+    Tools are unavailable if they are quarantined after a change, or turned off.
+    """
     tokens = _count_tokens(view)
     notes = [
         _("; about {tokens:,} tokens in each request").format(tokens=tokens) if tokens else "",
@@ -76,7 +79,6 @@ def _describe_catalog(view: ServerView) -> str:
 
 
 def _translate_capabilities(english: str) -> str:
-    """Translate the result of `describe_capabilities` word by word."""
     listed = english.split(", ") if english else []
     words = [one.removesuffix(_REPORTS) for one in listed]
     marks = [_(_REPORTS) if one.endswith(_REPORTS) else "" for one in listed]
@@ -86,7 +88,7 @@ def _translate_capabilities(english: str) -> str:
 def offer_sections(view: ServerView) -> tuple[Section, ...]:
     """Return the sign-in details, tools, instructions and log of a server as sections.
 
-    They include the reasons why invalid tools, prompts or resources of the server were ignored.
+    The sections also explain why invalid tools, prompts or resources of the server were ignored.
     """
     out: list[Section] = []
     if view.account is not None and (found := describe_discovery(view.account, _)):
@@ -109,7 +111,7 @@ def _make_section(heading: str, lines: Iterable[str]) -> Section:
 
 
 def _describe_tool(view: ServerView, tool: "Tool") -> str:
-    """Return a tool's name, and the first line of its description."""
+    """Return a tool's name, a mark such as "(off)" if it is unavailable, and the first line of its description."""
     held = _(" (quarantined)") if tool.name in view.quarantined else ""
     off = _(" (off)") if tool.name in view.disabled_tools else ""
     first = (tool.description or "").strip().split("\n")[0]
@@ -117,7 +119,7 @@ def _describe_tool(view: ServerView, tool: "Tool") -> str:
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] without an account."""
+    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] if there is none."""
     account = view.account
     if account is None:
         return []
@@ -132,7 +134,10 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots although its revision, 2026-07-28, deprecates them, or ""."""
+    """Return a note if the server asked for roots although its protocol revision deprecates them, or "".
+
+    Roots are deprecated in revision 2026-07-28.
+    """
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return _("; asking for folders is deprecated in its revision") if old else ""
@@ -147,7 +152,7 @@ _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disab
 
 
 class ServersScreen(ListScreen):
-    """List of all configured servers; *initial_server* is selected when it opens.
+    """List of all configured servers; *initial_server* is selected when the screen opens.
 
     Its result is a tool call that the user entered, an attachment for the next message, or None.
     """
@@ -200,7 +205,7 @@ class ServersScreen(ListScreen):
         self._removal_candidate = ""
 
     def on_mount(self) -> None:
-        """Load the list, select the initial server, and begin to update elapsed times every second."""
+        """Load the list, select the initial server, and update the elapsed time of starting servers every second."""
         super().on_mount()
         names = [row.title for row in self.visible_rows]
         if self.initial_server in names:
@@ -219,7 +224,7 @@ class ServersScreen(ListScreen):
                 entries.replace_option_prompt_at_index(at, self.render_row(row))
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each server with its state and number of tools."""
+        """Return a row for each server with its state or, if the server is ready, its number of tools."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
             mark, label, style = STATES.get(view.state, STATES["waiting"])
@@ -303,7 +308,7 @@ class ServersScreen(ListScreen):
             )
 
     def action_sign_out(self) -> None:
-        """Revoke and delete the stored tokens if the key is pressed twice; the first press asks to confirm."""
+        """Revoke and delete the stored tokens if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         if row is None:
             return
@@ -327,14 +332,14 @@ class ServersScreen(ListScreen):
             self.notify(_("Signed out: {said}.").format(said=said), markup=False, timeout=4)
 
     def action_tools(self) -> None:
-        """Open the list of the server's tools, where the user can call a tool, or turn it on or off."""
+        """Open the list of the selected server's tools, where tools can be called, and turned on or off."""
         from mcphost.tui.screens.tools import ToolsScreen
 
         if row := self.current_row():
             self.app.push_screen(ToolsScreen(self.host, row.value), self._leave_with)  # pyright: ignore[reportUnknownMemberType]
 
     def _leave_with(self, call: "ManualCall | None") -> None:
-        """Close the screen with the tool call that the user entered on the tools screen, if any."""
+        """Close the screen with the tool call from the tools screen, if the user entered one."""
         if call is not None:
             self.dismiss(call)
 
@@ -425,7 +430,7 @@ class ServersScreen(ListScreen):
             self.app.push_screen(RegistryScreen(self.host.setup.registry), finish)  # pyright: ignore[reportUnknownMemberType]
 
     def action_edit(self) -> None:
-        """Open a form with the configuration entry of the selected server."""
+        """Open a form that changes the configuration entry of the selected server."""
         if (row := self.current_row()) and (editor := self._editor()):
             self.run_worker(partial(self._edit, editor, row.value), group="change")
 
@@ -456,11 +461,17 @@ class ServersScreen(ListScreen):
             self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
 
     def action_remove(self) -> None:
-        """Remove the selected server from its configuration file if the key is pressed twice."""
+        """Remove the selected server from its configuration file if the key is pressed twice.
+
+        The first key press only explains what is removed.
+        """
         self._confirm_removal(forgets=False)
 
     def action_remove_with_data(self) -> None:
-        """Remove the selected server, its secrets and its sign-ins if the key is pressed twice."""
+        """Remove the selected server, its secrets and its sign-ins if the key is pressed twice.
+
+        The first key press only explains what is removed.
+        """
         self._confirm_removal(forgets=True)
 
     def _confirm_removal(self, *, forgets: bool) -> None:
@@ -474,7 +485,7 @@ class ServersScreen(ListScreen):
         self.run_worker(partial(self._remove, editor, row.value, forgets=forgets), group="change")
 
     async def _explain_removal(self, editor: "LiveServerEditor", name: str) -> None:
-        """Explain which key removes a server, and which data is stored for it in addition to its entry."""
+        """Explain which key removes a server, and which data is stored in addition to its configuration entry."""
         file = self.host.servers.view(name).config.file
         text = _("Press x again to remove {title} from {file}.").format(title=name, file=file)
         stored = await self._describe_data(editor, name)
@@ -527,7 +538,7 @@ class ServersScreen(ListScreen):
         self.notify(done, markup=False)
 
     def action_changes(self) -> None:
-        """Ask the user again about the selected server's quarantined tools, whose definitions have changed."""
+        """Ask the user again to approve the selected server's quarantined tools, whose definitions have changed."""
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
             self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
 

@@ -63,10 +63,10 @@ class SetupChoice(Struct, frozen=True):
 
 
 class SetupScreen(FormScreen[SetupChoice]):
-    """Setup screen; its result is a SetupChoice, or None if the user skips it.
+    """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
-    If mcphost opened the screen without being asked, typing closes it and the text goes to the composer. The user must
-    then press Tab, Enter, an arrow key or Ctrl+A, or click, before anything can be chosen.
+    If mcphost opened the screen without being asked (*is_invited* is false), typing closes it and the text goes to the
+    composer. The user must then press Tab, Enter, an arrow key or Ctrl+A, or click, before anything can be chosen.
     """
 
     AUTO_FOCUS = ""
@@ -103,7 +103,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return _("Set up mcphost")
 
     def body(self) -> ComposeResult:
-        """Yield the lists of models and servers; without a model, an API key input replaces the first list."""
+        """Yield the lists of models and servers; without models, an API key input replaces the list of models."""
         has_anything = bool(self._models or self._servers)
         yield Static(_(_ABOUT) if has_anything else _(_NOTHING), id="about", markup=False)
         yield Static(_("Model"), classes="heading", markup=False)
@@ -122,7 +122,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return (("leave", _("Skip")), ("start", _("Start")))
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys; it depends on whether the user can already choose."""
+        """Return the line that explains the keys, which depends on whether choosing is already enabled."""
         if not self._is_entered:
             every = _(" · ^A all servers") if self._servers else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
@@ -137,7 +137,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.run_worker(self._add_late_models, group="late models")
 
     async def _add_late_models(self) -> None:
-        """Add models of local servers that respond late, without moving the choice, the cursor or the focus."""
+        """Add models of local model servers that respond late; the selection, cursor and focus do not move."""
         found = await self._setup.find_late_models(self._models)
         if not found:
             return
@@ -170,17 +170,17 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
-        """Let the user choose, because a click has focused a widget of this screen."""
+        """Enable choosing, because a click has focused a widget of this screen."""
         self._enter()
 
     def _enter(self) -> None:
-        """Let the user choose. Until then, typing closes the screen and goes to the composer."""
+        """Enable choosing; before that, typing closes the screen and the text goes to the composer."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert a pasted API key into the input for it, if that exists and no widget has the focus yet."""
+        """Insert pasted text into the API key input, if the screen has one and choosing is not enabled yet."""
         for field in self.query("#key").results(Input):
             if not self._is_entered:
                 event.stop()
@@ -226,7 +226,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     def on_key(self, event: events.Key) -> None:
         """Choose the model or server under the cursor when Space is pressed.
 
-        If mcphost opened the screen without being asked, Tab or an arrow key lets the user choose, and typing closes
+        If mcphost opened the screen without being asked, Tab or an arrow key first enables choosing, and typing closes
         the screen.
         """
         if self._is_entered:
@@ -246,7 +246,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(typed=self._typed))
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Choose the model at this index, or tick or untick the server, depending on the list."""
+        """Select the model at *index* or, if *lines* is the list of servers, tick or untick the server there."""
         if lines.id == "models":
             self._model_index = index
         else:
@@ -276,7 +276,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If mcphost opened the screen without being asked, the first call only focuses the Start button. A further call
+        If mcphost opened the screen without being asked, the first call only focuses the Start button. Another call
         within GUARD_SECONDS of the previous one is ignored, because Enter is probably being held down. If the Skip
         button has the focus, the result is None.
         """
@@ -301,7 +301,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._finish(self._chosen_model())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Store the entered API key, if any, and close the screen; without a key, use the chosen model, if any."""
+        """Store the entered API key and close the screen; without a key, close it with the selected model."""
         event.stop()
         if event.value.strip():
             self.run_worker(partial(self._start_with_key, event.value.strip()), exclusive=True)
@@ -325,7 +325,7 @@ class SetupScreen(FormScreen[SetupChoice]):
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return a server's sanitized command line or URL, with the names of its variables or headers."""
+    """Return a server's command line or URL, sanitized, with the names of its environment variables or headers."""
     server = candidate.server
     if server is None:
         return ""

@@ -1,4 +1,4 @@
-"""Data for the top bar and the server list, computed from events and the host's state."""
+"""Data for the top bar and the server list, computed from events and from the host's state."""
 
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -31,7 +31,7 @@ _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messag
 
 
 class StatusModel:
-    """Status values that are known only from events: usage, cost, sent tools, turn start, the model's state."""
+    """Status values that only events report: token usage, cost, number of sent tools, turn start, model state."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -52,19 +52,22 @@ class StatusModel:
         """Maps each type of event that changes a status value to its handler."""
 
     def reset(self) -> None:
-        """Reset the token usage and the cost to those of an empty conversation."""
+        """Reset the token usage, the context meter and the number of sent tools, before a conversation is shown.
+
+        Recorded costs stay, because they are stored separately for each conversation.
+        """
         self._usage, self._context_tokens = Usage(), 0
         self._tools, self.context_parts = ToolsSelected(0, 0), (0, 0, 0)
 
     def add_earlier(self, messages: Iterable[Message]) -> None:
-        """Add the token usage of these messages, which precede all messages added so far."""
+        """Add the token usage of *messages*, which are older than all messages added so far."""
         usages = [message.usage for message in messages if message.usage is not None]
         if usages and not self._context_tokens:
             self._context_tokens = usages[-1].input_tokens + usages[-1].output_tokens
         self._usage = sum(usages, self._usage)
 
     async def load_spending(self, host: "Host") -> None:
-        """Load the cost of the open conversation, including branches that are no longer current."""
+        """Load the cost of the open conversation, including the cost of branches that the user has left."""
         conversation = host.conversation.id
         try:
             total = (await host.spending.load_totals(conversation)).conversation.cost
@@ -133,7 +136,7 @@ class StatusModel:
 
 
 def build_server_row(view: ServerView) -> ServerRow:
-    """Convert the view of a server to its row in the server list."""
+    """Convert a ServerView to the row that represents the server in the server list."""
     return ServerRow(
         view.name,
         view.state,
@@ -150,7 +153,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 def has_expiring_sign_in(view: ServerView) -> bool:
     """Return whether the sign-in expires at a known time and cannot be renewed.
 
-    No event reports the expiry, so the caller must watch the time.
+    No event reports that a sign-in has expired, so the caller must check the time regularly.
     """
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 

@@ -41,7 +41,7 @@ class SystemPromptForm(FormScreen[str]):
         self._shown = self._conversation.system_prompt or self._configured
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored, because each change can be undone."""
+        """Return False, so that no key press is ignored as too early: each change can be undone."""
         return False
 
     def headline(self) -> str:
@@ -49,13 +49,13 @@ class SystemPromptForm(FormScreen[str]):
         return _("System prompt of this conversation")
 
     def body(self) -> ComposeResult:
-        """Yield a note that says where the system prompt comes from, and a text area with its text."""
+        """Yield a note that explains where the system prompt comes from, and a text area that contains it."""
         source = _OWN if self._conversation.system_prompt else _CONFIGURED if self._has_configured else _DEFAULT
         yield Static(Content(f"{_(source)} {_(_FOLLOWS)}"), id="about", markup=False)
         yield OrderedTextArea(self._shown, id="text", tab_behavior="focus", compact=True, soft_wrap=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button, except those that would change nothing."""
+        """Return the action and the label of each button; undo and reset are omitted if they would have no effect."""
         undo = (("undo_change", _("Undo the last change")),) if self._conversation.can_undo_system_prompt else ()
         label = _("Use the configured one") if self._has_configured else _("Use the default")
         reset = (("reset", label),) if self._conversation.system_prompt else ()
@@ -71,15 +71,18 @@ class SystemPromptForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def action_save(self) -> None:
-        """Save the text for this conversation, unless it is the same as the configured one."""
+        """Save the text for this conversation; text that equals the configured system prompt is not saved.
+
+        In that case, the conversation uses the configured system prompt again.
+        """
         self.run_worker(self._save, group="save", exclusive=True)
 
     def action_reset(self) -> None:
-        """Revert to the configured system prompt."""
+        """Use the configured or default system prompt again."""
         self.run_worker(partial(self._change, ""), group="save", exclusive=True)
 
     def action_undo_change(self) -> None:
-        """Undo the last change of the system prompt."""
+        """Undo the last change to the system prompt."""
         self.run_worker(self._undo, group="save", exclusive=True)
 
     async def _save(self) -> None:

@@ -30,7 +30,7 @@ _BAR_CELLS = 8
 
 
 class SubscribedResource(Struct, frozen=True):
-    """A resource whose changes a server reports."""
+    """A resource to whose changes mcphost has subscribed on a server."""
 
     server: str
     uri: str
@@ -52,7 +52,7 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return whatever is known of a call's progress, as a bar, numbers or text, or "" if nothing is known."""
+    """Return a call's progress as a bar, numbers or text, or "" if the server has reported none."""
     event = call.progress
     if event is None:
         return ""
@@ -83,7 +83,7 @@ def _describe_orphan(item: OrphanedTask) -> str:
 
 
 class TasksScreen(ListScreen):
-    """List of running calls and MCP tasks, subscriptions, and stored tasks of earlier runs."""
+    """List of running tool calls, subscribed resources, and MCP tasks that earlier runs left on servers."""
 
     TITLE_TEXT: ClassVar[str] = N_("Tasks")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -175,7 +175,7 @@ class TasksScreen(ListScreen):
 
     # -- details
     def show_details(self, row: ListRow) -> None:
-        """Show who started a call, and its progress; for a task or subscription, show what is known about it."""
+        """Show the details of a running call (such as its caller and progress), a subscription or a stored task."""
         self._cancel_candidate = ()
         self._show_item(row.value)
 
@@ -216,7 +216,7 @@ class TasksScreen(ListScreen):
 
     # -- background and cancelling
     def action_background(self) -> None:
-        """Let the turn continue without the selected call."""
+        """Let the turn continue without waiting for the selected call."""
         row = self.current_row()
         if row is not None and isinstance(row.value, RunningCall) and not row.value.is_in_background:
             self.post_message(BackgroundRequested(row.value.call))
@@ -224,7 +224,10 @@ class TasksScreen(ListScreen):
             self.notify(_("Nothing is waiting for it."), markup=False, timeout=3)
 
     def action_cancel(self) -> None:
-        """Cancel the selected entry if the key is pressed twice; the first press explains the effect."""
+        """Cancel the selected call, subscription or task if the key is pressed twice.
+
+        The first key press explains the effect.
+        """
         row = self.current_row()
         if row is None:
             return

@@ -22,7 +22,7 @@ from mcphost.tui.widgets.text_inputs import OrderedInput
 
 
 class TextViewerScreen(ScreenLifecycle, Screen[Any]):
-    """Text viewer with scrolling, searching and copying; Escape closes it."""
+    """Full-screen text viewer with scrolling, searching and copying; Escape closes the viewer."""
 
     AUTO_FOCUS = "LongText"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -49,8 +49,8 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
     ) -> None:
         """Create a viewer for *text*, or for *sections* if there are any; *language* selects the highlighting.
 
-        The callback *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated,
-        *load_full_text* must return the full text, or raise StoreError.
+        The callback *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated, pass
+        *load_full_text*, which must return the full text or raise StoreError.
         """
         super().__init__()
         self._full_text_loader = load_full_text
@@ -95,7 +95,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(LongText).show(self.text)
 
     def on_mount(self) -> None:
-        """Load the full text if necessary, focus the text, and watch for its end to become visible."""
+        """Load the full text if necessary, focus the text, and start to check whether its end is visible."""
         if self._sections or self._language:
             self.query_one(LongText).show(self.text, self._sections, language=self._language)
         if self._full_text_loader is not None:
@@ -107,7 +107,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self.check_end_shown)
 
     def check_end_shown(self) -> None:
-        """Call the `on_end_shown` callback if the last row is visible and it has not been called before."""
+        """Call the `on_end_shown` callback if the last row is visible and the callback has not been called yet."""
         if not self.is_open:
             return
         text = self.query_one(LongText)

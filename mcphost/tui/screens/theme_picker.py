@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ThemePicker(ModalScreen[str | None]):
-    """List of themes with a preview; its result is the chosen theme's name, or None if the user leaves."""
+    """List of themes with a preview; its result is the chosen theme's name, or None if the user cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
@@ -54,7 +54,7 @@ class ThemePicker(ModalScreen[str | None]):
             yield Static(_("enter choose · esc back"), id="hint", markup=False)
 
     def focus_list(self) -> None:
-        """Focus the list of themes immediately."""
+        """Focus the list of themes immediately, so that it receives the next key."""
         self.set_focus(self.query_one(OptionList))
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:

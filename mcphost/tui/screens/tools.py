@@ -25,7 +25,7 @@ _MAX_GRANTS_SHOWN = 5
 
 
 def describe_annotations(tool: Tool) -> str:
-    """Return the server's unverified claims about a tool, for example "read-only", or "" if it makes none."""
+    """Return the server's unverified claims about a tool, for example "read-only", or "" if there are none."""
     said = tool.annotations
     if said is None:
         return ""
@@ -71,7 +71,7 @@ class ToolsScreen(ListScreen):
         self._grants: tuple[GrantStatus, ...] = ()
 
     def on_mount(self) -> None:
-        """Load the tools; in the background, load each tool's last call and the permissions that cover it."""
+        """Load the tools; in the background, load each tool's last call and the permissions that apply to it."""
         super().on_mount()
         self.run_worker(self._load_usage, group="usage")
 
@@ -122,7 +122,7 @@ class ToolsScreen(ListScreen):
         return out
 
     def _describe_sending(self, tool: str) -> str:
-        """Describe whether the tool's definition is sent in each request, and why."""
+        """Describe whether the tool's definition is sent with each request, and why."""
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),
@@ -213,7 +213,7 @@ class ToolsScreen(ListScreen):
             self.open_row(row)
 
     def pin_selected(self) -> None:
-        """Pin the selected tool, so that each request includes it, or unpin it. This applies to later runs too."""
+        """Pin the selected tool, so that each request includes its definition, or unpin it, also for later runs."""
         if row := self.current_row():
             self.run_worker(partial(self._pin_tool, row.value.name), group="pin")
 
@@ -231,7 +231,7 @@ class ToolsScreen(ListScreen):
             self.reload()
 
     def action_toggle_tool(self) -> None:
-        """Turn the selected tool on or off. This applies to later runs too."""
+        """Turn the selected tool on or off, also for later runs."""
         if row := self.current_row():
             self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
 

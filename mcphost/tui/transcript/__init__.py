@@ -1,1 +1,1 @@
-"""The transcript, which shows the conversation as blocks, with Markdown, streamed text and images."""
+"""The transcript: a view of the conversation as blocks of Markdown, streamed text, tool calls and images."""

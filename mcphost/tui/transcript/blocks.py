@@ -43,11 +43,11 @@ class TranscriptBlock:
 
     @property
     def is_running(self) -> bool:
-        """Whether the block shows a running operation and must therefore be redrawn periodically."""
+        """Whether the block shows an operation that is still running, and must therefore be redrawn periodically."""
         return False
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the block's content for *width* columns, with sanitized text."""
+        """Return the content of the block for *width* columns; all text in it is sanitized."""
         raise NotImplementedError
 
     def estimate_height(self, width: int) -> int:
@@ -62,12 +62,13 @@ class TranscriptBlock:
     def activate(self) -> tuple[str, str] | None:
         """Handle Enter or a click by folding or unfolding the block, and return None.
 
-        If the text is too long to unfold, return a title and the text for the viewer instead.
+        If the text is too long to unfold, return a title and the text instead; the caller opens them in the text
+        viewer.
         """
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the sections that the viewer shows instead of the text from `activate`; empty by default."""
+        """Return titled sections for the text viewer to show instead of the text from `activate`; () by default."""
         return ()
 
     def copy_text(self) -> str:
@@ -75,13 +76,13 @@ class TranscriptBlock:
         return ""
 
     def search_text(self) -> str:
-        """Return the text to search in, including folded text."""
+        """Return the text that a search looks in, including folded text."""
         return self.copy_text()
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
         """Unfold the block as far as needed to show one match of *pattern*. Does nothing by default.
 
-        *place* is the position of the match among those in `search_text`, counting from 0.
+        *place* is the number of the match among all matches in `search_text`, counting from 0.
         """
 
 
@@ -90,7 +91,7 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 class SpeakerHeading(TranscriptBlock):
-    """Heading above an answer, with the speaker's name, a detail such as the model, the cost and the time.
+    """Heading above an answer: the speaker's name, a detail such as the model name, the cost, and the time.
 
     `cost` is in US dollars; a cost of 0 is not shown.
     """
@@ -102,7 +103,7 @@ class SpeakerHeading(TranscriptBlock):
         self.name, self.detail, self.time, self.style = clean_line(name, 60), clean_line(detail, 80), time, style
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return one row with the speaker and the detail on the left and the time on the right."""
+        """Return one row with the speaker and the detail on the left, and the cost and the time on the right."""
         left = Content.assemble((self.name, self.style), ("  " + self.detail if self.detail else "", "$faint"))
         cost = format_dollars(self.cost) if self.cost else ""
         right = Content.styled("  ".join(filter(None, (cost, self.time))), "$faint")
@@ -110,7 +111,7 @@ class SpeakerHeading(TranscriptBlock):
 
 
 def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
-    """Remove the gap between a heading and the block below it."""
+    """Remove the gap between each heading and the block below it."""
     for before, block in pairwise(blocks):
         if isinstance(before, SpeakerHeading):
             block.gap = 0
@@ -119,9 +120,9 @@ def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
 class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
-    `source` names the prompt from which the message was inserted; it is "" if the user wrote it. `resources` has the
-    server and URI of each attachment, or None if the attachment is not a resource. `outdated` has those of the
-    resources that have changed since.
+    `source` names the prompt from which the message was inserted; it is "" if the user wrote the message. `resources`
+    has one item for each attachment: its server and URI, or None if the attachment is not a resource. `outdated`
+    contains the (server, URI) pairs of the attached resources that have changed since the message was sent.
     """
 
     gap = 1
@@ -164,7 +165,10 @@ class UserMessage(TranscriptBlock):
         ]
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> bool:
-        """Mark the attached resources in *keys* as changed; return whether a mark was added or removed."""
+        """Mark the attached resources in *keys* as changed and unmark all others; return whether any mark changed.
+
+        *keys* are (server, URI) pairs.
+        """
         outdated = keys.intersection(filter(None, self.resources))
         is_changed = outdated != self.outdated
         self.outdated = outdated
@@ -186,7 +190,7 @@ class UserMessage(TranscriptBlock):
         return self.gap + 1 + rows + min(len(self.attachment_names), _MAX_SHOWN_ATTACHMENTS + 1)
 
     def activate(self) -> tuple[str, str] | None:
-        """Return a title and the full message for the viewer if the message is truncated, otherwise None."""
+        """Return a title and the full message for the text viewer if part of the message is hidden, otherwise None."""
         if len(self.attachment_names) > _MAX_SHOWN_ATTACHMENTS:
             return _("You"), "\n".join((self.text, "", *(f"@ {name}" for name in self.attachment_names)))
         return (_("You"), self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
@@ -201,7 +205,7 @@ class UserMessage(TranscriptBlock):
 
 
 class BackgroundResult(TranscriptBlock):
-    """Block for the result of a background call, shown where the result joined the chat; Enter opens it."""
+    """Block that shows where in the chat the result of a background tool call was added; Enter opens the result."""
 
     gap = 1
     can_step = True
@@ -211,7 +215,7 @@ class BackgroundResult(TranscriptBlock):
         self.server, self.tool, self.text, self.time, self.image_count = server, tool, text, time, image_count
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return a heading that names the origin, and a row that opens the result."""
+        """Return a heading, and a row that names the server and the tool and opens the result."""
         width = min(width, PROSE_WIDTH)
         heading = Content.styled(_("Background result"), "bold $muted")
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
@@ -232,20 +236,20 @@ class BackgroundResult(TranscriptBlock):
         ]
 
     def estimate_height(self, width: int) -> int:
-        """Return the height in rows, assuming that the names fit on one row."""
+        """Estimate the height in rows, assuming that the names of the server and the tool fit on one row."""
         del width
         return self.gap + 2
 
     def activate(self) -> tuple[str, str] | None:
-        """Return a title and the text for the viewer."""
+        """Return a title and the text of the result for the text viewer."""
         return f"{self.server} · {self.tool}", self.text
 
     def copy_text(self) -> str:
-        """Return the text."""
+        """Return the text of the result."""
         return self.text
 
     def search_text(self) -> str:
-        """Return the names of the server and the tool, and the text."""
+        """Return the names of the server and the tool, and the text of the result."""
         return f"{self.server} · {self.tool}\n{self.text}"
 
 
@@ -253,7 +257,7 @@ class MarkdownBlock(TranscriptBlock):
     """Part of the model's answer, shown as Markdown; the last block grows during streaming.
 
     If `is_joined` is true, there is no blank row before the block. If `is_plain` is true, the text is not parsed as
-    Markdown. If `continues_code` is true, it begins with the rest of the code block above.
+    Markdown. If `continues_code` is true, the text begins with the rest of the code block above.
     """
 
     can_step = True
@@ -285,7 +289,7 @@ class MarkdownBlock(TranscriptBlock):
 
 
 class ThinkingBlock(TranscriptBlock):
-    """The model's reasoning. When folded, it has one row, which shows the latest words during streaming."""
+    """Block with the model's reasoning. When folded, it is a single row with the latest words during streaming."""
 
     can_step = True
 
@@ -324,7 +328,7 @@ class ThinkingBlock(TranscriptBlock):
         ]
 
     def activate(self) -> tuple[str, str] | None:
-        """Fold or unfold the reasoning and return None; if it is too long to unfold, return it for the viewer."""
+        """Fold or unfold the reasoning and return None; if it is too long to unfold, return it for the text viewer."""
         if len(self.text) > _MAX_INLINE_THINKING:
             return _("Thinking"), self.text
         self.is_expanded = not self.is_expanded
@@ -373,13 +377,13 @@ class NoticeBlock(TranscriptBlock):
 
 
 class BlockLoader(Protocol):
-    """Interface for loading the blocks of an opened conversation that are not in the transcript yet."""
+    """Interface of a loader that adds the remaining blocks of an opened conversation to the transcript."""
 
     async def wait(self) -> None:
-        """Wait until all blocks are in the transcript, or until another conversation is shown."""
+        """Wait until all blocks are in the transcript, or until another conversation is opened."""
 
     def finish(self) -> None:
-        """Add all remaining blocks now, for an action that needs them. Blocks the event loop."""
+        """Add all remaining blocks immediately, for an action that needs them. Blocks the event loop."""
 
     def cancel(self) -> None:
-        """Stop adding blocks; called when another conversation is shown."""
+        """Stop adding blocks; called when another conversation is opened."""

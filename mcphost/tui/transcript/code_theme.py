@@ -1,6 +1,7 @@
 """Syntax highlighting of code blocks in a few muted styles.
 
-This module is not imported at startup; `markdown.warm_up` imports it, or else the first code block that is rendered.
+This module is not imported at startup. `markdown.warm_up` imports it in a thread; otherwise, it is imported when the
+first code block is rendered.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -70,7 +71,7 @@ def highlight(code: str, language: str, *, max_tokens: int = _MAX_TOKENS, max_se
 
 
 def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
-    """Yield tokens until the CPU time of the thread (`thread_time()`) exceeds *end* seconds."""
+    """Yield tokens until the CPU time of the thread (`thread_time()`) exceeds *end*, in seconds."""
     for number, token in enumerate(tokens):
         yield token
         if number % _TOKENS_PER_CHECK == 0 and thread_time() > end:
@@ -79,7 +80,7 @@ def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
 
 @cache
 def _style(kind: Any) -> str:
-    """Return the style of a Pygments token type or its nearest ancestor with a style, or "" if none has."""
+    """Return the style of a Pygments token type or of its nearest ancestor that has one, or "" if none has."""
     while kind is not None:
         if kind in STYLES:
             return STYLES[kind]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PartCopier:
-    """Copier of the code blocks, tables and results in the transcript's blocks, one part at a time."""
+    """Helper that copies the code blocks, tables and tool results of the transcript, one part at a time."""
 
     def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
         """Create a copier that posts its messages to *widget*."""
@@ -24,12 +24,15 @@ class PartCopier:
         self._last = (-1, -1)
 
     def copy_next(self, index: int, *, as_tsv: bool) -> None:
-        """Copy the first part of the block at *index* or, in repeated calls for the same block, the next part."""
+        """Copy the first part of the block at *index*, or the next part if the last copy was from the same block."""
         last_index, last_part = self._last
         self.copy(index, last_part + 1 if last_index == index else 0, as_tsv=as_tsv)
 
     def copy(self, index: int, number: int, *, as_tsv: bool = False) -> None:
-        """Copy part *number* of the block at *index*, counting from 0; numbers after the last part wrap around."""
+        """Copy part *number* of the block at *index*, counting from 0; numbers after the last part wrap around.
+
+        Tables are copied as tab-separated values if *as_tsv* is true, otherwise as Markdown.
+        """
         parts = list_copyable_parts(self._get_blocks(), index)
         if not parts:
             text = _("No code, table or result here. c copies the whole text.")
@@ -47,7 +50,7 @@ class PartCopier:
         self._widget.post_message(CopyRequested(text, _("Copied {name}{place}.").format(name=part.name, place=place)))
 
     def forget(self) -> None:
-        """Begin again with the first part. Call this after the indexes of the blocks have changed."""
+        """Make the next `copy_next` start with the first part. Call this after the indexes of the blocks change."""
         self._last = (-1, -1)
 
 

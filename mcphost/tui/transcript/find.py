@@ -17,14 +17,14 @@ _BLOCKS_PER_CHECK = 32
 
 
 class FindMatch(NamedTuple):
-    """A match in a block; `place` is its position among the block's matches, counting from 0."""
+    """A match of a search in a block; `place` is its number among the matches in that block, counting from 0."""
 
     block: TranscriptBlock
     place: int
 
 
 class FindQuery:
-    """Text to find, ignoring case."""
+    """Text to search for, ignoring case."""
 
     def __init__(self, text: str) -> None:
         self.text = text[:MAX_QUERY]
@@ -39,7 +39,7 @@ class FindQuery:
 
 
 class FindResult:
-    """The matches found so far, in the order of the blocks."""
+    """The matches of a query that have been found so far, in the order in which the transcript shows them."""
 
     def __init__(self, query: FindQuery) -> None:
         self.query = query
@@ -48,15 +48,15 @@ class FindResult:
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum number of matches has been reached, so that further matches are not counted."""
+        """Whether the maximum number of matches has been found; further matches are neither found nor counted."""
         return len(self.matches) >= MAX_MATCHES
 
     def index(self, match: FindMatch | None) -> int:
-        """Return the index of a match, or -1 if it is None or not among the matches."""
+        """Return the index of *match* in the list of matches, or -1 if *match* is None or not in the list."""
         return self.matches.index(match) if match is not None and match in self.matches else -1
 
     async def search(self, blocks: Sequence[TranscriptBlock]) -> None:
-        """Search all blocks, and yield to other tasks every few milliseconds."""
+        """Search all blocks, yielding to other tasks every few milliseconds."""
         begun = perf_counter()
         for number, block in enumerate(blocks):
             self._add(block)

@@ -1,4 +1,4 @@
-"""Transcript block that reserves rows for an image and draws it with half-blocks once it is decoded."""
+"""Transcript block that reserves rows for an image, and draws it with half-block characters once it is decoded."""
 
 import binascii
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """Detect the format and dimensions of an image from its first bytes; return None if it is not supported."""
+    """Return the format and dimensions of an image, read from its first bytes, or None if it is not supported."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:
@@ -80,10 +80,10 @@ class ImageCard(TranscriptBlock):
         return sides
 
     def set_drawing(self, sides: tuple[int, int], width: int, answer: "DecodedImage | str") -> bool:
-        """Set the decoded image, or the error if *answer* is a string.
+        """Set the decoded image, or the error message if *answer* is a string.
 
-        *sides* is the size that `request_size` returned, and *width* the number of columns that it was called with.
-        Return False, and change nothing, if another size has been requested since.
+        *sides* is the size that `request_size` returned, and *width* is the number of columns that it was called with.
+        If another size has been requested since, change nothing and return False; otherwise, return True.
         """
         if self._requested_size != sides:
             return False
@@ -121,7 +121,7 @@ class ImageCard(TranscriptBlock):
         return self.gap + 1 + self._image_rows(width)
 
     def activate(self) -> tuple[str, str] | None:
-        """Fold or unfold the image."""
+        """Fold or unfold the image, and return None."""
         self.is_collapsed = not self.is_collapsed
         self.invalidate()
         return None
@@ -137,10 +137,10 @@ Rgb = tuple[int, int, int]
 
 
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
-    """Draw the image with half-block characters, each of which shows two pixels, one above the other.
+    """Draw an image with half-block characters, each of which shows two pixels, one above the other.
 
-    Transparent pixels are blended with the background. For a PlacedImage, which the terminal draws, its placeholder
-    cells are returned instead.
+    Transparent pixels are blended with *background*. If *drawing* is a PlacedImage, the terminal draws the image
+    itself; the rows then contain the placeholder cells that tell the terminal where.
     """
     from mcphost.tui.kitty_graphics import PlacedImage, render_placeholders
 
@@ -170,7 +170,7 @@ def _blend(colour: Rgb, ground: Rgb, opacity: int) -> Rgb:
 
 
 def _build_strip(upper: list[Rgb], lower: list[Rgb]) -> Strip:
-    """Return a row of cells from two rows of pixels; adjacent cells of the same colors share a segment."""
+    """Combine two rows of pixels into one row of cells; adjacent cells with the same colors share a segment."""
     segments: list[Segment] = []
     pairs = list(zip(upper, lower, strict=True))
     begin = 0

@@ -26,7 +26,7 @@ from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 
 class HeightIndex:
-    """Index of the blocks' heights, which finds the block at a given row."""
+    """Index of block heights, for finding the block at a given row."""
 
     def __init__(self) -> None:
         # The first row of each block, and the row below the last. The first entry may be negative, so that no other
@@ -39,21 +39,21 @@ class HeightIndex:
         return self._tops[-1] - self._tops[0]
 
     def top(self, index: int) -> int:
-        """Return the first row of the block at *index*."""
+        """Return the number of the row in which the block at *index* begins, counting from 0."""
         return self._tops[index] - self._tops[0]
 
     def append(self, height: int) -> None:
-        """Append a block that is *height* rows high."""
+        """Append a block with a height of *height* rows."""
         self._tops.append(self._tops[-1] + height)
 
     def replace(self, index: int, heights: Iterable[int]) -> None:
-        """Replace the heights of the block at *index* and all blocks after it."""
+        """Replace the heights of the block at *index* and of all blocks after it with *heights*."""
         top = self._tops[index]
         del self._tops[index:]
         self._tops.extend(accumulate(heights, initial=top))
 
     def prepend(self, heights: Sequence[int]) -> None:
-        """Insert the heights of blocks before all others."""
+        """Insert the heights of new blocks before all others."""
         before = list(accumulate(heights, initial=self._tops[0] - sum(heights)))
         self._tops[:1] = before
 
@@ -68,8 +68,8 @@ _MAX_CACHED_BLOCKS = 300  # blocks with cached strips
 class BlockLayout:
     """Layout of the transcript's blocks: their order, their positions, and their cached rows.
 
-    The height of a block is estimated until the block is first rendered. `draw` is called with a block and its index
-    and returns the rendered rows; `width` returns the current width in columns.
+    The height of a block is an estimate until the block is first rendered. *draw* is called with a block and its index,
+    and returns the rendered rows; *width* returns the current width in columns.
     """
 
     def __init__(self, draw: Callable[[TranscriptBlock, int], list[Strip]], width: Callable[[], int]) -> None:
@@ -90,7 +90,7 @@ class BlockLayout:
         return self._height_index.find_index(y)
 
     def top(self, index: int) -> int:
-        """Return the first row of the block at *index*."""
+        """Return the number of the row in which the block at *index* begins, counting from 0."""
         return self._height_index.top(index)
 
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
@@ -101,14 +101,14 @@ class BlockLayout:
         self.estimate_heights()
 
     def estimate(self, blocks: Sequence[TranscriptBlock]) -> None:
-        """Estimate the heights of blocks that are not in the layout."""
+        """Set the estimated heights of blocks that have not been added to the layout yet."""
         remove_heading_gaps(blocks)
         width = self._width()
         for block in blocks:
             block.height = block.estimate_height(width)
 
     def prepend(self, blocks: list[TranscriptBlock]) -> None:
-        """Insert blocks with known heights before all others."""
+        """Insert blocks before all others; their heights must already be set."""
         self.blocks[0:0] = blocks
         self._height_index.prepend([block.height for block in blocks])
 
@@ -145,7 +145,7 @@ class BlockLayout:
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Render the block at *index* to get its exact height; return by how many rows its height changed."""
+        """Render the block at *index* to get its exact height; return the change of the height in rows."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -154,7 +154,7 @@ class BlockLayout:
         return block.height - before
 
     def measure_end(self, height: int) -> None:
-        """Render blocks, from the last one upwards, until they fill at least *height* rows."""
+        """Render blocks, from the last one upwards, until the rendered blocks fill at least *height* rows."""
         index, seen = len(self.blocks) - 1, 0
         while index >= 0 and seen < height:
             self.measure(index)
@@ -195,7 +195,7 @@ _EMPTY_RULES = cast("RulesMap", {})
 
 
 def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
-    """Return the lines of a block before wrapping, with None for each line that is only decoration.
+    """Return the lines of a block before wrapping; a line that is only decoration is replaced by None.
 
     A text selection identifies lines by their position in this list.
     """
@@ -222,14 +222,14 @@ def select_text(blocks: Sequence[TranscriptBlock], selection: Selection, width: 
 
 
 class FoundText(NamedTuple):
-    """Matches of a pattern to highlight; match number *place*, counting from 0, has a different color."""
+    """Matches of a pattern to highlight; the current match, number `place` from 0, has a different color."""
 
     pattern: re.Pattern[str]
     place: int = -1
 
 
 def find_current_row(strips: Sequence[Strip]) -> int:
-    """Return the index of the row in which the current match begins, or 0 if there is none."""
+    """Return the index of the row in which the current search match begins, or 0 if there is no such row."""
     return next(
         (
             number
@@ -243,8 +243,8 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 class BlockRenderer:
     """Renderer of blocks as styled rows (strips) of *width* columns, with the selected text highlighted.
 
-    *resolve_style* looks up a style by name. *current_style* highlights the current block; it applies to all content
-    that sets no style.
+    *resolve_style* looks up a style by name. *current_style* is the style of the current block; it applies to all
+    content that sets no style.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class BlockRenderer:
     def render(self, block: TranscriptBlock, first_line: int, selection: Selection | None) -> list[Strip]:
         """Return all rows of a block, including the gap before it.
 
-        *first_line* is the line number that the first line of the block has in *selection*.
+        *first_line* is the number by which *selection* refers to the first line of the block.
         """
         # The gap needs a position too, because a selection may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
@@ -316,7 +316,7 @@ class BlockRenderer:
     def _wrap(
         self, content: Content, room: int, style: Style, selection: Selection | None, line: int
     ) -> Iterable[Iterable[Segment]]:
-        """Wrap *content* into rows of *room* columns; its first line has the number *line* in *selection*."""
+        """Wrap *content* into rows of *room* columns; *line* is the number of its first line in *selection*."""
         if content.plain.isascii() or not needs_own_breaks(content.plain, room):
             options = self._options(_shift_selection(selection, line))
             rows = content.render_strips(room, None, style, options)
@@ -344,7 +344,7 @@ class BlockRenderer:
         return RenderOptions(self.resolve_style, _EMPTY_RULES, selection, self.selection_style)
 
     def _render_image(self, piece: PrefixedContent, style: Style) -> list[Strip]:
-        """Return the rows of an image, which stay blank until it is decoded. Images cannot be selected."""
+        """Return the rows of an image; they stay blank until the image is decoded, and cannot be selected."""
         lead = Segment(piece.first_prefix, (style + self.resolve_style(piece.prefix_style)).rich_style)
         ground = style.background or self.base.background or Color(0, 0, 0)
         rows = render_half_blocks(piece.drawing, ground)[: piece.image_rows] if piece.drawing else []
@@ -362,7 +362,10 @@ def _offset_segment(segment: Segment, column: int, line: int) -> Segment:
 
 
 def _clip_selection(span: tuple[int, int] | None, start: int, end: int) -> Selection | None:
-    """Return the part of *span*, the selection in a line, from *start* to *end*, relative to *start*."""
+    """Return the part of the selected *span* of a line that is between *start* and *end*, relative to *start*.
+
+    Return None if nothing between *start* and *end* is selected.
+    """
     if span is None:
         return None
     first, last = max(span[0], start), end if span[1] == -1 else min(span[1], end)
@@ -371,14 +374,14 @@ def _clip_selection(span: tuple[int, int] | None, start: int, end: int) -> Selec
 
 def _shift_selection(selection: Selection | None, base: int) -> Selection | None:
     def move(offset: Offset | None) -> Offset | None:
-        """Convert an offset's line number so that 0 is the first line of the content."""
+        """Return the offset with a line number that is relative to the first line of the content."""
         return None if offset is None else Offset(max(0, offset.x), offset.y - base)
 
     return None if selection is None else Selection(move(selection.start), move(selection.end))
 
 
 class UnseenBlocks:
-    """Counter of the blocks that were added below the view while the user was reading further up.
+    """Counter of the blocks that were added below the visible rows while the user was reading further up.
 
     The transcript shows `count` at its lower edge.
     """
@@ -388,9 +391,9 @@ class UnseenBlocks:
         self._first_unseen = 0
 
     def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
-        """Update the count: there are *total* blocks, and *bottom* is the index of the lowest visible block.
+        """Update the count from the number of blocks and the index *bottom* of the lowest visible block.
 
-        Blocks that already existed when the user scrolled up are not counted, even if they are below the view.
+        Blocks that already existed when the user scrolled up are not counted, even if they are below the visible rows.
         """
         if is_at_end:
             self._first_unseen = total
@@ -399,7 +402,7 @@ class UnseenBlocks:
         self.count = total - self._first_unseen
 
     def shift(self, count: int) -> None:
-        """Adjust the position of the first unseen block after *count* blocks were inserted above all others."""
+        """Account for *count* blocks that were inserted above all others."""
         self._first_unseen += count
 
     def render(self, style: Style) -> Strip:

@@ -1,7 +1,7 @@
 """Line breaking for Chinese, Japanese and Korean text, with its punctuation rules (kinsoku shori).
 
-Textual breaks only at spaces, so a row could start with "。", and a word between ideographs could leave a row half
-empty.
+Textual breaks lines only at spaces, so a row could start with "。", and a row could stay half empty because the next
+word between ideographs did not fit.
 """
 
 from textual import content
@@ -25,19 +25,19 @@ _divide_line = content.divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
-    """Return the indices at which to break a line. Replaces the function that Textual calls for every line."""
+    """Return the indices at which to break a line; replaces the function that Textual calls for every line."""
     if fold and not text.isascii() and needs_own_breaks(text, width):
         return break_line(text, width)
     return _divide_line(text, width, fold)
 
 
 def use_own_breaks() -> None:
-    """Apply the rules of this module to the text of all widgets."""
+    """Make all Textual widgets break lines by the rules of this module."""
     content.divide_line = divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def needs_own_breaks(text: str, width: int) -> bool:
-    """Return whether *text* has a line wider than *width* and wide characters of a script without spaces."""
+    """Return whether *text* has a line wider than *width*, and wide characters of a script without spaces."""
     return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
         cell_len(line) > width for line in text.split("\n")
     )
@@ -46,8 +46,8 @@ def needs_own_breaks(text: str, width: int) -> bool:
 def break_line(line: str, width: int) -> list[int]:
     """Return the indices at which to break a line so that no row is wider than *width* cells.
 
-    A row may break after a space and beside a two-cell character, unless the next row would start with a character of
-    NO_ROW_START or this row would end with one of NO_ROW_END.
+    A row may end after a space, and before or after a two-cell character, unless the next row would start with a
+    character in NO_ROW_START or this row would end with a character in NO_ROW_END.
     """
     cells = {character: _measure(character) for character in set(line)}
     breaks: list[int] = []
@@ -66,12 +66,12 @@ def break_line(line: str, width: int) -> list[int]:
 
 
 def _measure(character: str) -> int:
-    """Return the width of a character in cells, which is never less than the width that Textual assumes."""
+    """Return the width of a character in cells, which is at least the width that Textual assumes."""
     return max(cell_len(character), measure_character(character)[0]) if character != "\t" else 8
 
 
 def _find_break(line: str, begin: int, at: int, cells: dict[str, int]) -> int:
-    """Return where to break the row that starts at *begin* and is full at index *at*."""
+    """Return the index at which to break the row that starts at *begin* and is full at index *at*."""
     for cut in range(at, max(begin, at - 60), -1):
         if _may_break(line, cut, cells):
             return cut

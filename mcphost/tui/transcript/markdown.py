@@ -44,8 +44,8 @@ _MAX_CELLS = 4_000
 class MarkdownFragment(NamedTuple):
     """Part of a Markdown text that can be rendered separately.
 
-    `is_joined` means that no blank line separates it from the previous part, and `continues_code` that it begins with
-    the rest of the previous part's last code block.
+    If `is_joined` is true, no blank line separates this part from the previous one. If `continues_code` is true, this
+    part begins with the rest of the previous part's last code block.
     """
 
     source: str
@@ -62,14 +62,14 @@ def _parser() -> "MarkdownIt":
 
 @cache
 def _block_parser() -> "MarkdownIt":
-    """Return a parser that finds only the blocks of a Markdown text, not the inline formatting."""
+    """Return a parser that finds only the blocks of a Markdown text and ignores inline formatting."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table"]).disable("inline")
 
 
 def warm_up() -> None:
-    """Import the parser and the highlighter, so that the first answer is not delayed. Call it in a thread."""
+    """Import the parser and the highlighter, so that the first answer is not delayed. Call this in a thread."""
     _parser().parse("a `b`\n")
     highlight_code("x = 1\n", "python")
 
@@ -90,7 +90,7 @@ def highlight_code(code: str, language: str) -> Content:
 
 
 class _Builder:
-    """Builder that collects the rendered content of a Markdown text, and tracks open lists and block quotes."""
+    """Builder that collects the rendered content of a Markdown text and tracks the open lists and block quotes."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -103,7 +103,7 @@ class _Builder:
     def prefixes(self) -> tuple[str, str]:
         """Return the prefix for the first row of the next content and the prefix for its other rows.
 
-        A list item's marker, such as a number, is in the first prefix only for the item's first content.
+        The first prefix contains a list item's marker, such as a number, only for the first content of that item.
         """
         first = "".join(
             marker if fresh else rest
@@ -142,7 +142,7 @@ class _Builder:
             self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
-        """Open a list item or block quote, with the prefix *first* for its first row and *rest* for others."""
+        """Open a list item or block quote with the prefix *first* for its first row and *rest* for its other rows."""
         self.stack.append((first, rest))
         self.unused_first_prefix.append(True)
 
@@ -168,7 +168,7 @@ def render_markdown(
     Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
     content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. If
     *continues_code* is true, the text begins with the rest of a code block, which gets no heading. If *is_linear* is
-    true, the cells of a table are shown one below the other.
+    true, the cells of each table row are listed one below another.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):
@@ -216,12 +216,12 @@ def _process_container(build: _Builder, token: "Token") -> None:
 
 
 def _copy_label(part: int) -> Content:
-    """Return the label on which a click copies this code block or table."""
+    """Return a clickable label that copies code block or table number *part*."""
     return Content.styled(_("copy"), "$muted").stylize(Style.from_meta({"copy": part}))
 
 
 def _render_code(build: _Builder, token: "Token", *, has_heading: bool) -> None:
-    """Add a code block, below a row with its language and a label that copies it."""
+    """Add a code block; if *has_heading*, add a row above it with the language and a label that copies the code."""
     code = clean(token.content.rstrip("\n")).replace("\t", "    ")
     words = token.info.split()
     language = clean_line(words[0], 30) if words else ""
@@ -266,7 +266,7 @@ def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> No
 
 
 def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int, *, is_linear: bool) -> int:
-    """Add the table that opens at *index*, and return the index of the token that closes it."""
+    """Add the table that begins with the token at *index*, and return the index of the token that closes it."""
     table, end = read_table(tokens, index)
     room = build.width - sum(len(rest) for _unused, rest in build.stack)
     layout = None if is_linear else layout_table(table, room)
@@ -296,7 +296,7 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 
 class CopyablePart(NamedTuple):
-    """A part of a block that can be copied separately; `name` describes it, and `tsv` is set only for a table."""
+    """A part of a block that can be copied separately; `name` describes it, and `tsv` is set only for tables."""
 
     name: str
     text: str
@@ -304,7 +304,7 @@ class CopyablePart(NamedTuple):
 
 
 def list_parts(source: str) -> list[CopyablePart]:
-    """Return the code blocks and tables of a Markdown text, ordered by the numbers that identify them for copying."""
+    """Return the code blocks and tables of a Markdown text in order; a part's index is its number for copying."""
     if is_too_complex(source):
         return []
     tokens = _parser().parse(source)
@@ -321,7 +321,7 @@ def list_parts(source: str) -> list[CopyablePart]:
 
 
 def is_too_complex(source: str) -> bool:
-    """Return whether parsing the text as Markdown would be slow; such text is shown as plain text."""
+    """Return whether the text would be slow to parse as Markdown, and is therefore shown as plain text."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
@@ -334,7 +334,7 @@ def is_too_complex(source: str) -> bool:
 def find_cut(source: str, size: int) -> int:
     """Return the index at which to split *source* so that the first part has at most *size* characters.
 
-    The index is after the last line break between *size* / 2 and *size* or, if there is none, after the last space in
+    The split is after the last line break between *size* / 2 and *size* or, if there is none, after the last space in
     that range. If there is no space either, the index is *size*.
     """
     for mark in ("\n", " "):
@@ -348,8 +348,8 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     """Split Markdown that is still being streamed into complete parts, which no longer change, and the rest.
 
     The rest is usually the last top-level block, which may still grow; it is None if the text has no blocks. If the
-    rest is a long code block, list, table or paragraph, its beginning is split off as a complete part too; otherwise,
-    each addition would take longer as the answer grows.
+    rest is a long code block, list, table or paragraph, its beginning is also split off as a complete part; otherwise,
+    each addition would take longer to render as the answer grows.
     """
     if len(source) > MAX_SOURCE:
         at = find_cut(source, MAX_SOURCE)
@@ -378,9 +378,10 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 
 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
-    """Split the last block of a stream if it is long; the block may still grow.
+    """Split the last block of a stream, which may still grow, if the block is long.
 
-    Return the complete part, or ""; the lines of the rest; and whether the two are joined without a blank line.
+    Return the complete part, or "" if the block is not split; the lines of the rest; and whether the rest follows the
+    complete part without a blank line.
     """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
@@ -406,10 +407,7 @@ def _is_fence_closed(lines: list[str], markup: str) -> bool:
 
 
 def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Return the line number of each item in the top-level list that starts at line *since*.
-
-    The numbers are relative to *since*.
-    """
+    """Return the line numbers, relative to *since*, of the items in the top-level list that starts at line *since*."""
     return [
         token.map[0] - since
         for token in tokens
@@ -482,7 +480,7 @@ def _render_leaf(token: "Token") -> tuple[str, Style | str]:
 
 
 def _inline_style(opener: "Token") -> Style | str:
-    """Return the style for the text that follows an opening inline token, up to the closing token."""
+    """Return the style for the text between an opening inline token and the matching closing token."""
     if opener.type == "link_open":
         return _link_style(str(opener.attrs.get("href", "")))
     return _INLINE_STYLES.get(opener.type, "")
@@ -495,7 +493,7 @@ _RULES = {"left": ":---", "center": ":---:", "right": "---:", "": "---"}
 
 
 class Table(NamedTuple):
-    """A table; the first row is its header. `alignments` has "left", "center", "right" or "" per column."""
+    """A table whose first row is the header; `alignments` has "left", "center", "right" or "" for each column."""
 
     rows: list[list[Content]]
     sources: list[list[str]]
@@ -509,12 +507,12 @@ class Table(NamedTuple):
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def to_tsv(self) -> str:
-        """Return the cells as tab-separated plain text, for a spreadsheet."""
+        """Return the cells as tab-separated plain text, which spreadsheets can import."""
         return "".join("\t".join(" ".join(cell.plain.split()) for cell in row) + "\n" for row in self.rows)
 
 
 class TableLayout(NamedTuple):
-    """Rows of a table on the screen: the header, a rule, and the body."""
+    """The rows of a table as shown on the screen: the header, a horizontal rule, and the body."""
 
     head: list[Content]
     rule: Content
@@ -522,7 +520,7 @@ class TableLayout(NamedTuple):
 
 
 def read_table(tokens: "Sequence[Token]", index: int) -> tuple[Table, int]:
-    """Return the table that begins with token *index*, and the index of its "table_close" token."""
+    """Return the table that begins with the token at *index*, and the index of its "table_close" token."""
     rows: list[list[Content]] = []
     sources: list[list[str]] = []
     alignments: list[str] = []
@@ -541,7 +539,7 @@ def read_table(tokens: "Sequence[Token]", index: int) -> tuple[Table, int]:
 
 
 def layout_table(table: Table, room: int) -> TableLayout | None:
-    """Lay out a table in at most *room* cells; return None if its columns would be too narrow."""
+    """Lay out a table within *room* cells; return None if its columns would be too narrow."""
     count = max(len(row) for row in table.rows)
     widths = [max((_measure(row[k]) for row in table.rows if k < len(row)), default=1) or 1 for k in range(count)]
     room -= len(_GAP) * (count - 1)

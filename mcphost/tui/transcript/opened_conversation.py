@@ -1,6 +1,7 @@
-"""Display of an opened conversation in parts, so that a long one does not stop the event loop.
+"""Gradual display of an opened conversation, so that a long conversation does not block the event loop.
 
-The newest messages are shown first. Earlier ones follow in short slices, with the notice of a summary in its place.
+The newest messages are shown first. Earlier messages follow in short slices. If a summary replaces messages in requests
+to the model, a notice appears at the point in the conversation where the summary was made.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ PAUSE_SECONDS = 0.002
 
 
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
-    """Return the start index of the part of about *count* messages that ends before index *end*.
+    """Return the start index of the part of the conversation, about *count* messages, that ends before index *end*.
 
     A part begins with a user message, or at index 0, so that it can be shown independently of other parts.
     """
@@ -41,7 +42,8 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
 def pause_garbage_collection() -> Generator[None]:
     """Pause the garbage collector while many objects are created; then move them to its oldest generation.
 
-    Otherwise, it would traverse all of them several times, which takes over 0.1 s each time for 100,000 messages.
+    Otherwise, the collector would traverse all of the objects several times, which takes over 0.1 s each time for
+    100,000 messages.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -55,9 +57,9 @@ def pause_garbage_collection() -> Generator[None]:
 
 
 class EarlierMessages:
-    """Builder of blocks for the messages before index *end*, newest to oldest, in short slices.
+    """Builder of the blocks for the messages before index *end*, from newest to oldest, in short slices.
 
-    *build* returns the blocks for a part of the messages; it is called once for each part.
+    *build* is called once for each part of the messages, and returns the blocks for that part.
     """
 
     def __init__(
@@ -77,22 +79,25 @@ class EarlierMessages:
         self._shown = asyncio.Event()
 
     def start(self) -> None:
-        """Begin once the newest messages are drawn. Opening another conversation cancels this."""
+        """Add the earlier messages in the background, beginning after the newest messages are drawn.
+
+        Opening another conversation cancels this.
+        """
         self._transcript.call_after_refresh(self._shown.set)
         self._transcript.run_worker(self._run, group="earlier messages", exclusive=True)
 
     async def wait(self) -> None:
-        """Wait until all blocks are in the transcript, or until another conversation is shown."""
+        """Wait until all blocks are in the transcript, or until another conversation is opened."""
         await self._ended.wait()
 
     def cancel(self) -> None:
-        """Stop adding blocks; called when another conversation is shown."""
+        """Stop adding blocks; called when another conversation is opened."""
         self._messages, self._end = (), 0
         self._waiting.clear()
         self._ended.set()
 
     def finish(self) -> None:
-        """Add all remaining blocks now, for an action that needs them. Blocks the event loop."""
+        """Add all remaining blocks immediately, for an action that needs them. Blocks the event loop."""
         while self._end:
             self._build_part()
         self._insert()
@@ -132,22 +137,23 @@ class EarlierMessages:
 
 
 class TimedNotice(NamedTuple):
-    """A notice, and its time in seconds since 1970."""
+    """A notice and the time at which it was created, as a Unix timestamp in seconds."""
 
     at: float
     block: NoticeBlock
 
 
 class NoticePlace:
-    """The place of a notice in an opened conversation: after the messages that are older than the notice."""
+    """Position of a notice in an opened conversation: after all messages that are older than the notice."""
 
     def __init__(self, notice: TimedNotice | None) -> None:
         self._notice = notice
 
     def take(self, part: Sequence[Message], *, is_first: bool) -> TimedNotice | None:
-        """Return the notice if it belongs in this part of the messages and has not been returned yet, else None.
+        """Return the notice if it belongs in *part* and has not been returned yet, otherwise None.
 
-        Call this for each part, from the newest to the oldest; *is_first* marks the part with the first message.
+        Call this for each part of the messages, from the newest to the oldest; *is_first* is true for the part that
+        contains the conversation's first message.
         """
         notice = self._notice
         if notice is None or not (is_first or part[0].at <= notice.at):
@@ -157,10 +163,10 @@ class NoticePlace:
 
 
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
-    """Return the notice that a summary replaces the first *messages* messages in requests to the model.
+    """Return a notice that a summary replaces the first *messages* messages in requests to the model.
 
-    *sentences* is the number of sentences in the summary; *unknown* is how many of those have no known source. If
-    *messages* is 0, the notice says that the summary is no longer used.
+    *sentences* is the number of sentences in the summary; *unknown* is how many of those sentences have no known
+    source. If *messages* is 0, the notice says that the summary is no longer used.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))

@@ -30,9 +30,9 @@ class PrefixedContent(NamedTuple):
 
 
 def justify_ends(left: Content, right: Content, width: int) -> Content:
-    """Combine two contents in one row of *width* cells, one at each edge.
+    """Combine two contents in one row of *width* cells, one at the left edge and one at the right edge.
 
-    If there is too little room, *left* is truncated.
+    If there is not enough room, *left* is truncated.
     """
     room = width - right.cell_length - 1
     if left.cell_length > room:

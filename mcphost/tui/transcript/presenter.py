@@ -52,7 +52,7 @@ def format_time(seconds: float) -> str:
 
 
 def build_user_message(message: Message) -> UserMessage | BackgroundResult:
-    """Return the block for a user message, with a row for each attachment, or for a background result."""
+    """Return the block for a user message, with a row for each attachment, or for the result of a background call."""
     if (late := message.late_result) is not None:
         images = len(message.parts) - 1
         return BackgroundResult(late.server, late.source, late.text, format_time(message.at), images)
@@ -66,7 +66,7 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 
 def describe_source(message: Message) -> str:
-    """Return the prompt from which a message was inserted, for display, or "" for other messages."""
+    """Describe the prompt from which a message was inserted; return "" if the message is not from a prompt."""
     return (
         _("from the prompt {name} of {server}").format(name=message.prompt.name, server=message.prompt.server)
         if message.prompt
@@ -75,7 +75,7 @@ def describe_source(message: Message) -> str:
 
 
 def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
-    """Return the blocks for a prompt message with the role `assistant`."""
+    """Return the blocks for an assistant message that was inserted as part of a prompt."""
     out: list[TranscriptBlock] = [SpeakerHeading(_("Assistant"), describe_source(message), format_time(message.at))]
     for part in message.parts:
         attached = describe_attachment(part)
@@ -84,7 +84,7 @@ def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
 
 
 def describe_attachment(part: Part) -> str:
-    """Return the server, name and size of an attachment, or "" if the part is not an attachment."""
+    """Describe an attachment by its server, name and size; return "" if *part* is not an attachment."""
     match part:
         case ResourcePart():
             size = _("result, {text_count:,} characters") if part.tool else _("{text_count:,} characters")
@@ -99,7 +99,7 @@ def describe_attachment(part: Part) -> str:
 
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
-    """Return the blocks for complete text from the model; long text is split into several blocks."""
+    """Return the blocks for a complete text from the model; a long text is split into several blocks."""
     return [MarkdownBlock(text)] if len(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
 
 
@@ -116,10 +116,10 @@ def build_blocks(
     show_costs: bool = False,
     notice: "TimedNotice | None" = None,
 ) -> list[TranscriptBlock]:
-    """Return the blocks of a stored conversation's messages, with the cost of answers if *show_costs*.
+    """Return the blocks of a stored conversation's messages; show the cost of answers if *show_costs* is true.
 
-    Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is
-    called only if there are images. *notice* is placed before the first message that is newer.
+    Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is called
+    only if there are images. *notice* is placed before the first message that is newer than the notice.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
@@ -154,7 +154,7 @@ def build_blocks(
 
 
 def _build_user_blocks(message: Message, can_draw_images: Callable[[], bool]) -> list[TranscriptBlock]:
-    """Return the blocks for a message that the user sent or inserted from a prompt."""
+    """Return the blocks for a message that the user sent, or that was inserted from a prompt."""
     if message.role != "user":
         return build_inserted_answer(message)
     images = _attached_images(message)
@@ -250,7 +250,7 @@ class TranscriptPresenter:
         on_part: Callable[[Sequence[Message]], object] = lambda part: None,
         notice: "TimedNotice | None" = None,
     ) -> None:
-        """Replace the transcript's content with a stored conversation and a notice among its messages.
+        """Replace the transcript's content with a stored conversation; insert *notice* according to its time.
 
         The newest messages are shown immediately; earlier ones are added in the background. *on_part* is called with
         each part of the messages, the newest part first.
@@ -283,7 +283,7 @@ class TranscriptPresenter:
         return blocks
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> None:
-        """Mark the attached resources that have changed since they were sent; *keys* are (server, URI) pairs."""
+        """Mark the attached resources that have changed since they were sent; *keys* are their (server, URI) pairs."""
         self._outdated = keys
         for block in self._resource_messages:
             if block.show_outdated(keys):
@@ -300,16 +300,16 @@ class TranscriptPresenter:
         self.transcript.add(NoticeBlock(level, translate_sentence(text), translate_sentence(hint)))
 
     def add_manual_call(self, card: ToolCard) -> None:
-        """Append the card of a tool call that the user typed as a command, before it is sent.
+        """Append the card of a tool call that the user typed as a command, before the call is sent.
 
-        When the call's events arrive, they update this card.
+        The events of the call update this card later.
         """
         self.unsent_manual_cards.append(card)
         self.transcript.is_following = True
         self.transcript.add(card)
 
     def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
-        """Mark a manual tool call as failed on its card; *text* gives the reason and a hint.
+        """Mark a tool call that the user typed as failed on its card; *text* gives the reason and a hint.
 
         *outcome* is a key of `tool_card.STATES`.
         """
@@ -492,7 +492,7 @@ class TranscriptPresenter:
         self._show_images(card, event.images)
 
     def _handle_backgrounded(self, event: events.ToolBackgrounded) -> None:
-        """Keep updating the card of a call that continues after its turn, just like that of a manual call."""
+        """Mark a call as running in the background, and keep updating its card after the turn ends."""
         card = self.cards.pop(event.call, None)
         if card is not None:
             self.running_count -= card.state == "running"
@@ -516,13 +516,15 @@ class TranscriptPresenter:
                     self.transcript.add(block)
 
     def _images_unsupported_reason(self) -> str:
-        """Return why this terminal cannot show images, or "" if it can."""
         from mcphost.tui.image_cache import images_unsupported_reason
 
         return images_unsupported_reason(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def _show_images(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
-        """Show a tool result's images below its card; if the terminal cannot show images, add a notice once."""
+        """Show the images of a tool result below its card.
+
+        If the terminal cannot show images, add a notice instead, but only once.
+        """
         blocks = build_image_cards(images)
         why = self._images_unsupported_reason() if blocks else ""
         if not why:

@@ -1,4 +1,4 @@
-"""Transcript rows for screen readers, with words in place of symbols and without decoration."""
+"""Transcript rows for screen readers: words replace symbols, and decoration is left out."""
 
 from textual.content import Content
 
@@ -14,7 +14,7 @@ _SPINNER_MARKS = str.maketrans(dict.fromkeys(SPINNER, STATES["running"][0]))
 
 
 def simplify_piece(piece: PrefixedContent) -> PrefixedContent | None:
-    """Return content with words in place of symbols, or None if it is only decoration."""
+    """Return *piece* with words in place of symbols, or None if it is only decoration."""
     plain = piece.content.plain
     if plain.strip() and is_drawing(plain):
         return None

@@ -1,4 +1,4 @@
-"""Splitting of streamed text into transcript blocks, of which only the last still grows."""
+"""Splitting of streamed text into transcript blocks, of which only the last one is still growing."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """Buffer for streamed text; `tail` is the growing block, and `pending` the text not yet added to it."""
+    """Buffer for streamed text; `tail` is the growing block, and `pending` is the text not yet added to `tail`."""
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
@@ -32,20 +32,20 @@ class StreamingText:
         self._held = ""
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether the tail shows the same kind of text: reasoning if *thinking*, else answer text."""
+        """Return whether the growing block is of the right kind: reasoning if *thinking*, otherwise answer text."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
-        """Create a new, empty tail and return it; the caller appends it to the transcript."""
+        """Create a new, empty growing block (the tail) and return it; the caller appends it to the transcript."""
         self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail
 
     def flush(self) -> list[TranscriptBlock]:
-        """Add the pending text to the tail and split off the parts that are complete.
+        """Add the pending text to the growing block (the tail), and split off the parts that are complete.
 
-        Return the new blocks, which the caller appends to the transcript; usually there are none. The last of them is
-        the new tail.
+        Return the new blocks, which the caller appends to the transcript; usually there are none. The last of the new
+        blocks becomes the tail.
         """
         text = "".join(self.pending)
         self.pending.clear()
@@ -104,7 +104,7 @@ class StreamingText:
         return True
 
     def finish(self) -> TranscriptBlock | None:
-        """End the stream and discard pending text; return the block that was the tail, or None."""
+        """End the stream and discard pending text; return the last growing block, or None if there was no stream."""
         block, self.tail = self.tail, None
         self.pending.clear()
         if isinstance(block, ThinkingBlock):
@@ -113,7 +113,7 @@ class StreamingText:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Split growing plain text into complete parts and the rest, as `split_stream` does for Markdown."""
+    """Split growing plain text into complete parts and the rest; the equivalent of `split_stream` for plain text."""
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []

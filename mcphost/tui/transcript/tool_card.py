@@ -52,7 +52,7 @@ _FOUND_CONTEXT = 80
 
 
 def format_value(value: Any) -> str:
-    """Format the value of an argument for display; a string is unchanged, any other value becomes JSON."""
+    """Format the value of an argument for display; strings are unchanged, and other values become JSON."""
     if isinstance(value, str):
         return value
     from mcphost.serialization import dumps  # imported with the first card, not before the first frame
@@ -62,7 +62,7 @@ def format_value(value: Any) -> str:
 
 
 def render_progress_bar(share: float, cells: int = 12) -> str:
-    """Return a progress bar of *cells* cells and a border on each side; *share* is between 0 and 1."""
+    """Return a progress bar that is *cells* cells wide, plus a border on each side; *share* is between 0 and 1."""
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
     body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
@@ -72,7 +72,8 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 class ToolCard(TranscriptBlock):
     """Card that shows one tool call. Call `invalidate` after setting an attribute directly.
 
-    `state` is a key of STATES. If the model sent invalid arguments, `arguments` is None and `raw` is their text.
+    `state` is a key of STATES. If the model sent invalid arguments, `arguments` is None and `raw` is the text that it
+    sent.
     """
 
     can_step = True
@@ -104,13 +105,13 @@ class ToolCard(TranscriptBlock):
 
     @property
     def can_go_to_background(self) -> bool:
-        """Whether the model's turn is waiting for the call and could continue without it."""
+        """Whether the model's turn is waiting for this call and could continue while it runs in the background."""
         return self.state == "running" and self.started_by not in ("", "user", "earlier")
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
 
-        *arguments* are the arguments that were sent. *started_by* is what approved the call, as in `ToolStarted.by`.
+        *arguments* are the arguments that were sent. *started_by* tells what approved the call, as in `ToolStarted.by`.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()
@@ -124,7 +125,7 @@ class ToolCard(TranscriptBlock):
         self.invalidate()
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return a heading, the arguments, the progress and the first lines of the result."""
+        """Return a heading, the arguments, the progress and the first lines of the result as rows of the card."""
         mark, words, style = STATES.get(self.state, STATES["proposed"])
         if self.is_running:
             mark = SPINNER[int(monotonic() * 8) % len(SPINNER)]
@@ -239,7 +240,7 @@ class ToolCard(TranscriptBlock):
     def activate(self) -> tuple[str, str] | None:
         """Fold or unfold the arguments and return None.
 
-        If the result or the arguments are long, return a title and the result for the viewer instead.
+        If the result or the arguments are long, return a title and the result for the text viewer instead.
         """
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
         long_raw = self.arguments is None and len(self.raw) > _UNFOLDED_VALUE
@@ -253,7 +254,7 @@ class ToolCard(TranscriptBlock):
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the result and each argument as sections, because their text could imitate a heading."""
+        """Return the result and each argument as separate sections, so that no text can imitate a heading."""
         given = {"": self.raw} if self.arguments is None else self.arguments
         if not given:
             return ()
@@ -300,9 +301,10 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card at *index* if its call can go to the background, else the only such card near the end.
+    """Return the card of the tool call that a request to run a call in the background refers to.
 
-    Return None if there is no such card near the end, or more than one.
+    This is the card at *index* if its call can go to the background, otherwise the only such card among the newest
+    blocks. Return None if the newest blocks contain no such card or more than one.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:
@@ -321,9 +323,9 @@ _MAX_SPINNER_BLOCKS = 50
 
 
 class CallSpinner:
-    """Timer that redraws the spinners of running calls until none is running.
+    """Timer that redraws the spinners of running tool calls until no call is running.
 
-    *redraw* is called with the index of the block of each running call.
+    *redraw* is called with the index of each block that shows a running call.
     """
 
     def __init__(
@@ -334,7 +336,7 @@ class CallSpinner:
         self._count = 0
 
     def start(self) -> None:
-        """Start the timer if a call is running, unless the timer has already been started."""
+        """Start the timer if a call is running and the timer has not been started yet."""
         if self._timer is None and any(block.is_running for block in self._get_blocks()[-_MAX_SPINNER_BLOCKS:]):
             self._count = 0
             wait = BACKGROUND_OFFER_SECONDS if is_reader(self._widget) else _SPIN_SECONDS

@@ -1,7 +1,7 @@
 """Scrollable view of the conversation, which renders only the visible blocks and caches their rows.
 
-While text is streamed, only the last block is parsed again, at most 30 times a second. The heights of blocks that have
-not been visible yet are estimates. They are corrected when the blocks scroll into view, without moving the visible
+While text is streamed, only the last block is parsed again, at most 30 times per second. The heights of blocks that
+have not been visible yet are estimates. They are corrected when the blocks scroll into view, without moving the visible
 text.
 """
 
@@ -55,10 +55,10 @@ _FRAME_SECONDS = 1 / 30
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Widget that shows the conversation as blocks, and stays at its end until the user scrolls up.
+    """Widget that shows the conversation as blocks, and stays scrolled to the end until the user scrolls up.
 
-    `current_index` is the index of the block that keys act on; it has a bar beside it while the transcript has the
-    focus.
+    `current_index` is the index of the block that keys act on; that block has a bar beside it while the transcript has
+    the focus.
     """
 
     ALLOW_SELECT = True
@@ -125,7 +125,7 @@ class Transcript(ScrollView, can_focus=True):
             self.spinner.start()
 
     def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
-        """Insert blocks below *after* without moving the visible text; do nothing if *after* was removed."""
+        """Insert blocks below *after* without moving the visible text; do nothing if *after* is not present."""
         if not blocks or after not in self.blocks:
             return
         index = self.blocks.index(after) + 1
@@ -151,7 +151,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def estimate_heights(self, blocks: Sequence[TranscriptBlock]) -> None:
-        """Estimate the heights of blocks that will be prepended."""
+        """Set the estimated heights of blocks that will be passed to `prepend`."""
         self._block_layout.estimate(blocks)
 
     def prepend(self, blocks: list[TranscriptBlock]) -> None:
@@ -171,17 +171,17 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def finish_loading(self) -> None:
-        """Add the earlier messages of an opened conversation now. Blocks the event loop."""
+        """Add the earlier messages of an opened conversation immediately. Blocks the event loop."""
         if self.earlier is not None:
             self.earlier.finish()
 
     async def wait_loaded(self) -> None:
-        """Wait until the earlier messages of an opened conversation are added."""
+        """Wait until the earlier messages of an opened conversation have been added."""
         if self.earlier is not None:
             await self.earlier.wait()
 
     def _forget_positions(self) -> None:
-        """Discard the cached rows, which contain the indexes of their blocks."""
+        """Discard the cached rows, because they contain the indexes of their blocks."""
         self._block_layout.clear_strips()
         self._selection_cache = (None, {})
 
@@ -201,14 +201,14 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def update_block(self, block: TranscriptBlock) -> None:
-        """Render a block again because it has changed; do nothing if it is not in the transcript."""
+        """Render a block again because it has changed; do nothing if the block is not in the transcript."""
         block.strips = None
         if block in self.blocks:
             self._update_view(changed=block)
             self.spinner.start()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
-        """Append streamed text, which is shown with the next frame.
+        """Append streamed text, which becomes visible in the next frame.
 
         The text is reasoning if *thinking* is True, otherwise part of the answer.
         """
@@ -224,7 +224,7 @@ class Transcript(ScrollView, can_focus=True):
             self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def close_tail(self) -> None:
-        """Show the pending text of the current stream and end the stream; do nothing if there is none."""
+        """Show the pending text of the current stream and end the stream; do nothing if no text is being streamed."""
         if self._streaming.tail is None:
             return
         self.flush_stream()
@@ -309,7 +309,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Stop following the end of the conversation when the user scrolls up; resume when the end is reached."""
+        """Stop following the end of the conversation when the user scrolls up; resume when the end is visible again."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
@@ -347,14 +347,14 @@ class Transcript(ScrollView, can_focus=True):
         return pen.render(block, index * LINES_PER_BLOCK, selection)
 
     def _request_image(self, block: ImageCard) -> None:
-        """Request the decoding of a visible image, unless it has been requested for the current size."""
+        """Request the decoding of an image for its current size, unless it has already been requested."""
         width = self.text_width
         sides = block.request_size(width)
         if sides is None:
             return
 
         def answered(answer: "DecodedImage | str") -> None:
-            """Show the decoded image or the error."""
+            """Show the decoded image, or the error if it could not be decoded."""
             if block.set_drawing(sides, width, answer):
                 self.update_block(block)
 
@@ -370,7 +370,7 @@ class Transcript(ScrollView, can_focus=True):
         return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of the visible region; the lowest row shows the count of new blocks, if any."""
+        """Return one row of the visible region; the lowest row may show a label with the number of new blocks below."""
         strip = self._render_row(y + self.scroll_offset.y)
         if y != self.size.height - 1 or not self._unseen.count:
             return strip
@@ -378,7 +378,7 @@ class Transcript(ScrollView, can_focus=True):
         return Strip.join((strip.crop(0, self.text_width + 1 - label.cell_length), label))
 
     def _render_row(self, y: int) -> Strip:
-        """Return the row at *y* of the conversation; rows of the current block start with the cursor bar."""
+        """Return row *y* of the conversation; the rows of the current block start with the cursor bar."""
         style = self.visual_style.rich_style
         if not self.blocks or y >= self._block_layout.total:
             return Strip.blank(self.size.width, style)
@@ -403,7 +403,7 @@ class Transcript(ScrollView, can_focus=True):
         return self._block_layout.find_index(self.scroll_offset.y) if self.blocks else 0
 
     def show_find(self, query: "FindQuery | None", match: "FindMatch | None" = None) -> None:
-        """Highlight the matches of *query* (None for none), and unfold and scroll to *match*."""
+        """Highlight all matches of *query*, and unfold and scroll to *match*; None ends the highlighting."""
         self._found = FoundText(query.pattern, match.place if match else -1) if query else None
         self._found_block = match.block if match else None
         self._block_layout.clear_strips()
@@ -435,7 +435,7 @@ class Transcript(ScrollView, can_focus=True):
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text without the line breaks that wrapping has added."""
+        """Return the selected text, without the line breaks added by wrapping, and the string to append to it."""
         if selection.start is None:
             self.finish_loading()
         if not self.blocks:
@@ -451,9 +451,10 @@ class Transcript(ScrollView, can_focus=True):
     # -- keys and mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Post LinkClicked if a link was clicked.
+        """Handle a click on a link, a fold marker or another clickable part of the transcript.
 
-        A click on a fold marker folds or unfolds the block, or opens its text in the viewer.
+        A link is reported as LinkClicked. A fold marker folds or unfolds its block, or opens the block's text in the
+        viewer.
         """
         meta = event.style.meta
         if href := meta.get("href"):
@@ -470,14 +471,17 @@ class Transcript(ScrollView, can_focus=True):
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
 
     def _send_to_background(self, index: int) -> None:
-        """Request that the turn continue without the call at *index*, or without the only running call."""
+        """Request that the call at *index*, or else the only running call, continue in the background.
+
+        The model's turn then continues without waiting for that call.
+        """
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
             self.notify(_("Select a running call of the model first, with [ and ]."), markup=False, timeout=3)
 
     def action_background(self) -> None:
-        """Request that the turn continue without the current block's tool call."""
+        """Request that the current block's tool call continue in the background, so that the turn can go on."""
         self._send_to_background(self.current_index)
 
     def _activate(self, index: int) -> None:
@@ -492,7 +496,7 @@ class Transcript(ScrollView, can_focus=True):
             self.update_block(self.blocks[index])
 
     def action_step(self, by: int) -> None:
-        """Make the next block (1) or the previous one (-1) the current block, and scroll it into view."""
+        """Make the next (*by* = 1) or previous (*by* = -1) selectable block current, and scroll it into view."""
         self._step(by, lambda block: block.can_step)
 
     def _step(self, by: int, is_target: Callable[[TranscriptBlock], bool]) -> None:
@@ -522,7 +526,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def action_activate(self) -> None:
-        """Fold or unfold the current block, or open its text in the viewer."""
+        """Fold or unfold the current block, or open its text in the text viewer."""
         if self.current_index < 0:
             self.current_index = self._last_in_view()
         if 0 <= self.current_index < len(self.blocks):
@@ -537,7 +541,7 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_copy_part(self, as_tsv: bool) -> None:
-        """Copy the current block's first code block, table or result or, when pressed again, the next one.
+        """Copy the first code block, table or tool result of the current block; when pressed again, copy the next one.
 
         A table is copied as Markdown or, if *as_tsv* is true, as tab-separated values.
         """
@@ -547,11 +551,11 @@ class Transcript(ScrollView, can_focus=True):
             self._part_copier.copy_next(self.current_index, as_tsv=as_tsv)
 
     def action_step_message(self, by: int) -> None:
-        """Make the next user message (1) or the previous one (-1) the current block, and scroll to it."""
+        """Make the next (*by* = 1) or previous (*by* = -1) user message the current block, and scroll to it."""
         self._step(by, lambda block: isinstance(block, UserMessage))
 
     def action_edit(self) -> None:
-        """Request to edit the nearest user message at or above the current block, or else the first one."""
+        """Request to edit the nearest user message at or above the current block, or else the first user message."""
         self.finish_loading()
         places = [at for at, block in enumerate(self.blocks) if isinstance(block, UserMessage)]
         current = self.current_index if self.current_index >= 0 else len(self.blocks)
@@ -559,7 +563,7 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(EditRequested(max(0, sum(at <= current for at in places) - 1)))
 
     def action_jump(self, to_end: bool) -> None:
-        """Scroll to the end and keep following it if *to_end* is True; otherwise, scroll to the beginning."""
+        """Scroll to the end and stay there as text is added if *to_end* is True; otherwise, scroll to the beginning."""
         self.is_following = to_end
         if not to_end:
             self.finish_loading()
@@ -579,7 +583,7 @@ class Transcript(ScrollView, can_focus=True):
             self.refresh()
 
     def _redraw_first_row(self, index: int) -> None:
-        """Redraw the first row of the block at *index* if it is visible, because it has changed."""
+        """Redraw the first row of the block at *index*, whose content has changed, if the row is visible."""
         block = self.blocks[index]
         row = self._block_layout.top(index) + block.gap
         if self.scroll_offset.y <= row < self.scroll_offset.y + self.size.height:

@@ -1,4 +1,4 @@
-"""List of the attachments of the next message, to preview, refresh and remove them."""
+"""List of the attachments of the next message, in which the user can preview, refresh and remove them."""
 
 from typing import ClassVar, NamedTuple
 
@@ -27,10 +27,10 @@ _REFRESH_HINT = N_("shift+tab, then r refreshes")
 
 
 class AttachmentRow(NamedTuple):
-    """One attachment in the list: its kind, its name, its size as text, and its estimated tokens.
+    """One attachment in the list: its kind, its name, its size as text, and its estimated number of tokens.
 
-    `is_changed` means that the server has reported a newer version of the resource. `is_sent` means that the row is
-    not an attachment of the next message, but a resource that was sent earlier and has changed since.
+    `is_changed` is True if the server has reported a newer version of the resource. `is_sent` is True if the resource
+    was sent with an earlier message and has changed since; it is then not an attachment of the next message.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class AttachmentRow(NamedTuple):
 
 
 class AttachmentList(Widget, can_focus=True):
-    """Widget with a row for each attachment, and a cursor while it has the focus; hidden while empty."""
+    """Widget with one row for each attachment, and a cursor while it has the focus; hidden if there are no rows."""
 
     FOCUS_ON_CLICK = False  # so that text typed after a click goes to the message
     DEFAULT_CSS = """
@@ -75,7 +75,7 @@ class AttachmentList(Widget, can_focus=True):
         self.index = 0
 
     def show(self, rows: tuple[AttachmentRow, ...]) -> None:
-        """Show these attachments; hide the list if there are none."""
+        """Show *rows*, replacing the current ones; hide the list if there are none."""
         if rows == self.rows:
             return
         self.rows, self.index = rows, max(0, min(self.index, len(rows) - 1))
@@ -86,17 +86,17 @@ class AttachmentList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The index of the first row to show so that the cursor or, without focus, the newest row is visible."""
+        """The index of the first row to show; it keeps the cursor or, without the focus, the newest row visible."""
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows: one for each attachment shown, and one for the hint."""
+        """Return the height: one row for each attachment that is shown, and one row for the key hint."""
         del container, viewport, width
         return min(len(self.rows), MAX_SHOWN) + 1
 
     def render(self) -> Content:
-        """Return a row for each attachment that is shown, and the hint."""
+        """Return one row for each attachment that is shown, and a row with the key hint."""
         width, first = max(20, self.content_size.width), self._first
         shown = list(enumerate(self.rows))[first : first + MAX_SHOWN]
         lines = [self._render_row(number, row, width) for number, row in shown]
@@ -141,7 +141,7 @@ class AttachmentList(Widget, can_focus=True):
         return Content.assemble(left, " ", close.stylize(Style.from_meta({"attachment": number, "action": "remove"})))
 
     def on_focus(self) -> None:
-        """Draw the cursor at the newest attachment."""
+        """Move the cursor to the newest attachment and show it."""
         self.index = max(0, len(self.rows) - 1)
         self.refresh()
 
@@ -169,10 +169,10 @@ class AttachmentList(Widget, can_focus=True):
         self.refresh()
 
     def action_act(self, action: AttachmentAction) -> None:
-        """Open, remove or refresh the chosen attachment."""
+        """Post a request to open, remove or refresh the attachment at the cursor."""
         if self.rows:
             self.post_message(self.Requested(action, self.index))
 
     def action_leave(self) -> None:
-        """Return to the message."""
+        """Leave the list, so that the focus returns to the message input."""
         self.post_message(self.Left())

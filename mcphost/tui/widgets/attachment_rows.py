@@ -1,4 +1,4 @@
-"""Construction of the attachment list's rows, with each attachment's kind, size and estimated tokens."""
+"""Rows of the attachment list, with the kind, size and estimated tokens of each attachment."""
 
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.token_estimate import estimate_part_tokens, estimate_text_tokens
@@ -20,7 +20,7 @@ def build_row(part: Part) -> AttachmentRow:
 
 
 def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
-    """Return the row for a folded paste, which is sent as part of the message's text."""
+    """Return the row for the folded paste *placeholder*, whose *text* is sent as part of the message."""
     size = format_size(len(text.encode("utf-8", "replace")))
     return AttachmentRow(N_("paste"), placeholder, size, estimate_text_tokens(text))
 
@@ -47,7 +47,7 @@ def describe_kind(part: Part) -> str:
 
 
 def format_size(size: int) -> str:
-    """Format a number of bytes, such as "890 B", "12 kB" or "1.2 MB"."""
+    """Format a number of bytes for display, such as "890 B", "12 kB" or "1.2 MB"."""
     if size < 1_000:
         return f"{size} B"
     if size < 1_000_000:

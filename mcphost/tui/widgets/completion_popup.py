@@ -23,11 +23,11 @@ SEARCHING = N_("Looking for files…")
 
 
 class CompletionItem(NamedTuple):
-    """An entry of the completion popup.
+    """An item of the completion popup.
 
-    `kind` is the effect of choosing the entry: run an action, open a prompt, attach a resource or file, or insert text.
-    `value` is the action name, prompt name, URI, path or text, and `server` is the server that it belongs to, or "".
-    The popup shows `title` and `detail`.
+    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, or insert text.
+    `value` is the action name, prompt name, URI, path or text. `server` is the name of the server that provides the
+    prompt or resource, or "" if no server does. The popup shows `title` and `detail`.
     """
 
     kind: Literal["action", "prompt", "resource", "file", "text"]
@@ -43,16 +43,16 @@ FileSearch = Callable[[str], None]
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
-    """Return no completions; used until the composer is connected to a chat."""
+    """Return an empty list; used until the composer is connected to a chat."""
     del kind
     return []
 
 
 class CompletionPopup:
-    """Completion popup of a composer: a list above the text area, whose widget exists only while it is open.
+    """Completion popup of a composer: a list above the text area, whose widget exists only while the popup is open.
 
-    Resources are listed immediately. Files are added below them once a thread has found them. The entry that the user
-    is about to choose therefore does not move.
+    Resources are listed immediately. Files are added below the resources once a thread has found them, so that the item
+    that the user is about to choose does not move.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CompletionPopup:
     ) -> None:
         """Create a popup; *is_typed* returns whether the user typed all of the text.
 
-        Commands and tools are completed only in text that was typed.
+        Commands and tools are completed only if all of the text was typed.
         """
         self._composer, self._text_area, self._is_typed = composer, text_area, is_typed
         self.source: CompletionSource = no_completions
@@ -96,7 +96,10 @@ class CompletionPopup:
         self._show()
 
     def show_files(self, query: str, files: list[CompletionItem], note: str = "") -> None:
-        """Add the files found for *query*, unless the word has changed; *note* names a limit that was reached."""
+        """Add the files found for *query*, unless the word at the cursor has changed since the search began.
+
+        *note* names a limit of the search that was reached, or is "".
+        """
         word = f"@{query}"
         if word != self._word or self._completion_word() != word:
             return
@@ -170,14 +173,13 @@ class CompletionPopup:
         return next((at for at, item in enumerate(self._items) if item.kind == "file"), None)
 
     def _index_of(self, item: int) -> int:
-        """Return the row of an item, taking the headings above it into account."""
+        """Return the row of item number *item* in the list, in which headings also take up rows."""
         first = self._first_file
         if first is None:
             return item
         return item + (1 if first else 0) + (1 if item >= first else 0)
 
     def _highlighted(self) -> int:
-        """Return the index of the highlighted item."""
         popup = self._list()
         return 0 if popup is None else self._item_at(popup.highlighted or 0)
 
@@ -190,7 +192,7 @@ class CompletionPopup:
         return next(iter(self._composer.query(OptionList)), None)
 
     def close(self) -> None:
-        """Close the popup and leave the text unchanged."""
+        """Close the popup, and leave the text unchanged."""
         self._items, self._word, self._applies_next = [], None, False
         from textual.widgets import OptionList
 
@@ -198,7 +200,7 @@ class CompletionPopup:
             popup.remove()
 
     def process_key(self, key: str) -> bool:
-        """Handle a key for the open popup; return False if it is closed or does not use the key."""
+        """Handle a key press for the popup; return False if the popup is closed or does not use the key."""
         may_open = self._word is not None or (self.is_change_pending and not self.is_suppressed)
         if may_open and key in {"tab", "enter"} and self._completion_word() != self._word:
             # A change notification is still pending: update the popup before choosing from it.
@@ -233,9 +235,10 @@ class CompletionPopup:
             self._apply(self._item_at(row))
 
     def _apply(self, index: int, *, descends: bool = False) -> None:
-        """Replace the word with the item at *index* and run its action.
+        """Replace the word at the cursor with the item at *index*, and run the item's action.
 
-        If *descends* is true, a folder is only inserted, so that its content can be completed next.
+        If *descends* is true and the item is a folder, its path is only inserted, so that the user can then complete
+        the name of a file in the folder.
         """
         offer = self._items[index]
         word = self._completion_word() or ""

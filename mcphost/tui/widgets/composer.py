@@ -47,7 +47,7 @@ class Draft(NamedTuple):
     """Unsent text in the composer, and how it was entered.
 
     `origin` is "typed" if the user typed all of the text. `source` is the name of the server whose prompt the text
-    contains, or "".
+    contains, or "" if it contains none.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Draft(NamedTuple):
 
     @property
     def is_call(self) -> bool:
-        """Whether the text looks like a manual tool call, because it begins with "!"."""
+        """Whether the text begins with "!", which marks a manual tool call if the user typed the text."""
         return self.text.startswith("!")
 
     @property
@@ -86,7 +86,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
 
 
 def join_drafts(*drafts: Draft) -> Draft:
-    """Join the non-empty drafts with line breaks; the result is "typed" only if all of them were typed."""
+    """Join the non-empty drafts with line breaks; the origin of the result is "typed" only if all were typed."""
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")
@@ -133,7 +133,7 @@ class ComposerInput(OrderedTextArea):
         self.composer = composer
 
     def on_mount(self) -> None:
-        """Give the keys of the app's actions precedence over TextArea's bindings for the same keys."""
+        """Give the keys that are bound to the app's actions precedence over TextArea's bindings for the same keys."""
         for key, name in keys_in_use(self).items():
             if key in self._bindings.key_to_bindings and key != "escape":
                 self._bindings.key_to_bindings[key] = [Binding(key, f"app.{name}", show=False)]
@@ -146,13 +146,13 @@ class ComposerInput(OrderedTextArea):
             event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Insert pasted text, folding long text to a placeholder, and record that it was not typed."""
+        """Insert pasted text, replacing a long text by a placeholder, and record that it was not typed."""
         event.prevent_default()  # TextArea's own handler would insert the text again
         # Most terminals send line breaks as carriage returns, as if Enter had been pressed.
         self._insert_paste(event.text.replace("\r\n", "\n").replace("\r", "\n"))
 
     def action_paste(self) -> None:
-        """Attach the image in the system clipboard; if there is none, paste the text copied in this app."""
+        """Attach the image in the system clipboard; if there is no image, paste the text last copied in this app."""
         copied: str = self.app.clipboard  # pyright: ignore[reportUnknownMemberType]
         self.post_message(ClipboardImageRequested(partial(self._insert_paste, copied)))
 
@@ -169,7 +169,7 @@ class ComposerInput(OrderedTextArea):
                 self.post_message(PathsPasted(paths, partial(self.composer.offer_paths, start, result.end_location)))
 
     def edit(self, edit: "Edit") -> "EditResult":
-        """Apply an edit; if the text is then empty, reset its recorded origin to "typed"."""
+        """Apply an edit to the text; if the text is then empty, reset its recorded origin to "typed"."""
         self.composer.pastes.extend_edit(edit, self.document.lines)
         result = super().edit(edit)
         self.composer.popup.is_change_pending = True
@@ -188,7 +188,7 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_blank(self) -> bool:
-        """Whether the text is empty. This is fast even for long text."""
+        """Whether the text is empty. This check is fast even for long text."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
     def _process_own_key(self, key: str) -> bool:
@@ -217,12 +217,12 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_on_first_row(self) -> bool:
-        """Whether the cursor is on the first row of the text, as it is wrapped on the screen."""
+        """Whether the cursor is on the first row of the wrapped text."""
         return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
 
 
 class Composer(Vertical):
-    """Message input with a completion popup, a list of attachments, and a hint if the text was not typed."""
+    """Message input with a completion popup, a list of attachments, and a hint for text that was not typed."""
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
@@ -250,7 +250,7 @@ class Composer(Vertical):
     """
 
     def __init__(self, *, roomy: bool = False, width: int = _WIDE_WIDTH) -> None:
-        """Create a composer. *width* is its expected width in columns, which determines the first placeholder.
+        """Create a composer. *width* is its expected width in columns, which determines the first placeholder text.
 
         If *roomy* is true, there is a blank row above and below the text.
         """
@@ -272,7 +272,7 @@ class Composer(Vertical):
         self._paste_guard: PasteGuard | None = None
 
     def compose(self) -> ComposeResult:
-        """Create the list of attachments and the text area; other widgets are created when needed."""
+        """Create the list of attachments and the text area; other widgets are created when they are needed."""
         yield AttachmentList()
         yield ComposerInput(self, self._placeholder)
 
@@ -286,8 +286,8 @@ class Composer(Vertical):
     def submit(self) -> None:
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
-        The handler is called directly and not through a message, so that letters typed right after Enter stay in the
-        composer.
+        The handler is called directly instead of through a Textual message, so that letters typed right after Enter
+        stay in the composer.
         """
         draft = self.draft
         if draft.text.strip():
@@ -308,18 +308,18 @@ class Composer(Vertical):
 
     @property
     def draft(self) -> Draft:
-        """The current text with its origin and source."""
+        """The current text with its origin and source; placeholders of folded pastes are replaced by the full text."""
         return Draft(self.pastes.expand(self.composer_input.text), self._origin, self._source)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
-        """Replace the text.
+        """Replace the text, and record *origin* and *source* for it.
 
-        By default, the text is marked as inserted, so that it can only be sent as a message.
+        By default, the text is marked as inserted, so that it can only be sent as a message and not run as a command.
         """
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace the text, its origin and source; move the cursor to the end and close the popup."""
+        """Replace the text, its origin and its source; move the cursor to the end and close the completion popup."""
         self.popup.is_suppressed = True
         self.composer_input.text = draft.text  # this also clears the undo history
         self.pastes.clear()
@@ -340,9 +340,9 @@ class Composer(Vertical):
         self.set_text(f"{written.text}{text}", origin, source)
 
     def recall_history(self, by: int) -> bool:
-        """Show the next (*by* 1) or previous (-1) history entry; return False if there is none.
+        """Show the next (*by* = 1) or previous (*by* = -1) history entry; return False if there is none.
 
-        The unsent draft is kept as the entry after the newest one.
+        The unsent draft is kept as an entry after the newest one.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
@@ -365,7 +365,7 @@ class Composer(Vertical):
     # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:
-        """Record that text which was not typed has been inserted at *at*, a (row, column) pair.
+        """Record that text that was not typed has been inserted at *at*, a (row, column) pair.
 
         Enter is blocked for a moment, so that the user can check the text first.
         """
@@ -382,15 +382,15 @@ class Composer(Vertical):
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """If the text is empty, reset its recorded origin to "typed" and forget its source."""
+        """If the text is empty, reset its recorded origin to "typed" and its source to ""."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether to ignore *key* because it is an Enter right after an insertion, or held down since.
+        """Return whether *key* must be ignored: an Enter right after text was inserted, or held down since then.
 
         *ago* is the number of seconds since the key was pressed. A key that belongs to a paste marks the text as
-        inserted, even if it first clears the message.
+        inserted, even if the key first clears the message.
         """
         guard = self._paste_guard
         if guard is None:
@@ -430,7 +430,7 @@ class Composer(Vertical):
     # -- pasted text and paths
 
     def offer_paths(self, start: tuple[int, int], end: tuple[int, int], paths: tuple[str, ...]) -> None:
-        """Offer to replace the pasted text between *start* and *end* with the files at *paths* as attachments."""
+        """Offer to attach the files at *paths* in place of the pasted text between *start* and *end*."""
         if self.composer_input.cursor_location == end:
             self._offer = (start, end, paths)
             self._show_origin()
@@ -440,7 +440,7 @@ class Composer(Vertical):
         return self.pastes.find_before(self.composer_input.document.get_line(row), column)
 
     def _describe_paste(self) -> str:
-        """Return a hint about what Tab does with the paste before the cursor, or "" if there is none."""
+        """Return a hint about what Tab does with the paste before the cursor, or "" if no paste is there."""
         if self._offer is not None and self._offer[1] != self.composer_input.cursor_location:
             self._offer = None
         if self._offer is not None:
@@ -455,7 +455,7 @@ class Composer(Vertical):
         return _("Tab unfolds the paste, backspace removes it.") if self._pasted_before_cursor() else ""
 
     def apply_hint(self) -> bool:
-        """Attach the offered files, or unfold the paste before the cursor; return False if there is neither."""
+        """Attach the offered files, or unfold the paste before the cursor; return False if there are neither."""
         text_area = self.composer_input
         if self._offer is not None and self._offer[1] == text_area.cursor_location:
             start, end, paths = self._offer
@@ -478,7 +478,7 @@ class Composer(Vertical):
 
     @property
     def attachment_names(self) -> tuple[str, ...]:
-        """The names of the attachments, without folded pastes, which are part of the text."""
+        """The names of the next message's attachments; folded pastes are part of the text and not included."""
         return tuple(row.name for row in self._attachments if not row.is_sent)
 
     def show_attachments(self, rows: tuple[AttachmentRow, ...]) -> None:
@@ -491,7 +491,10 @@ class Composer(Vertical):
         self.query_one(AttachmentList).show((*self._attachments, *map(self.pastes.build_row, self._pastes_shown)))
 
     def on_attachment_list_requested(self, message: AttachmentList.Requested) -> None:
-        """Ask the screen to open, remove or refresh an attachment; remove a folded paste from the text."""
+        """Request that the screen open, remove or refresh an attachment; handle a folded paste here.
+
+        A folded paste is removed from the text, or opened in the text viewer.
+        """
         message.stop()
         number = message.index - len(self._attachments)
         if number < 0:
@@ -512,12 +515,16 @@ class Composer(Vertical):
                 return
 
     def on_attachment_list_left(self, message: AttachmentList.Left) -> None:
-        """Return from the list of attachments to the text area."""
+        """Move the focus from the list of attachments back to the text area."""
         message.stop()
         self.composer_input.focus()
 
     def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """List the queued messages, as (text, whether it joins the running answer) pairs, above the text area."""
+        """List the queued messages above the text area.
+
+        *rows* are pairs of a message's text and whether the message is sent after the next tool call, during the
+        current answer, instead of after the answer.
+        """
         self.has_queue = bool(rows)
         line = next(iter(self.query("#queue").results(Static)), None)
         if line is None and rows:
@@ -542,7 +549,7 @@ class Composer(Vertical):
     # -- popup
 
     def on_text_area_changed(self) -> None:
-        """Update the hint about the text's origin and, if the user typed the change, the completion popup."""
+        """Update the hint about the text's origin and, if the user made the change, the completion popup."""
         self._show_origin()
         if self._pastes_shown or not self.pastes.is_empty:
             self._show_attachment_rows()
@@ -553,7 +560,7 @@ class Composer(Vertical):
         self.popup.update()
 
     def on_option_list_option_selected(self, event: events.Event) -> None:
-        """Apply the clicked completion."""
+        """Apply the completion that was clicked."""
         event.stop()
         self.popup.apply_row(getattr(event, "option_index", 0))
         self.composer_input.focus()

@@ -1,4 +1,4 @@
-"""Search bar of the conversation, which searches while the user types."""
+"""Search bar for the conversation, which searches while the user types."""
 
 from functools import partial
 from typing import ClassVar
@@ -18,7 +18,7 @@ from mcphost.tui.widgets.text_inputs import OrderedInput
 
 
 class FindBar(Horizontal):
-    """Bar with an input for the query and the number of matches, which the transcript highlights."""
+    """Bar with an input for the text to find and the number of matches; the transcript highlights the matches."""
 
     DEFAULT_CSS = """
     FindBar { height: 1; background: $surface; padding: 0 1; margin: 0 1; }
@@ -41,7 +41,7 @@ class FindBar(Horizontal):
         self._current: FindMatch | None = None
 
     def compose(self) -> ComposeResult:
-        """Create the input, the match count and the clickable keys."""
+        """Create the input, the match count and the clickable key hints."""
         yield Static(_("Find"), id="find-label", markup=False)
         yield OrderedInput(placeholder=_("text in this conversation"), max_length=MAX_QUERY, compact=True)
         yield Static("", id="find-count", markup=False)
@@ -56,7 +56,7 @@ class FindBar(Horizontal):
         )
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search again while the user types."""
+        """Search for the changed text, or end the search if the text is blank."""
         event.stop()
         text = event.value
         if not text.strip():
@@ -99,18 +99,18 @@ class FindBar(Horizontal):
         self.query_one("#find-count", Static).update(text)
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Show the next match after the user pressed Enter."""
+        """Show the next match when the user presses Enter."""
         event.stop()
         await self.action_go(1)
 
     def on_click(self, event: events.Click) -> None:
-        """Run the action of the clicked key."""
+        """Run the action of the key hint that was clicked."""
         if action := event.style.meta.get("find"):
             event.stop()
             self.run_worker(partial(self.run_action, str(action)), group="find-click")
 
     async def action_go(self, by: int) -> None:
-        """Search again and show the next match (1) or the previous one (-1), wrapping around at the ends."""
+        """Search again and show the next (*by* = 1) or previous (*by* = -1) match, wrapping around at the ends."""
         result = self._result
         if result is None:
             return
@@ -129,7 +129,7 @@ class FindBar(Horizontal):
             self._show(None)
 
     def action_close(self) -> None:
-        """Close the bar and focus the composer; the block with the current match stays selected."""
+        """Close the bar and focus the composer; the block with the current match remains the current block."""
         self._transcript.show_find(None)
         self.screen.set_focus(self.screen.query_one("#prompt"))
         self.remove()

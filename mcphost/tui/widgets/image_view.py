@@ -1,4 +1,4 @@
-"""Widget that shows an image as large as fits, or nothing if the terminal cannot show images."""
+"""Widget that shows an image as large as possible, or nothing if the terminal cannot show images."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -23,7 +23,7 @@ MAX_IMAGES = 4
 
 
 class ImageView(Widget):
-    """Widget for one image of at most *rows* by *columns* cells, blank until the image is decoded."""
+    """Widget for one image, at most *rows* high and *columns* wide (in cells), blank until the image is decoded."""
 
     DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
 
@@ -41,7 +41,7 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show this image, or no image if *part* is None. Do nothing if the image is already shown."""
+        """Show the image *part*, or no image if it is None. Do nothing if the image is already shown."""
         if part != self.part:
             self._reset_image(part)
 
@@ -53,7 +53,7 @@ class ImageView(Widget):
         self._repaint()
 
     def on_mount(self) -> None:
-        """Show or hide the widget, and request the image once the layout is known."""
+        """Show or hide the widget, and request the decoded image once the layout is known."""
         self._repaint()
 
     def _repaint(self) -> None:
@@ -65,7 +65,7 @@ class ImageView(Widget):
             self.call_after_refresh(self._request_drawing)
 
     def on_resize(self) -> None:
-        """Request the image again, scaled for the new size.
+        """Request the decoded image again, scaled for the new size.
 
         This is not done in `render_line`, because messages posted during rendering are lost.
         """
@@ -84,7 +84,7 @@ class ImageView(Widget):
         return self._cell_size(width, container.height or self._max_cells[1])[1]
 
     def render_line(self, y: int) -> Strip:
-        """Render one row of the image, or the reason why it cannot be shown."""
+        """Render one row of the image, or the reason why the image cannot be shown."""
         width = self.size.width
         style = self.visual_style.rich_style
         if self.failure_reason and y == 0:
@@ -115,7 +115,7 @@ class ImageView(Widget):
         self._requested_size = sides
 
         def answered(answer: DecodedImage | str) -> None:
-            """Show the decoded image or an error, unless another image or size was requested since."""
+            """Show the decoded image or an error, unless another image or size has been requested since."""
             if self.part is not part or self._requested_size != sides:
                 return
             if isinstance(answer, str):
@@ -129,5 +129,5 @@ class ImageView(Widget):
 
 
 def create_image_views(pictures: Iterable[str]) -> list[ImageView]:
-    """Create a widget for each of the first 4 images. *pictures* yields their base64 data."""
+    """Create a widget for each of the first 4 images; *pictures* yields the base64 data of each image."""
     return [ImageView(ImagePart("", data)) for data in islice(pictures, MAX_IMAGES)]

@@ -1,4 +1,4 @@
-"""Widgets for name-value pairs and quoted text, in which no value can imitate another pair or a heading."""
+"""Widgets for name-value pairs and quoted text, in which no value can be mistaken for another pair or a heading."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ _NO_STYLES: PairStyles = {}
 def wrap_content(content: Content, width: int) -> list[Content]:
     """Wrap text into rows of at most *width* cells.
 
-    If terminals differ in how wide they draw a character, its largest width is assumed.
+    If terminals differ in how wide they draw a character, the largest of these widths is assumed.
     """
     if has_stable_width(content.plain):
         return content.wrap(width)
@@ -41,7 +41,7 @@ def layout_pairs(
     styles: PairStyles = _NO_STYLES,
     gap: int = 2,
 ) -> Content:
-    """Lay out name-value pairs within *width* cells, as two columns that are *gap* cells apart.
+    """Lay out name-value pairs within *width* cells, in two columns separated by *gap* cells.
 
     Names and values must already be sanitized. *style* applies to values that are plain strings; *styles* overrides the
     styles of individual pairs. A name that is too long for its column is shown in rows above its value.
@@ -94,7 +94,7 @@ class KeyValueList(Static):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows that the pairs take up at this width."""
+        """Return the number of rows that the pairs take up at *width*."""
         del container, viewport
         return self._layout_at_width(width).plain.count("\n") + 1 if width and self.pairs else 0
 
@@ -109,7 +109,7 @@ _DIFF_STYLES = {"+": "$success", "-": "$error"}
 def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValueList:  # noqa: A002 - Textual's own name
     """Create a widget for the lines of a diff, each of which begins with "+ ", "- " or two spaces.
 
-    The signs are in a separate column, into which no text is wrapped.
+    The signs are in a column of their own, so that wrapped text cannot imitate a sign.
     """
     pairs = [(line[:1].strip() or " ", line[2:]) for line in lines]
     looks = [_DIFF_STYLES.get(mark, "$muted") for mark, _ in pairs]
@@ -122,7 +122,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """Sanitized text in one style: quoted text, which is shown with a bar before it, or a heading without a bar."""
+    """Sanitized text in one style: either quoted text, shown with a bar before each row, or a heading."""
 
     text: str
     style: str = ""
@@ -175,7 +175,7 @@ class QuotedText(Widget):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows that the text takes up at this width."""
+        """Return the number of rows that the text takes up at *width*."""
         del container, viewport
         return len(self._layout_rows(width)) if width else 0
 
@@ -197,15 +197,18 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, including the bars, and a line feed to append to it."""
+        """Return the selected text, including the bars, and the line feed to append to it."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Render the widget again after the selection changed."""
+        """Redraw the widget because the selection has changed."""
         del selection
         self.refresh()
 
 
 def quote_statement(heading: str, text: str, style: str = "") -> QuotedText:
-    """Return a widget with a server's sanitized text, marked by bars so that it cannot pose as mcphost's own."""
+    """Create a widget that quotes a server's sanitized text below *heading*, with a bar before each row.
+
+    The bars prevent the text from looking like a statement by mcphost.
+    """
     return QuotedText([QuotedPart(heading, "$faint", is_heading=True), QuotedPart(text, style)])

@@ -1,4 +1,4 @@
-"""Read-only view of text of any size, in which only the visible rows are sanitized and rendered."""
+"""Read-only view of a text of any size, in which only the visible rows are sanitized and rendered."""
 
 import asyncio
 from array import array
@@ -39,9 +39,10 @@ _MAX_BACKTRACK = 8
 class RowIndex:
     """Index of the offsets at which the rows of a string begin when it is wrapped to *width* cells.
 
-    A row ends after a line feed, after the last space in its second half, or else when it is full. Every character
-    belongs to a row; a space at which a row breaks is at the end of that row. ASCII lines and sanitized text are
-    measured exactly; other lines wrap early, because the maximum width is assumed for each character.
+    A row ends after a line feed, after the last space in the second half of the row, or otherwise when the row is full.
+    Every character belongs to a row; a space at which a row breaks is at the end of that row. ASCII lines and sanitized
+    text are measured exactly; other lines may be wrapped early, because each of their characters is assumed to have the
+    maximum width.
 
     The text is processed in chunks of about 16,000 characters, and each chunk begins a new row. The index stores the
     first row and the offset of each chunk; the rows within a chunk are computed when needed, and cached for 16 chunks.
@@ -62,7 +63,7 @@ class RowIndex:
         return self._first_rows[-1]
 
     def advance(self) -> bool:
-        """Count more rows for about 8 milliseconds; return True once all rows are counted."""
+        """Count more rows for about 8 milliseconds; return True once all rows have been counted."""
         until = perf_counter() + SLICE_SECONDS
         while not self.is_complete and perf_counter() < until:
             self._count_chunk()
@@ -75,14 +76,14 @@ class RowIndex:
             await asyncio.sleep(0)
 
     def span(self, row: int) -> tuple[int, int]:
-        """Return the offsets at which *row* begins and ends. The row must already be counted."""
+        """Return the offsets at which *row* begins and ends. The row must already have been counted."""
         piece = bisect_right(self._first_rows, row) - 1
         starts = self._get_row_starts(piece)
         at = row - self._first_rows[piece]
         return starts[at], (starts[at + 1] if at + 1 < len(starts) else self._chunk_offsets[piece + 1])
 
     def find_row(self, offset: int) -> int:
-        """Return the number of the row that contains *offset*. The row must already be counted."""
+        """Return the number of the row that contains *offset*. The row must already have been counted."""
         piece = min(bisect_right(self._chunk_offsets, offset), len(self._chunk_offsets) - 1) - 1
         return self._first_rows[piece] + bisect_right(self._get_row_starts(piece), offset) - 1
 
@@ -97,7 +98,7 @@ class RowIndex:
         self._first_rows.append(self._first_rows[-1] + rows)
 
     def _measure_next_chunk(self, position: int) -> tuple[int, int]:
-        """Return the end of the chunk that starts at *position*, and how many rows it has.
+        """Return the end of the chunk that starts at *position*, and the number of rows in the chunk.
 
         A chunk always ends at the end of a row.
         """
@@ -130,7 +131,7 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the maximum length in characters of a line of *text* that always fits in one row."""
+    """Return a length in characters up to which a line of *text* always fits in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
@@ -171,14 +172,14 @@ def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) ->
 
 
 def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int]:
-    """Yield the offset of each row of a line when it is wrapped, except the first row."""
+    """Yield the offset at which each row of a wrapped line begins, except for the first row."""
     if is_cleaned and not line.isascii():
         return iter(find_row_breaks(line, width))
     return _iter_fixed_breaks(line, width if is_cleaned else _fixed_row_length(line, width))
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of an unsanitized line always fit in a row after sanitization."""
+    """Return a number of characters of an unsanitized line that always fit in one row after sanitization."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
@@ -190,7 +191,7 @@ def _fixed_row_length(line: str, width: int) -> int:
 
 
 def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
-    """Yield the offset of each row except the first, with rows of at most *step* characters."""
+    """Yield the offset at which each row begins, except for the first, if a row has at most *step* characters."""
     at, size = 0, len(line)
     plain = line.isascii()
     while at + step < size:
@@ -203,7 +204,8 @@ def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
 def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> int:
     """Return a row break at or before *at* that does not separate a character from its combining marks.
 
-    The break moves back by at most 8 characters, and not beyond *least*. If that is not enough, it stays at *at*.
+    The break moves back by at most 8 characters, and not beyond *least*. If all of these places would separate a
+    character from its marks, *at* is returned unchanged.
     """
     if plain or not _are_joined(line[at - 1 : at + 1]):
         return at
@@ -235,7 +237,7 @@ _MARGIN = len(_BAR)
 class LongText(ScrollView, can_focus=True):
     """Scrollable read-only text of any size, wrapped between words where possible.
 
-    The rows of long text are counted in the background, so its height may grow after it appears.
+    The rows of a long text are counted in the background, so the scrollable height may grow after the text appears.
     """
 
     ALLOW_SELECT = True
@@ -261,7 +263,7 @@ class LongText(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> int:
-        """The number of rows at the current width, or the number counted so far while `is_counted` is False."""
+        """The number of rows at the current width; while `is_counted` is False, the number counted so far."""
         return self._row_index.rows
 
     @property
@@ -279,7 +281,7 @@ class LongText(ScrollView, can_focus=True):
         """Show *text*, or *sections* instead if there are any, and scroll to the beginning.
 
         A section is shown as a heading, followed by its text with a bar before each row. If *text* is in a programming
-        *language* and at most 100,000 characters long, it is highlighted shortly afterwards.
+        *language* and has at most 100,000 characters, it gets syntax highlighting shortly afterwards.
         """
         self._sections, self._spans = sections, ()
         self._set_text(join_sections(sections) if sections else text)
@@ -319,7 +321,7 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     def _count_rows(self) -> bool:
-        """Count rows for a few milliseconds and update the height; return True once all rows are counted.
+        """Count rows for a few milliseconds and update the height; return True once all rows have been counted.
 
         Until then, the height does not drop below the height at the previous width.
         """
@@ -341,7 +343,7 @@ class LongText(ScrollView, can_focus=True):
         return prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
     def _row_prefix(self, number: int) -> str:
-        """Return the prefix of a row: a bar in the text of a section, "" in a heading or without sections.
+        """Return the prefix of row *number*: a bar in the text of a section; "" in a heading or without sections.
 
         Continuation rows of a wrapped line have a dashed bar.
         """
@@ -352,7 +354,7 @@ class LongText(ScrollView, can_focus=True):
         return replace_drawing(bar) if is_reader(self) else bar
 
     def render_line(self, y: int) -> Strip:
-        """Sanitize and render one row, no wider than the widget, and highlight the selected text."""
+        """Sanitize and render one row, cropped to the width of the widget, and highlight the selected text."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self._text_width
@@ -380,7 +382,7 @@ class LongText(ScrollView, can_focus=True):
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def _color_row(self, number: int, length: int, style: RichStyle) -> Iterator[tuple[int, int, RichStyle]]:
-        """Yield the pieces of a row of this length that differ in style, as (start, end, style)."""
+        """Split a row of *length* characters into pieces of one style each, and yield (start, end, style) tuples."""
         at, start = 0, self._row_index.span(number)[0]
         for index in range(bisect_right(self._spans, start, key=_end_of), len(self._spans)):
             span = self._spans[index]
@@ -395,7 +397,7 @@ class LongText(ScrollView, can_focus=True):
             yield at, length, style
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text without the line breaks that wrapping added, and the string to append to it."""
+        """Return the selected text, without the line breaks added by wrapping, and the string to append to it."""
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []
@@ -411,17 +413,17 @@ class LongText(ScrollView, can_focus=True):
         return "".join(out), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Render the widget again after the selection changed."""
+        """Redraw the widget because the selection has changed."""
         del selection
         self.refresh()
 
     async def find_row(self, offset: int) -> int:
-        """Return the number of the row that contains *offset*, counting rows up to there if necessary."""
+        """Return the number of the row that contains *offset*, first counting the rows up to there if necessary."""
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the first match after offset *after*, or else of the first match in the text.
+        """Return the offset of the first match after offset *after*, or else of the first match in the whole text.
 
         Return -1 if there is no match at all. The search is case-sensitive.
         """
@@ -437,7 +439,8 @@ def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize *text* unless it is too long; return the text and whether it was sanitized.
 
     Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller must
-    sanitize it row by row. Its rows may be shorter, because a replacement can depend on neighboring characters.
+    sanitize it row by row. The rows of such text may be shorter, because a replacement can depend on neighboring
+    characters.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)
@@ -447,9 +450,9 @@ def prepare_text(text: str) -> tuple[str, bool]:
 
 
 def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
-    """Join sections into one text; return it, whether it is sanitized, and the offsets of its headings.
+    """Join sections; return the text, whether it is sanitized, and the offsets of headings and blank lines.
 
-    The offsets include those of the blank lines between sections.
+    The blank lines are those that separate sections.
     """
     is_cleaned = prepare_text(join_sections(sections))[1]
     lines: list[str] = []
@@ -470,7 +473,7 @@ def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[i
 
 
 def prepare_row(row: str, *, is_cleaned: bool) -> str:
-    """Return a row without its line ending; sanitize it unless *is_cleaned* is true."""
+    """Return a row without its line ending; sanitize the row unless *is_cleaned* is true."""
     if is_cleaned:
         return row.removesuffix("\n")
     if row.endswith("\n"):

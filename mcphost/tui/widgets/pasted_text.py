@@ -1,4 +1,4 @@
-"""Pasted text in the composer: folding of long pastes, the guard after a paste, and pasted file paths."""
+"""Pasted text in the composer: folding of long pastes, protection from accidental Enter, and pasted file paths."""
 
 import re
 import shlex
@@ -27,12 +27,12 @@ _BRACKETED = re.compile(r"\[[^\[\]]*\]")
 
 
 class PasteGuard:
-    """Guard that distinguishes keys of a paste from keys that the user types afterwards.
+    """Guard that distinguishes key presses that are part of a paste from keys that the user types afterwards.
 
-    In some terminals, pasted text can contain the code that ends a paste; the rest of the text then arrives as key
-    presses. These follow the paste and one another without a pause, even if the connection stalled in between. The
-    paste is over at the second consecutive key that came after a pause. The parameter `ago` is the number of seconds
-    since the key was pressed.
+    In some terminals, pasted text can contain the escape code that ends a paste; the rest of the text then arrives as
+    key presses. These follow the paste and one another without a pause, even if the connection has stalled in between.
+    The paste is over at the second consecutive key that comes after a pause. The parameter *ago* of the methods is the
+    number of seconds since the key was pressed.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class PasteGuard:
 
     @property
     def is_over(self) -> bool:
-        """Whether the paste is over: the user has started to type, so later keys are not part of it."""
+        """Whether the paste is over because the user has started to type; later keys are not part of the paste."""
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
@@ -53,7 +53,7 @@ class PasteGuard:
         return is_pasted
 
     def is_early_enter(self, ago: float) -> bool:
-        """Record an Enter; return whether it came right after the paste or has been held down since then."""
+        """Record an Enter; return whether it came right after the paste or has been held down since the paste."""
         at = input_guard.clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
         self._last_enter_at = max(self._last_enter_at, at)
@@ -61,9 +61,9 @@ class PasteGuard:
 
 
 class FoldedPastes:
-    """Long pastes, each replaced in the composer by a placeholder such as `[pasted 40 lines]`.
+    """Long pastes, each represented in the composer by a placeholder such as `[pasted 40 lines]`.
 
-    A placeholder can only be edited as a whole, so that typing into it cannot lose part of a paste.
+    A placeholder can only be edited as a whole, so that no part of a paste is lost by typing into its placeholder.
     """
 
     def __init__(self) -> None:
@@ -76,13 +76,13 @@ class FoldedPastes:
         return not self._texts
 
     def list_used(self, text: str) -> tuple[str, ...]:
-        """Return the placeholders of pastes that are still in *text*, in the order in which they occur."""
+        """Return the placeholders of pastes that are still in *text*, without duplicates, in order of occurrence."""
         if not self._texts:
             return ()
         return tuple(dict.fromkeys(match[0] for match in self._matches(text)))
 
     def build_row(self, placeholder: str) -> "AttachmentRow":
-        """Return the row for a paste in the list of attachments; its tokens are estimated only once."""
+        """Return the row for a paste in the list of attachments; the paste's tokens are estimated only once."""
         if placeholder not in self._rows:
             from mcphost.tui.widgets.attachment_rows import build_paste_row
 
@@ -90,7 +90,7 @@ class FoldedPastes:
         return self._rows[placeholder]
 
     def fold(self, text: str) -> str | None:
-        """Store long text and return its placeholder; return None if it is too short to be folded."""
+        """Store a long text and return its placeholder; return None if the text is too short to be folded."""
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines < FOLDED_LINES and len(text) < FOLDED_LENGTH:
             return None
@@ -126,12 +126,12 @@ class FoldedPastes:
         self._rows.clear()
 
     def find_before(self, line: str, column: int) -> tuple[str, int] | None:
-        """Return the placeholder that ends at *column* and the column where it begins, or None if there is none."""
+        """Return the placeholder that ends at *column* and its first column, or None if no placeholder ends there."""
         found = next((match for match in self._matches(line) if match.end() == column), None)
         return None if found is None else (found[0], found.start())
 
     def extend_edit(self, edit: "Edit", lines: Sequence[str]) -> None:
-        """Extend an edit so that it replaces whole placeholders; *lines* is the text before the edit."""
+        """Extend an edit so that it replaces whole placeholders; *lines* are the lines of the text before the edit."""
         if not self._texts:
             return
         start, end = sorted((edit.from_location, edit.to_location))
@@ -151,7 +151,7 @@ class FoldedPastes:
 
 
 def parse_pasted_paths(text: str) -> tuple[str, ...]:
-    """Return the file paths in a paste, or () unless the whole paste consists of paths.
+    """Return the file paths in a paste, or () if the paste contains anything other than paths.
 
     Paths may be plain, quoted, escaped or `file://` URLs, as terminals paste them when files are dragged into the
     window. Only absolute paths and paths that begin with `~/` are accepted, at most 20.

@@ -10,10 +10,10 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Mixin that makes a closed screen ignore late callbacks, and errors of workers about missing widgets.
+    """Mixin that makes a closed screen ignore late callbacks, and errors in workers about missing widgets.
 
     List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS from
-    the first base class that is one, and a screen without the CSS of Screen has no background.
+    the first base class that is a DOMNode, and a screen without the CSS of Screen has no background.
     """
 
     @property
@@ -23,7 +23,7 @@ class ScreenLifecycle:
         return screen.is_attached and screen.display  # Textual does not display a widget that is being removed
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
-        """Close the screen with this result if it is the top screen; otherwise do nothing.
+        """Close the screen with *result* if it is the top screen; otherwise, do nothing.
 
         Without this check, pressing a key twice could also close the screen below, or end the program.
         """

@@ -1,4 +1,4 @@
-"""Sidebar with the state and the number of tools of each server; a click on a row opens its screen."""
+"""Sidebar with the state and the number of tools of each server; a click on a row opens that server's screen."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return a label for a server's state; it includes the elapsed time after the first second of starting."""
+    """Return a label for a server's state; while the server starts, the label includes the seconds since then."""
     word = _(STATES.get(state, STATES["waiting"])[1])
     return _("starting · {seconds} s").format(seconds=int(seconds)) if state == "connecting" and seconds >= 1 else word
 
@@ -57,7 +57,7 @@ class ServerRow(NamedTuple):
 
 
 class ServerList(Widget):
-    """Sidebar with a row for each server, and the numbers of resources, prompts and running calls."""
+    """Sidebar with a row for each server, and the numbers of resources, prompts and running tool calls."""
 
     DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"
 
@@ -68,17 +68,17 @@ class ServerList(Widget):
         """The number of running tool calls."""
 
     def show(self, rows: tuple[ServerRow, ...], running: int = 0) -> None:
-        """Show these rows and the number of running tool calls; do nothing if they are unchanged."""
+        """Show *rows* and the number of running tool calls; do nothing if nothing has changed."""
         if (rows, running) != (self.rows, self.running):
             self.rows, self.running = rows, running
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render the rows in *crop*; the blank rows at the end share one strip to save memory."""
+        """Render the rows in *crop*; the blank rows below the content share one Strip object to save memory."""
         return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:
-        """Return the heading, a row for each server, and the numbers of resources, prompts and running calls."""
+        """Return the heading, a row for each server, and the numbers of resources, prompts and running tool calls."""
         width = max(8, self.size.width)
         lines = [Content.styled(_("Servers"), "bold $muted"), Content("")]
         if not self.rows:
@@ -124,14 +124,14 @@ class ServerList(Widget):
         return line.stylize(Style.from_meta({"server": row.name}))
 
     def _render_summary(self, row: ServerRow, width: int) -> Content:
-        """Return the account in use, if there is space for it, and the number of tools."""
+        """Return the account that is signed in, if there is room for it, and the number of tools."""
         room = width - len(row.name) - len(str(row.tools)) - 6
         who = clean_line(row.account, 40)
         shown = Content(who).truncate(room, ellipsis=True) if room >= 4 and who else Content("")
         return Content.assemble((shown.plain, "$muted"), " " if shown.plain else "", (str(row.tools), "$faint"))
 
     def on_click(self, event: events.Click) -> None:
-        """Post a message that opens the clicked server, or the resources or prompts screen."""
+        """Post a message that opens the clicked server, or the resources, prompts or tasks screen."""
         if server := event.style.meta.get("server"):
             self.post_message(ServerSelected(str(server)))
         elif action := event.style.meta.get("run"):

@@ -1,4 +1,4 @@
-"""The top bar (model, servers, cost), the key bar at the bottom, and the warning bar of auto-approve."""
+"""The top bar (model, servers, cost), the key bar at the bottom, and the warning bar for auto-approve."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,9 +26,10 @@ class TopBarStatus(NamedTuple):
     """The values that the top bar shows.
 
     `cost` is in US dollars, or None if unknown; `saved` is the amount that the provider's prompt cache saved, also in
-    US dollars. `sent_tools` is the number of tools whose definitions are sent, or -1 if all are. `context` is the used
-    fraction of the context window, from 0 to 1, or negative if unknown. `context_parts` are the tokens in the last
-    request of three kinds: instructions and tools, results and attachments, and messages. All are 0 if unknown.
+    US dollars. `sent_tools` is the number of tools whose definitions are sent to the model, or -1 if all are sent.
+    `context` is the used fraction of the context window, from 0 to 1, or negative if unknown. `context_parts` contains
+    the numbers of tokens in the last request for three kinds of content: instructions and tools, results and
+    attachments, and messages. All three are 0 if unknown.
     """
 
     model: str = ""
@@ -55,7 +56,7 @@ _MODEL_STATE_LABELS = {"loading": N_("loading…"), "failed": N_("not working"),
 
 
 class TopBar(Widget):
-    """Bar that shows as much of the model, activity, tokens, cost, context usage and servers as fits."""
+    """Bar with the model, activity, tokens, cost, context usage and servers, or as many of them as fit."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
@@ -63,7 +64,7 @@ class TopBar(Widget):
     """Width in columns of the left part of the bar, in which a click opens the models screen."""
 
     def render(self) -> Content:
-        """Return the bar's text for the current width; the least important values are left out first."""
+        """Return the content of the bar for the current width; the least important values are left out first."""
         status = self.status
         width = self.size.width
         left: list[Content] = [Content.styled("mcphost", "bold $accent")]
@@ -91,7 +92,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the context screen if the meter was clicked, or the models screen if the model was."""
+        """Open the context screen if the context meter was clicked, or the models screen if the model was."""
         if name := event.style.meta.get("run"):
             event.stop()
             self.post_message(ActionRequested(str(name)))
@@ -205,8 +206,8 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 class KeyBar(Widget):
     """Bar of clickable keys in at most *rows* rows. Keys that do not fit are omitted.
 
-    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown, and `can_stop` tells whether the
-    key that stops an answer is one of them.
+    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown. `can_stop` determines whether
+    the chat's keys include the key that stops an answer.
     """
 
     can_stop: reactive[bool] = reactive(False, layout=True)
@@ -218,13 +219,13 @@ class KeyBar(Widget):
         self.keys = keys
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
-        """Show these (key, label, action) tuples, or the chat's keys for (); do nothing if they are unchanged."""
+        """Show these (key, label, action) tuples, or the chat's keys for (); do nothing if the keys are unchanged."""
         if keys != self.keys:
             self.keys = keys
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows that the keys take up at this width."""
+        """Return the number of rows that the keys take up at *width*."""
         del container, viewport
         return len(self._fit_rows(width))
 
@@ -236,7 +237,7 @@ class KeyBar(Widget):
         return rows
 
     def render(self) -> Content:
-        """Return the keys that fit, with their labels."""
+        """Return the keys that fit, each with its label."""
         rows = [
             Content("  ").join(
                 Content.assemble((shown, "$accent"), (f" {_(label)}", "$muted")).stylize(Style.from_meta({"run": name}))
@@ -247,13 +248,13 @@ class KeyBar(Widget):
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
-        """Run the action of the clicked key."""
+        """Run the action of the key that was clicked."""
         if name := event.style.meta.get("run"):
             self.post_message(ActionRequested(str(name)))
 
 
 class AutoApprovalBar(Widget):
-    """Warning bar that is visible while auto-approve is on. `state` is None while it is off."""
+    """Warning bar that is visible while auto-approve is on; `state` is None while auto-approve is off."""
 
     DEFAULT_CSS = """
     AutoApprovalBar { height: 1; display: none; padding: 0 1; }
@@ -267,7 +268,7 @@ class AutoApprovalBar(Widget):
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """Return as many tools and limits as fit, and always the key that stops auto-approve."""
+        """Return the approved tools and remaining limits, as far as they fit, and the key that stops auto-approve."""
         state = self.state
         if state is None:
             return Content("")

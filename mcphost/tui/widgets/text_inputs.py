@@ -1,4 +1,4 @@
-"""Text inputs, alone or in a labeled group, that handle keys in the order in which they were pressed."""
+"""Text inputs, alone or in a labeled group, that handle keys in the order in which the user pressed them."""
 
 import asyncio
 from contextlib import suppress
@@ -20,8 +20,9 @@ from mcphost.tui.screen_reader import is_reader
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
     """Run the widget's binding for a key immediately, when the key reaches the widget.
 
-    Textual inserts a letter as soon as it reaches the widget, but runs a binding such as Backspace only after the key
-    has bubbled up to the app. In a busy app, Backspace would delete letters that were typed after it.
+    Textual inserts a letter as soon as the letter reaches the widget, but runs a binding such as Backspace only after
+    the key has bubbled up to the app. Without this function, Backspace would delete letters typed after it in a busy
+    app.
     """
     for binding in () if event.is_printable else widget._bindings.key_to_bindings.get(event.key, ()):  # pyright: ignore[reportPrivateUsage]
         if not binding.priority and await widget.app.run_action(binding.action, widget):  # pyright: ignore[reportUnknownMemberType]
@@ -31,7 +32,7 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
 
 
 async def wait_for_typed_text(*fields: Widget) -> None:
-    """Wait until the fields have received every key pressed so far, for at most one second per field."""
+    """Wait until *fields* have received every key pressed so far, for at most one second per field."""
     for field in fields:
         arrived = asyncio.Event()
         if field.call_later(arrived.set):
@@ -44,7 +45,7 @@ class OrderedInput(Input):
     """Input that handles letters and editing keys such as Backspace in the order of the key presses."""
 
     def on_mount(self) -> None:
-        """For screen readers, stop the cursor from blinking."""
+        """Stop the cursor from blinking if the screen reader mode is on."""
         self.cursor_blink = not is_reader(self)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -55,11 +56,11 @@ class OrderedTextArea(TextArea):
     """TextArea that handles letters and editing keys such as Backspace in the order of the key presses."""
 
     def on_mount(self) -> None:
-        """For screen readers, stop the cursor from blinking."""
+        """Stop the cursor from blinking if the screen reader mode is on."""
         self.cursor_blink = not is_reader(self)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor, unless the cursor's line was just removed by an undo.
+        """Scroll to the cursor, unless the line that the cursor was on has just been removed by an undo.
 
         Textual 8.2.8 changes the text before it moves the cursor. If a scrollbar appears in between, scrolling would
         look up a line that no longer exists and raise ValueError. Textual scrolls again once the cursor has moved.
@@ -73,9 +74,10 @@ class OrderedTextArea(TextArea):
 
 
 class LabeledInput(Horizontal):
-    """One-line input with a label on its left.
+    """One-line input with a label to its left.
 
-    *name* is the label, and *widget_id* the id of the Input. If *hidden* is true, the text is masked, as for passwords.
+    *name* is the label, and *widget_id* is the id of the Input. If *hidden* is true, the text is masked like a
+    password.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -129,7 +131,7 @@ class LabeledInputGroup(Vertical):
         self.screen.set_focus(self.inputs[index])
 
     def action_next_input(self) -> None:
-        """Focus the next input, then post `Submitted` with the values of all inputs."""
+        """Focus the next input, if any, then post `Submitted` with the values of all inputs."""
         boxes = self.inputs
         at = next((number for number, box in enumerate(boxes) if box is self.screen.focused), 0)
         if at + 1 < len(boxes):
@@ -137,7 +139,7 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Record the value of an input that has received all earlier keys; after the last, post `Submitted`."""
+            """Record an input's value once it has received all earlier keys; after the last input, post `Submitted`."""
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))
