@@ -1,1 +1,1 @@
-"""The test suite: unit mirrors the package; flows, screens and terminal test it as a whole."""
+"""The test suite: tests/unit mirrors the package; tests/flows, tests/screens and tests/terminal test it as a whole."""

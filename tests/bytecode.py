@@ -1,4 +1,4 @@
-"""Share bytecode between the workers of a test run: one worker compiles each file, the others reuse the result."""
+"""Share compiled bytecode between the workers of a test run: each file is compiled by one worker only."""
 
 import zlib
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ rewrite: Any = pytest_rewrite
 
 
 def compile_unclaimed(config: pytest.Config, tests: Iterable[Path]) -> None:
-    """Compile tests, helpers and mcphost without current bytecode, except files claimed by another worker."""
+    """Compile all files that have no current bytecode and that no other worker has claimed."""
     claims = fork_sockets.socket_folder() / "bytecode"
     claims.mkdir(exist_ok=True)
     rewritten = sorted(tests)
@@ -46,7 +46,7 @@ def _is_rewritten(path: Path) -> bool:
 
 
 def _compile_with_assertions(config: pytest.Config, path: Path) -> None:
-    """Compile a file with pytest's assertion rewriting, for which pytest has no public function."""
+    """Compile a file with pytest's assertion rewriting, for which pytest offers no public function."""
     cache = rewrite.get_cache_dir(path)
     pyc = cache / f"{path.stem}{rewrite.PYC_TAIL}"
     if rewrite._read_pyc(path, pyc) is None and rewrite.try_makedirs(cache):

@@ -1,4 +1,4 @@
-"""Configuration of all tests: their order, which ones are quick, and missing peers (skipped, or failed in CI)."""
+"""The pytest configuration of all tests: their order, which ones are quick, and what happens if a peer is missing."""
 
 import faulthandler
 import gc
@@ -90,7 +90,7 @@ PROCESS_TESTS = frozenset(
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m quick`, skip the import of files that contain no quick tests."""
+    """With `-m quick`, do not import files and folders that contain no quick tests."""
     if config.getoption("markexpr") != "quick":
         return None
     if collection_path.suffix == ".py" and collection_path.is_relative_to(HERE):
@@ -102,7 +102,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Share compilation with the other workers; without workers, each file is compiled on import."""
+    """In a worker, compile files together with the other workers; without workers, files are compiled on import."""
     config = session.config
     if hasattr(config, "workerinput"):
         named = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
-    """Return the tests reordered so that each folder of INTERLEAVED_FOLDERS is spread evenly among the others."""
+    """Return the tests in an order that spreads each folder of INTERLEAVED_FOLDERS evenly among the others."""
     units: dict[str, dict[str, list[T]]] = {}
     for item in items:
         folder = nodeid(item).split("/")[1]
@@ -143,20 +143,20 @@ def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
 
 
 def pytest_collection_finish() -> None:
-    """Enable garbage collection, but exempt the objects of loaded modules from it."""
+    """Enable garbage collection, but exclude the objects that exist when the tests have been collected."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     gc.enable()
 
 
 def pytest_unconfigure() -> None:
-    """End the process after a minute, with a stack trace, if a failed test left a thread running."""
+    """If the process has not ended after a minute because a thread still runs, print a stack trace and end it."""
     faulthandler.dump_traceback_later(60, exit=True)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Pass the addresses of the fork servers to a worker."""
+    """Tell a worker the folder of the fork servers."""
     node.workerinput["fork_folder"] = str(fork_sockets.socket_folder())
 
 
@@ -167,7 +167,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the number of workers for `-n auto`; most tests wait for processes, but quick tests never do."""
+    """Return the number of workers for `-n auto`: more than processors, because most tests wait for processes."""
     processors = os.cpu_count() or 1
     return processors + 1 if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
 
@@ -178,7 +178,7 @@ SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/",
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep each file on one worker, except for files in SPLIT_FILES, so that no single worker finishes late."""
+    """Run the tests of each file on one worker, except for SPLIT_FILES, so that no single worker finishes late."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -197,7 +197,7 @@ SYNTAX_TREE_TESTS = ("command_hints", "docstrings_and_links", "file_sizes", "tex
 
 
 def scheduling_scope(nodeid: str) -> str:
-    """Return the unit of tests assigned to one worker: a file, a single test, or all files of a group."""
+    """Return the name of the group of tests that runs on one worker: a single test, a file, or several files."""
     path = nodeid.partition("::")[0]
     if path.endswith(tuple(f"architecture/test_{name}.py" for name in SYNTAX_TREE_TESTS)):
         return "tests/architecture"
@@ -208,7 +208,7 @@ def scheduling_scope(nodeid: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _forbid_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prevent quick tests from starting processes."""
+    """Make a quick test fail if it starts a process."""
     if request.node.get_closest_marker("quick"):
         monkeypatch.setattr(subprocess.Popen, "__init__", _fail_on_process)
 
@@ -223,7 +223,7 @@ def _rank(path: str) -> int:
 
 @pytest.fixture(autouse=True)
 def _forget_secrets() -> Iterator[None]:
-    """Clear the values that earlier tests registered for redaction."""
+    """Forget the secrets that earlier tests registered for redaction."""
     redact.forget_secrets()
     yield
     redact.forget_secrets()
@@ -231,7 +231,7 @@ def _forget_secrets() -> Iterator[None]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """Return a runner of mcphost commands with separate folders."""
+    """Return a runner of mcphost commands with its own folders."""
     return Program(tmp_path)
 
 
@@ -241,7 +241,7 @@ def anyio_backend() -> str:
 
 
 def skip_or_fail(reason: str) -> NoReturn:
-    """Skip the test with the reason in the summary; fail instead if $CI is set, because CI must have every peer."""
+    """Skip the test with this reason; in CI ($CI is set), fail instead, because CI must have every peer."""
     if os.environ.get("CI"):
         pytest.fail(f"needed in CI: {reason}", pytrace=False)
     pytest.skip(reason)
@@ -249,7 +249,7 @@ def skip_or_fail(reason: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def npm_peers() -> Path:
-    """Return the directory with the installed npm programs; `tests.peers.node` has the commands."""
+    """Return the folder with the installed npm programs, whose commands `tests.peers.node` contains."""
     try:
         return node.package_root()
     except node.PeersMissing as error:

@@ -1,10 +1,10 @@
-"""Compute the contrast of two colors as defined by WCAG 2."""
+"""Compute the contrast of two colours as WCAG 2 defines it."""
 
 from textual.color import Color
 
 
 def contrast(one: Color, other: Color) -> float:
-    """Return the contrast of two opaque colors, from 1 to 21."""
+    """Return the contrast ratio of two opaque colours, from 1 to 21."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,4 +1,4 @@
-"""Run a coroutine function on a new event loop; wait for a condition by polling."""
+"""Run a coroutine function on a new event loop, and wait for a condition by polling."""
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +11,16 @@ T = TypeVar("T")
 
 
 def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
-    """Run `work(*args)` on a new thread and return the result; anyio's pytest plugin changes this thread's context."""
+    """Run `work(*args, **options)` on an event loop in a new thread, and return its result.
+
+    A new thread is needed because anyio's pytest plugin changes the context of the current one.
+    """
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(partial(anyio.run, work, *args, **options)).result()
 
 
 async def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until `condition()` is true, sleeping between checks.
+    """Wait until *condition* returns True, checking it repeatedly.
 
     Raises TimeoutError after *seconds*.
     """

@@ -14,7 +14,7 @@ def is_alive(pid: int) -> bool:
 
 
 def command_line(process: psutil.Process) -> list[str]:
-    """Return the program and its arguments, or an empty list if the process is gone."""
+    """Return the command line of a process, or an empty list if the process has ended."""
     try:
         return process.cmdline()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
@@ -22,7 +22,7 @@ def command_line(process: psutil.Process) -> list[str]:
 
 
 def processes_with_variable(name: str, value: str) -> list[psutil.Process]:
-    """Return the processes that have this environment variable, which child processes inherit."""
+    """Return the processes with this environment variable, which child processes inherit."""
     return [process for process in psutil.process_iter() if _environment(process).get(name) == value]
 
 
@@ -34,7 +34,7 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return all descendants of a process, or none if it has ended."""
+    """Return all descendants of a process, or an empty list if the process has ended."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -42,7 +42,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill the processes that are still running; psutil checks the start time, so reused pids are safe."""
+    """Kill the processes that are still running; a reused pid is safe, because psutil also compares the start time."""
     for process in processes:
         try:
             process.kill()

@@ -1,7 +1,7 @@
-"""Repeat tests under load to reveal a race: `uv run python -m tests.repeat_under_load TEST...`.
+"""Repeat tests under load to reveal race conditions: `uv run python -m tests.repeat_under_load TEST...`.
 
-`--times N` sets the number of runs (50 by default). Exits with 1 if a run failed, and prints the end of the first
-failure.
+`--times N` sets the number of runs (50 by default). The program exits with 1 if a run failed, and prints the end of the
+first failure.
 """
 
 import argparse
@@ -16,7 +16,7 @@ BUSY_LOOP = "while True: pass"
 
 @contextmanager
 def busy_cores(cores: int) -> Iterator[None]:
-    """Keep `cores` processes busy until the block ends."""
+    """Keep as many processes busy as *cores* says, until the block ends."""
     started = [subprocess.Popen([sys.executable, "-c", BUSY_LOOP]) for _ in range(cores)]
     try:
         yield
@@ -27,7 +27,7 @@ def busy_cores(cores: int) -> Iterator[None]:
 
 
 def run_once(tests: list[str]) -> str | None:
-    """Run the tests sequentially; return their output if one fails."""
+    """Run the tests one after another; return the output if one fails, otherwise None."""
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.stdout if done.returncode else None

@@ -1,1 +1,1 @@
-"""Tests of the architecture rules: imports, file sizes, names, documentation, and forbidden text in tracked files."""
+"""Tests of the architecture rules: imports, file sizes, names, documentation, and text that no file may contain."""

@@ -1,4 +1,4 @@
-"""Run the real program in a pseudo-terminal and record `sys.modules` when its first frame is written.
+"""Run the real program in a pseudo-terminal, and record `sys.modules` when it writes its first frame.
 
 When run as a script, it is the recorder inside the program: `python -m tests.architecture.first_frame NOTES
 ARGUMENT...`.
@@ -25,7 +25,7 @@ FRAME_BYTES = 1000
 
 
 def modules_at_first_frame(folder: Path) -> set[str]:
-    """Return the full names of the modules loaded when `mcphost chat` drew its first frame."""
+    """Return the full names of the modules that are loaded when `mcphost chat` draws its first frame."""
     notes = folder / "modules.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     servers = {f"server{number}": server for number in range(SERVERS)}
@@ -85,7 +85,7 @@ def _kill(process: subprocess.Popen[bytes], master: int) -> None:
 
 
 def _record_modules(notes: Path) -> None:
-    """Make Textual's driver write down `sys.modules` before the first frame is written."""
+    """Patch Textual's driver to write `sys.modules` to a file before it writes the first frame."""
     from textual.drivers.linux_driver import LinuxDriver
 
     write = LinuxDriver.write

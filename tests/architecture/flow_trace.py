@@ -1,4 +1,4 @@
-"""Trace a flow through the package: the call chains that lead to its landmark functions, across tasks."""
+"""Trace a flow through mcphost: the call chains that lead to its most important functions, across tasks."""
 
 import asyncio
 import sys
@@ -15,20 +15,23 @@ ROOT = str(Path(mcphost.__file__).parent) + "/"
 
 
 class Hop(NamedTuple):
-    """A function in a call chain: its module below mcphost/ without `.py`, and its qualified name."""
+    """A function in a call chain: its module (relative to mcphost/, without `.py`) and its qualified name."""
 
     module: str
     function: str
 
     @property
     def label(self) -> str:
-        """Return the label for a diagram: the function's own name, or the class used as a context manager."""
+        """The label of the function in a diagram: its own name, or the class for a context manager."""
         name = self.function.removesuffix(".__aenter__")
         return name.rpartition(".")[2]
 
 
 class FlowTrace:
-    """The call chains that end at a landmark function; a task continues the chain of the code that created it."""
+    """The call chains that end at one of the landmark functions.
+
+    The chain of a task continues that of the code which created the task.
+    """
 
     def __init__(self, landmarks: Iterable[str]) -> None:
         self.chains: list[tuple[Hop, ...]] = []
@@ -39,22 +42,22 @@ class FlowTrace:
 
     @property
     def missing(self) -> frozenset[str]:
-        """The landmark functions that were not reached."""
+        """The landmark functions that were not called."""
         return self._landmarks - self._reached
 
     @property
     def hops(self) -> tuple[Hop, ...]:
-        """The distinct functions on all chains, in the order in which they were first reached."""
+        """The functions in all chains, each once, in the order in which they were first reached."""
         return tuple(dict.fromkeys(hop for chain in self.chains for hop in chain))
 
     @property
     def modules(self) -> frozenset[str]:
-        """The modules that contain these functions."""
+        """The modules that contain the functions of all chains."""
         return frozenset(hop.module for hop in self.hops)
 
     @contextmanager
     def recording(self) -> Generator[None]:
-        """Record calls on this event loop, and on threads started during the block."""
+        """Record calls on this event loop, and on threads that are started during the block."""
         loop = asyncio.get_running_loop()
         factory = loop.get_task_factory()
         loop.set_task_factory(self._create_task)
@@ -84,7 +87,7 @@ class FlowTrace:
                 self.chains.append(chain)
 
     def _chain(self, frame: FrameType | None) -> tuple[Hop, ...]:
-        """Return the package's functions from the origin of the current task to *frame*."""
+        """Return the functions of mcphost that were called from the origin of the current task down to *frame*."""
         hops: list[Hop] = []
         while frame is not None:
             hop = self._hop(frame.f_code)
@@ -99,7 +102,7 @@ class FlowTrace:
         return (*origin, *reversed(hops))
 
     def _hop(self, code: CodeType) -> Hop | None:
-        """Return the hop of a function, or None for code outside the package and for comprehensions."""
+        """Return the function of a code object, or None for comprehensions and code outside mcphost."""
         if code not in self._hops:
             name = code.co_qualname
             is_function = code.co_filename.startswith(ROOT) and not code.co_name.startswith("<")

@@ -1,8 +1,8 @@
-"""Find every regular expression of the package, and generate inputs that slow down backtracking matchers.
+"""Find every regular expression of mcphost, and generate inputs that slow down a matcher with backtracking.
 
 When run as a program, it prints JSON lines: `{"begun": name}` before each pattern is tried, and `{"slow": …}` for an
 input whose cost grows faster than its length. The first argument is the CPU time in seconds after which the kernel ends
-the program, because an exponential pattern never finishes.
+the program, because an exponential pattern would never finish.
 """
 
 import ast
@@ -43,7 +43,7 @@ CERTAIN_GROWTH = 3 * GROWTH
 
 @dataclass
 class RegexPattern:
-    """A pattern and the methods that are called on it."""
+    """A regular expression, its place in the code, and the methods that are called on it."""
 
     where: str
     pattern: str | bytes
@@ -52,11 +52,14 @@ class RegexPattern:
 
 
 class DynamicPattern(Exception):
-    """A pattern that is built at run time; the tests need an example of it."""
+    """Raised for a pattern that is built at run time; the tests must supply an example of it."""
 
 
 def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
-    """Return every pattern. `examples` maps the location of each pattern built at run time to an example of it."""
+    """Return every regular expression of mcphost.
+
+    *examples* maps the place of each pattern that is built at run time to examples of it.
+    """
     result: list[RegexPattern] = []
     used = _methods_by_name()
     for path in _modules_containing(r"\bre\."):
@@ -86,13 +89,13 @@ def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
 
 
 def _modules_containing(*parts: str) -> list[Path]:
-    """Return the modules that contain the text, so that the others need not be parsed."""
+    """Return the modules whose text matches one of *parts*, so that the others need not be parsed."""
     any_part = re.compile("|".join(parts))
     return [path for path in module_paths() if any_part.search(path.read_text(encoding="utf-8"))]
 
 
 def find_indirect_imports() -> list[str]:
-    """Return imports that could hide a pattern: `re` under another name, its functions, or another regex library."""
+    """Return imports that could hide a pattern: `re` under another name, functions of `re`, or other libraries."""
     ways: list[str] = []
     for path in _modules_containing(r"\bre\b", *LIBRARIES):
         for node in ast.walk(parse(path)):
@@ -130,7 +133,7 @@ def _owner_name(tree: ast.Module, call: ast.Call) -> str:
 
 
 def _assigned_names(tree: ast.Module) -> dict[int, str]:
-    """Map the id of a call node to the name that its pattern is assigned to."""
+    """Return the variable to which each call in a module is assigned, by the id of the call's syntax node."""
     names: dict[int, str] = {}
     for node in ast.walk(tree):
         targets = (
@@ -146,7 +149,7 @@ def _assigned_names(tree: ast.Module) -> dict[int, str]:
 
 
 def _methods_by_name() -> dict[str, set[str]]:
-    """Return the pattern methods called on each name; a name used by several modules counts once."""
+    """Return the pattern methods that are called on each variable name; equal names in all modules count as one."""
     used: dict[str, set[str]] = {}
     for path in _modules_containing(rf"\.(?:{'|'.join(METHODS)})\b"):
         for node in ast.walk(parse(path)):
@@ -171,7 +174,7 @@ def _flags(call: ast.Call, module: Any) -> int:
 
 # -- inputs
 def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
-    """Yield prefixes, repeated pieces and suffixes that are expensive for a matcher."""
+    """Yield inputs that may be expensive for a pattern, as a prefix, a piece to repeat, and a suffix."""
     tree = _PARSER.parse(pattern, flags)
     literals: dict[str, None] = {}
     beginnings = list(dict.fromkeys(["", *_beginnings(tree, "", literals)]))[:80]
@@ -186,7 +189,7 @@ def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _beginnings(tree: Any, before: str, literals: dict[str, None]) -> Iterator[str]:
-    """Return examples of the text that precedes each part of a pattern."""
+    """Yield example texts that lead up to each part of a pattern."""
     for op, value in tree:
         kind = str(op)
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
@@ -213,7 +216,7 @@ def _beginnings(tree: Any, before: str, literals: dict[str, None]) -> Iterator[s
 
 
 def _matching_text(tree: Any, literals: dict[str, None]) -> str:
-    """Return one text that matches, or nearly matches, a part of a pattern."""
+    """Return a text that matches, or nearly matches, a part of a pattern."""
     text = ""
     for op, value in tree:
         kind = str(op)
@@ -256,12 +259,12 @@ def _class_member(members: Any, literals: dict[str, None]) -> str:
 
 
 def count_texts(pattern: str, flags: int = 0) -> float:
-    """Return the maximum number of texts (counted by kinds of characters) that a pattern matches."""
+    """Return how many different texts a pattern can match; characters of the same class count as one."""
     return _count_texts(_PARSER.parse(pattern, flags))
 
 
 def _count_texts(tree: Any) -> float:
-    """Return the maximum number of texts (counted by kinds of characters) that a part of a pattern matches."""
+    """Return how many different texts a part of a pattern can match; characters of the same class count as one."""
     product = 1.0
     for op, value in tree:
         kind = str(op)
@@ -280,7 +283,7 @@ def _count_texts(tree: Any) -> float:
 
 # -- measuring
 def find_slow_input(pattern: RegexPattern) -> str:
-    """Describe an input whose cost grows faster than its length, or return "" if none is found."""
+    """Return a description of an input whose cost grows faster than its length, or "" if none is found."""
     compiled = re.compile(pattern.pattern, pattern.flags)
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     flags = pattern.flags & ~re.ASCII if isinstance(pattern.pattern, bytes) else pattern.flags
@@ -306,12 +309,12 @@ def find_slow_input(pattern: RegexPattern) -> str:
 
 
 def distinct_methods(methods: set[str]) -> list[str]:
-    """Return the methods to test, leaving out those that are never slower than another method in the set."""
+    """Return the methods to test, without those that are never slower than another method in the set."""
     return [*[method for method in _SEARCHING if method in methods][:1], *sorted(methods.difference(_SEARCHING))]
 
 
 def _growth(run: Callable[[Any], object], made: Callable[[int], str | bytes]) -> float:
-    """Return the ratio of the costs of a long and a short input; repeat the measurement if the ratio is borderline."""
+    """Return the cost of a long input divided by that of a short one; borderline results are measured again."""
     growth = 0.0
     for _ in range(3):
         short = max(min(_measure(run, made(SHORT)) for _ in range(5)), 20e-6)

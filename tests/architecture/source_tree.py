@@ -1,4 +1,4 @@
-"""The package's source files and all tracked files, for the architecture tests."""
+"""mcphost's source files and all tracked files, as the architecture tests read them."""
 
 import ast
 import subprocess
@@ -10,7 +10,7 @@ PACKAGE = ROOT / "mcphost"
 
 
 def module_paths() -> list[Path]:
-    """Yield every module of the package."""
+    """Return the files of all modules in mcphost."""
     return sorted(PACKAGE.rglob("*.py"))
 
 
@@ -27,13 +27,13 @@ def parse(path: Path) -> ast.Module:
 
 
 def docstring_summary(path: Path) -> str:
-    """Return the first paragraph of a module's docstring on one line, or an empty string."""
+    """Return the first paragraph of a module's docstring as one line, or "" if it has none."""
     docstring = ast.get_docstring(parse(path)) or ""
     return " ".join(docstring.split("\n\n")[0].split())
 
 
 def tracked_files() -> list[Path]:
-    """Return every file that git tracks, or every file of an unpacked source archive."""
+    """Return all files tracked by git or, in an unpacked source archive, all files."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):

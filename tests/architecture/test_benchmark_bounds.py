@@ -1,4 +1,4 @@
-"""Check that every benchmark that measures a ratio has a bound, and that exceeding a bound is a failure."""
+"""Tests that every benchmark that measures a ratio has a bound, and fails when it exceeds the bound."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Check that command lines in hints are safe to paste: every inserted value is quoted."""
+"""Tests that commands shown in hints are safe to paste: every inserted value is quoted."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ _COMMAND = re.compile(
 
 
 def unquoted_lines(tree: ast.Module) -> list[int]:
-    """Return the line numbers at which an unquoted value is inserted into a command."""
+    """Return the numbers of the lines that insert an unquoted value into a command."""
     found: list[int] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.JoinedStr):
@@ -30,7 +30,7 @@ def unquoted_lines(tree: ast.Module) -> list[int]:
 
 
 def _is_quoted(value: ast.expr) -> bool:
-    """Return whether a value is quoted: `rule` always is, and `usage` and `command` contain literals."""
+    """Return whether a value is quoted or known to be safe, judging by the names in the expression."""
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     return bool(names & {"quote", "quote_rule", "rule", "usage", "command"})
 

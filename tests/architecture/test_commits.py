@@ -1,4 +1,4 @@
-"""Check that commit subjects are short and imperative (CONTRIBUTING.md); commits older than the rule are exempt."""
+"""Tests that commit subjects are short and imperative (see CONTRIBUTING.md); older commits are exempt."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ IMPERATIVE = {
 
 
 def faults(subject: str) -> list[str]:
-    """Return the problems of a commit subject."""
+    """Return what is wrong with the subject of a commit."""
     found: list[str] = []
     if len(subject) > MAX_SUBJECT:
         found.append(f"{len(subject)} characters, at most {MAX_SUBJECT}")
@@ -42,7 +42,7 @@ def faults(subject: str) -> list[str]:
 
 
 def subjects() -> list[str]:
-    """Return the subjects of the commits made since the rule, or of all commits if the history is incomplete."""
+    """Return the subjects of the commits since the rule was introduced, or all if the history is incomplete."""
     command = ["git", "log", "--no-merges", "--format=%s"]
     since = subprocess.run([*command, f"{LAST_BEFORE_THE_RULE}..HEAD"], cwd=ROOT, capture_output=True, text=True)
     if since.returncode == 0:

@@ -1,4 +1,4 @@
-"""Check the user documentation: links resolve, commands and settings are valid, and the wording is plain."""
+"""Tests of the user documentation: links resolve, commands and settings are valid, and the wording is plain."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ PRIVATE_WORDS = re.compile(r"\b(house|houses|floor|floors|door|doors|ledgers?|pa
 
 
 def shown_commands(page: Path) -> list[str]:
-    """Return the lines of a page's plain code blocks that start mcphost, without comments."""
+    """Return the lines that start mcphost in the plain code blocks of a page, without comments."""
     lines = [line for language, block in BLOCK.findall(page.read_text(encoding="utf-8")) if not language
              for line in block.splitlines()]  # fmt: skip
     found = [re.sub(r"\s+#.*", "", line) for line in lines]
@@ -72,7 +72,7 @@ def test_it_uses_no_private_words(page: Path) -> None:
 
 
 def source_text() -> str:
-    """Return the program's source with adjacent string literals joined."""
+    """Return the source code of mcphost with adjacent string literals joined."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "mcphost").rglob("*.py"))
     return re.sub(r'"\s*\n\s*f?"', "", text)
 

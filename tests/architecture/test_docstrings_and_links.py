@@ -1,4 +1,4 @@
-"""Check that every module starts with a one-sentence docstring, and that documents link to existing files."""
+"""Tests that every module starts with a one-sentence docstring, and that documents link to existing files."""
 
 import ast
 import re
@@ -35,7 +35,7 @@ def test_links_between_the_pages_have_targets() -> None:
 
 
 def parameter_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
-    """Return the parameter names of a function, or the fields and method parameter names of a class."""
+    """Return the parameters of a function; for a class, return its fields and the parameters of its methods."""
     if isinstance(node, ast.ClassDef):
         members = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
         fields = {

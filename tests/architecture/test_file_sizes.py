@@ -1,4 +1,4 @@
-"""Check that files and functions stay within the size limits."""
+"""Tests that files and functions stay within the size limits."""
 
 import ast
 

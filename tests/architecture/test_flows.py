@@ -1,4 +1,4 @@
-"""Trace the two main flows: each passes every stage, stays short, and is shown correctly in ARCHITECTURE.md."""
+"""Tests of the main flows (a message, a sign-in): each passes all stages, stays short, and matches ARCHITECTURE.md."""
 
 import pytest
 
@@ -17,7 +17,7 @@ MAX_MODULES = {"message": 29}
 
 @pytest.fixture(scope="module")
 def traces() -> dict[str, FlowTrace]:
-    """Trace both flows, once."""
+    """Trace all flows once for all tests in this file."""
     return trace_flows.trace_all()
 
 

@@ -1,4 +1,4 @@
-"""Check the import contracts in `.importlinter`."""
+"""Tests that the import contracts in `.importlinter` hold."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Check which modules are loaded at each stage: no UI or model library in the core, nothing heavy at startup."""
+"""Tests for which modules are loaded when: no UI or model library in the core, nothing heavy at startup."""
 
 import json
 import subprocess
@@ -120,7 +120,7 @@ def run_python(*arguments: str, stdin: str = "") -> str:
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """Return the top-level packages in `sys.modules` when `mcphost ARGUMENTS` ends."""
+    """Return the top-level packages in `sys.modules` when a command with these arguments ends."""
     program = (
         "import atexit, sys\n"
         "tops = lambda: {name.partition('.')[0] for name in sys.modules}\n"
@@ -181,7 +181,7 @@ def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -
 
 
 def test_the_garbage_of_the_first_frame_is_freed_before_the_host_is_loaded(tmp_path: Path) -> None:
-    """Garbage collection is off until the first frame, and the remaining objects are frozen."""
+    """Garbage collection is off until the first frame; the objects that remain after it are frozen."""
     program = """
 import gc, os, sys, weakref
 os.environ["MCPHOST_STATE_DIR"] = sys.argv[1]
@@ -203,7 +203,7 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 
 def test_the_host_is_loaded_without_optional_modules() -> None:
-    """Each loaded module uses memory for the whole run and delays startup, when the user may already be typing."""
+    """Each module uses memory for the whole run and delays startup, while the user may already be typing."""
     names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
              "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
              "mcphost.llm.litellm_model")  # fmt: skip
@@ -224,7 +224,7 @@ def test_the_http_library_is_loaded_without_its_command_line() -> None:
 
 
 def test_a_connected_server_loads_nothing_for_tasks_and_questions() -> None:
-    """Few servers run calls as tasks, ask for input or use parameter headers, so these modules load on demand."""
+    """Few servers run calls as tasks, ask for input or use parameter headers, so these modules are loaded on demand."""
     program = (
         "import json, sys, mcphost.client.stateless_session, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
     )

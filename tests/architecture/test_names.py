@@ -1,4 +1,4 @@
-"""Check that each public class name is defined only once in the package."""
+"""Tests that each public class name is defined only once in mcphost."""
 
 import ast
 from collections import defaultdict

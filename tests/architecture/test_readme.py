@@ -1,4 +1,4 @@
-"""Check that the commands and settings shown in the README exist."""
+"""Tests that the commands and settings shown in the README exist."""
 
 import re
 import subprocess

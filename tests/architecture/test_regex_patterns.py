@@ -1,4 +1,4 @@
-"""Check that every regular expression of the package runs in linear time on any input."""
+"""Tests that every regular expression of mcphost runs in linear time on any input."""
 
 import json
 import re
@@ -35,7 +35,7 @@ BOUNDED = {
 
 
 def run_patterns(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Test each pattern with at most this many seconds of CPU time."""
+    """Test all patterns in a process with a limit on its CPU time in seconds."""
     return subprocess.run(
         [sys.executable, "-m", "tests.architecture.regex_patterns", str(seconds), *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=3_000, check=False,

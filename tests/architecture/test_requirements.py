@@ -1,4 +1,4 @@
-"""Check the manifest of requirements: claimed tests exist, and tests claim existing requirements."""
+"""Tests of the manifest of requirements: claimed tests exist, and tests claim existing requirements."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_uncovered_requirements_have_a_reason() -> None:
 
 
 def test_coverage_is_counted_over_all_requirements_and_claims() -> None:
-    """The last row of the table is the sum of covered, reasoned and open requirements."""
+    """In the last row of the table, covered, reasoned and open requirements add up to the total."""
     *_, covered, _, _, reasoned, left = coverage_table().splitlines()[-1].split()
     claimed, total = covered.split("/")
     assert int(total) == len(requirements()) == int(claimed) + int(reasoned) + int(left)

@@ -1,4 +1,4 @@
-"""Check that every row of the list of sign-in attacks names existing tests."""
+"""Tests that every row in the list of attacks on sign-in names existing tests."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rules for the test modules themselves: where helper functions live, and which names tests may use."""
+"""Tests of rules for the test modules themselves: where helpers are defined, and which names tests may use."""
 
 import ast
 import re
@@ -76,7 +76,7 @@ def test_tests_reach_for_no_private_names_of_the_product_but_the_listed_ones() -
 
 
 def _private_definitions(tree: ast.Module) -> Iterator[str]:
-    """Yield the private names of functions, classes, constants and attributes defined in a module."""
+    """Yield the private functions, classes, constants and attributes that a module defines."""
     for node in ast.walk(tree):
         name = getattr(node, "name", "")
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -88,7 +88,7 @@ def _private_definitions(tree: ast.Module) -> Iterator[str]:
 
 
 def _private_uses(tree: ast.Module) -> Iterator[str]:
-    """Yield private names that a test reads from another object, imports from the package, or patches."""
+    """Yield the private names that a test reads from other objects, imports from mcphost, or patches."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr):
             if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}):
@@ -107,7 +107,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _helpers(tree: ast.Module, *, constants: bool) -> Iterator[tuple[str, str]]:
-    """Yield the name and code, without the docstring, of each public top-level definition in a module."""
+    """Yield the name and code of each public top-level definition in a module, without docstrings."""
     for node in tree.body:
         if not isinstance(node, Definition) or (isinstance(node, ast.Assign) and not constants):
             continue

@@ -1,4 +1,4 @@
-"""Check the file lists in tests/conftest.py: quick tests, tests that run first, and files that may be split."""
+"""Tests of the file lists in tests/conftest.py: quick tests, tests that run first, and files that may be split."""
 
 import re
 import subprocess
@@ -49,7 +49,7 @@ def test_a_quick_test_cannot_start_a_process(request: pytest.FixtureRequest) -> 
 
 
 def _sources(file: Path) -> Iterator[Path]:
-    """Yield the files that define the fixtures of a test file: the file itself and the conftest files above it."""
+    """Yield the files that may define fixtures of a test file: the file itself and the conftest files above it."""
     yield file
     for folder in file.parents:
         if folder == HERE:

@@ -1,4 +1,4 @@
-"""Check that Textual workers are given functions, because a coroutine would never be awaited if cancelled too early."""
+"""Tests that Textual workers are given functions, because a coroutine might be cancelled before it is awaited."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Check that no tracked file contains a package registry's host name or a path from a developer's machine."""
+"""Tests that no tracked file contains a package registry's host name or a path on a developer's machine."""
 
 import re
 
@@ -27,5 +27,5 @@ def test_tracked_files_name_no_registry_and_no_local_path() -> None:
 
 
 def test_no_python_lock_file_is_tracked() -> None:
-    """uv.lock would contain the registry's URL, and pyproject.toml already defines the supported versions."""
+    """uv.lock would contain the URL of the registry, and pyproject.toml already defines the supported versions."""
     assert [path.name for path in tracked_files() if path.name in {"uv.lock", "poetry.lock", "Pipfile.lock"}] == []

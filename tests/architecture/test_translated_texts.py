@@ -1,4 +1,4 @@
-"""Check that every text shown on the screen is marked for translation; see CONTRIBUTING.md, "How to translate"."""
+"""Tests that every text shown on the screen is marked for translation; see CONTRIBUTING.md, "How to translate"."""
 
 import ast
 import re
@@ -111,7 +111,7 @@ def called_name(node: ast.AST) -> str:
 
 
 class Unmarked:
-    """Finds texts in a module that look user-facing but are not marked for translation."""
+    """A search for texts in a module that look user-facing but are not marked for translation."""
 
     def __init__(self, tree: ast.Module, *, hidden: Set[str] = frozenset()) -> None:
         self.hidden = hidden
@@ -119,7 +119,7 @@ class Unmarked:
         self.tree = tree
 
     def find(self) -> Iterator[tuple[int, str]]:
-        """Yield the line number and content of each unmarked text."""
+        """Yield the line number and text of each unmarked text."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and self._is_for_people(node, node.value):
                 yield node.lineno, node.value
@@ -143,7 +143,7 @@ class Unmarked:
         )
 
     def _is_hidden(self, node: ast.AST) -> bool:
-        """Return whether a string is already marked or not user-facing, such as a docstring or a style sheet."""
+        """Return whether a string is marked already or not user-facing, such as a docstring or a style sheet."""
         if isinstance(self.parents[node], ast.Expr):
             return True
         while node in self.parents:
@@ -169,7 +169,7 @@ class Unmarked:
 
 
 def test_every_text_of_the_screen_is_marked_for_translation() -> None:
-    """Write `_("…")`, or `N_("…")` in a table that is translated when it is shown."""
+    """If this fails, write `_("…")`, or `N_("…")` in a table that is translated when it is shown."""
     found: list[str] = []
     for path in modules():
         name = path.relative_to(PACKAGE / "tui").as_posix()
@@ -179,7 +179,7 @@ def test_every_text_of_the_screen_is_marked_for_translation() -> None:
 
 
 def test_every_text_of_the_commands_is_marked_for_translation() -> None:
-    """Write `_("…")`; a sentence of an error is translated where it is printed, and `help=` with the help page."""
+    """If this fails, write `_("…")`; an error's message is translated when printed, and `help=` with the help page."""
     found: list[str] = []
     for path in modules("cli"):
         name = path.name
@@ -193,7 +193,7 @@ def test_every_text_of_the_commands_is_marked_for_translation() -> None:
 
 
 def untranslated_fields(tree: ast.Module) -> Iterator[int]:
-    """Yield the lines where a translated text gets a sentence of a lower layer that is not translated."""
+    """Yield the lines that insert an untranslated sentence from a lower layer into a translated text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             values = (keyword.value for keyword in node.keywords)
@@ -238,7 +238,7 @@ class Screen:
 
 
 def test_nothing_hides_the_function_that_translates() -> None:
-    """A local variable named `_` would be called instead of the translation function."""
+    """A local variable named `_` would hide the translation function of that name."""
     for path in (*modules(), *modules("cli"), *modules("headless")):
         tree = parse(path)
         if not any(called_name(node) == "_" for node in ast.walk(tree)):

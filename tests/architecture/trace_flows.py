@@ -1,6 +1,6 @@
-"""Trace the two main flows and print their lengths and sequence diagrams: `python -m tests.architecture.trace_flows`.
+"""Trace the two main flows, and print their lengths and diagrams: `python -m tests.architecture.trace_flows`.
 
-`--write` puts the diagrams into ARCHITECTURE.md, `--chains` prints every chain of functions.
+`--write` puts the sequence diagrams into ARCHITECTURE.md, and `--chains` prints every chain of functions.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ PARTICIPANTS = {
 
 @contextmanager
 def temporary_folders() -> Generator[None]:
-    """Redirect all of mcphost's folders to a temporary folder."""
+    """Redirect all of mcphost's folders to a temporary folder until the block ends."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         names = {f"MCPHOST_{kind}_DIR": f"{folder}/{kind.lower()}" for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
         stack.enter_context(mock.patch.dict(os.environ, names))
@@ -120,7 +120,7 @@ def temporary_folders() -> Generator[None]:
 
 
 async def trace_message() -> FlowTrace:
-    """Trace a message with one tool call, from Enter in the composer to the answer, approved by the user."""
+    """Trace a message with one approved tool call, from Enter in the composer to the answer."""
     trace = FlowTrace(MESSAGE_LANDMARKS)
     frontend = TuiFrontend()
     with temporary_folders():
@@ -152,7 +152,7 @@ async def trace_message() -> FlowTrace:
 
 
 async def trace_sign_in() -> tuple[FlowTrace, FlowTrace]:
-    """Trace a tool call over HTTP that gets a 401, first without a token, then with a token that can be refreshed."""
+    """Trace a tool call over HTTP that gets a 401, first without a token, then with one that can be refreshed."""
     sign_in, refresh = FlowTrace(SIGN_IN_LANDMARKS), FlowTrace(REFRESH_LANDMARKS)
     registry = OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
     opener = ClientSessionOpener(expand=str, accounts=registry, limits=Limits())
@@ -174,13 +174,13 @@ async def trace_sign_in() -> tuple[FlowTrace, FlowTrace]:
 
 
 def participant(hop: Hop) -> str:
-    """Return the participant of a function in the diagrams."""
+    """Return the participant in the diagrams to which a function belongs."""
     name = f"{hop.module}:{hop.function}"
     return PARTICIPANTS[max((prefix for prefix in PARTICIPANTS if name.startswith(prefix)), key=len)]
 
 
 def diagram(trace: FlowTrace) -> str:
-    """Return a Mermaid sequence diagram: each call from one participant to another, once, in order."""
+    """Return a Mermaid sequence diagram of the calls between participants, in order, each call once."""
     arrows: dict[tuple[str, str, str], None] = {}
     for chain in trace.chains:
         for caller, callee in pairwise(chain):
@@ -192,19 +192,19 @@ def diagram(trace: FlowTrace) -> str:
 
 
 def trace_all() -> dict[str, FlowTrace]:
-    """Trace every flow by name."""
+    """Trace all flows, and return the traces by name."""
     sign_in, refresh = asyncio.run(trace_sign_in())
     return {"message": asyncio.run(trace_message()), "sign-in": sign_in, "refresh": refresh}
 
 
 def flow_hops(name: str, trace: FlowTrace) -> tuple[Hop, ...]:
-    """Return the functions of a flow; for a 401 flow, only those called after the refused request."""
+    """Return the functions in a flow; for the 401 flows, only those called after the refused request."""
     before = () if name == "message" else trace.chains[0]
     return tuple(hop for hop in trace.hops if hop not in before)
 
 
 def update_document(traces: dict[str, FlowTrace]) -> None:
-    """Replace the diagrams of ARCHITECTURE.md, which are in the order of the flows."""
+    """Replace the diagrams in ARCHITECTURE.md, which have the same order as *traces*."""
     expected = iter([diagram(traces["message"]), diagram(traces["sign-in"])])
     text = DOCUMENT.read_text(encoding="utf-8")
     text = re.sub(r"```mermaid\nsequenceDiagram\n[^`]*```", lambda _: next(expected), text)
@@ -212,7 +212,7 @@ def update_document(traces: dict[str, FlowTrace]) -> None:
 
 
 def main() -> int:
-    """Trace and print; `--write` updates ARCHITECTURE.md."""
+    """Trace and print all flows, and update ARCHITECTURE.md with `--write`; return the exit code."""
     traces = trace_all()
     for name, trace in traces.items():
         hops = flow_hops(name, trace)

@@ -1,1 +1,1 @@
-"""Kill real programs at random moments; each module can also be run as a script."""
+"""Tests that kill mcphost or damage its files at random; each module can also be run as a script."""

@@ -1,8 +1,8 @@
-"""Randomly damage the stored files of a real mcphost: no command may crash, and any loss must be reported.
+"""Damage the stored files of a real mcphost at random: no command may crash, and any loss must be reported.
 
-Use `python -m tests.chaos.damage_files --count 500` for a longer run. Each run copies a store with conversations, a
-permission and an audit log, damages one of its files, and runs commands with it. A changed letter in a stored text
-cannot be detected, because SQLite has no checksums; a conversation that is no longer listed can.
+Use `python -m tests.chaos.damage_files --count 500` for a longer run. Each round copies a store with conversations, a
+permission and an audit log, damages one of the files, and runs commands with the copy. A changed letter in a stored
+text cannot be detected, because SQLite has no checksums, but a missing conversation can.
 """
 
 import argparse
@@ -28,13 +28,13 @@ Damage = Callable[[Path, random.Random], None]
 
 
 def truncate(file: Path, chance: random.Random) -> None:
-    """Truncate the file."""
+    """Cut off the file at a random position."""
     content = file.read_bytes()
     file.write_bytes(content[: chance.randrange(len(content) + 1)])
 
 
 def blank(file: Path, chance: random.Random) -> None:
-    """Overwrite a part with zeros, as after a power failure."""
+    """Overwrite a part of the file with zeros, as happens after a power failure."""
     content = bytearray(file.read_bytes())
     start = chance.randrange(len(content))
     end = min(len(content), start + chance.choice((16, 512, 4096, 20_000)))
@@ -43,7 +43,7 @@ def blank(file: Path, chance: random.Random) -> None:
 
 
 def scribble(file: Path, chance: random.Random) -> None:
-    """Change a few bytes."""
+    """Change some bytes of the file."""
     content = bytearray(file.read_bytes())
     for _ in range(chance.choice((1, 8, 200))):
         content[chance.randrange(len(content))] = chance.randrange(256)
@@ -51,14 +51,14 @@ def scribble(file: Path, chance: random.Random) -> None:
 
 
 def scribble_head(file: Path, chance: random.Random) -> None:
-    """Change a byte of the header, or of the schema after it."""
+    """Change a byte in the database's header or in the schema after it."""
     content = bytearray(file.read_bytes())
     content[chance.randrange(min(len(content), 200))] = chance.randrange(256)
     file.write_bytes(content)
 
 
 def swap_pages(file: Path, chance: random.Random) -> None:
-    """Swap two pages."""
+    """Swap two pages of the database."""
     content = file.read_bytes()
     pages = [content[at : at + 4096] for at in range(0, len(content), 4096)]
     first, second = chance.randrange(len(pages)), chance.randrange(len(pages))
@@ -67,12 +67,12 @@ def swap_pages(file: Path, chance: random.Random) -> None:
 
 
 def replace(file: Path, chance: random.Random) -> None:
-    """Replace the content with unrelated bytes."""
+    """Replace the content of the file with unrelated bytes."""
     file.write_bytes(chance.choice((b"", b"not a database", b"{}", chance.randbytes(9_000))))
 
 
 def use_other_schema(file: Path, chance: random.Random) -> None:
-    """Replace the file with a database of another program or of a much newer version of mcphost."""
+    """Replace the file with a database from another program or from a much newer mcphost."""
     if chance.random() < 0.5:
         file.write_bytes(b"")
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as db:
@@ -80,7 +80,7 @@ def use_other_schema(file: Path, chance: random.Random) -> None:
 
 
 def drop_table(file: Path, chance: random.Random) -> None:
-    """Drop a table, as a curious user might."""
+    """Drop a table of the database, as a curious user might."""
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as db:
         names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
         db.execute(f'DROP TABLE "{chance.choice(names)}"')
@@ -106,7 +106,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 
 class Outcome(Struct, frozen=True):
-    """Results of commands that ran with a damaged file: exit codes, output, and the number of listed conversations."""
+    """The results of all commands with a damaged file: exit codes, messages, and how many conversations were listed."""
 
     codes: tuple[int, ...]
     told: str
@@ -114,7 +114,7 @@ class Outcome(Struct, frozen=True):
 
 
 def fill_store(program: Program) -> None:
-    """Store conversations, a permission and audit rows."""
+    """Store some conversations, a permission and audit rows."""
     program.configure(demo=DEMO)
     program.run("servers", "trust", "demo", "--yes")
     for number in range(_CONVERSATIONS):
@@ -124,14 +124,14 @@ def fill_store(program: Program) -> None:
 
 
 def list_conversations(program: Program) -> tuple[tuple[str, ...], int, str]:
-    """Return the IDs of the listed conversations, the exit code, and the printed messages."""
+    """Return the ids of the listed conversations, the exit code, and the messages printed to standard error."""
     done = program.run("sessions", "--json")
     found: list[dict[str, str]] = json.loads(done.stdout)["sessions"] if done.returncode == 0 else []
     return tuple(one["id"] for one in found), done.returncode, done.stderr.decode()
 
 
 def use_store(program: Program) -> Outcome:
-    """Run commands that together read and write all stored data."""
+    """Run commands that read and write all kinds of stored data."""
     listed, code, told = list_conversations(program)
     commands = (
         *(("sessions", "show", one) for one in listed),
@@ -149,7 +149,10 @@ def use_store(program: Program) -> Outcome:
 
 
 def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Damage a copy of a store *count* times. Raises AssertionError at the first crash or silent loss."""
+    """Damage *count* copies of a store, and count the outcomes.
+
+    Raises AssertionError at the first crash or unreported loss.
+    """
     original = folder / "original"
     original.mkdir()
     fill_store(Program(original))

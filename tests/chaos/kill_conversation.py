@@ -1,8 +1,8 @@
 """Kill a real `mcphost pipe` with SIGKILL during conversations: no acknowledged message may be lost.
 
-Use `python -m tests.chaos.kill_conversation --count 1000` for a longer run. A message is acknowledged by an event:
-`turn_started` for the user's, `message_finished` for the model's. Afterwards, the store must contain all of them, in
-order.
+Use `python -m tests.chaos.kill_conversation --count 1000` for a longer run. An event acknowledges a message:
+`turn_started` for the user's, `message_finished` for the model's. Afterwards, the store must contain all acknowledged
+messages in order.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MAX_KILL_DELAY = 4.0
 
 
 class KilledConversation:
-    """One run of the program with one conversation, until it is killed."""
+    """One conversation in one process of mcphost, which is killed."""
 
     def __init__(self, program: Program, number: int) -> None:
         self._program = program
@@ -41,7 +41,7 @@ class KilledConversation:
         self.acknowledged: list[str] = []
 
     def run(self, wait: float) -> None:
-        """Run until the kill, *wait* seconds after the first message was acknowledged."""
+        """Send messages, and kill the process *wait* seconds after the first message was acknowledged."""
         process = subprocess.Popen(
             [*MCPHOST, "pipe", "--model", "demo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, env=self._program.env, cwd=self._program.work,
@@ -80,7 +80,7 @@ class KilledConversation:
 
 
 def find_lost(acknowledged: Sequence[str], stored: Sequence[str]) -> list[str]:
-    """Return the acknowledged messages that are not stored, or are stored out of order."""
+    """Return the acknowledged messages that are missing from the stored ones or out of order."""
     rest = iter(stored)
     return [text for text in acknowledged if not any(text == one for one in rest)]
 
@@ -96,7 +96,10 @@ async def _load_latest(folder: Path) -> tuple[Message, ...]:
 
 
 def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Run *count* conversations in one store. Raises AssertionError at the first lost message."""
+    """Run *count* conversations that share one store, and count the outcomes.
+
+    Raises AssertionError at the first lost message.
+    """
     program, moments = Program(folder), random.Random(seed)
     totals: dict[str, int] = {"lives": count, "acknowledged": 0}
     for number in range(count):

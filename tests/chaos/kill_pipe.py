@@ -1,7 +1,7 @@
-"""Kill a real `mcphost pipe` with SIGKILL at seeded random moments: no acknowledged decision may be lost.
+"""Kill a real `mcphost pipe` with SIGKILL at random moments, reproducible by seed: no decision may be lost.
 
-Use `python -m tests.chaos.kill_pipe --count 1000` for a longer run. The effects of decisions are observed from outside:
-in the tool server's log and in the pipe's results.
+Use `python -m tests.chaos.kill_pipe --count 1000` for a longer run. The test sees the effects of decisions in the log
+of the tool server and in the results on the pipe.
 """
 
 import argparse
@@ -47,7 +47,7 @@ MAX_KILL_DELAY = 0.6
 
 
 class PipeRun:
-    """One run of the program, until it is killed."""
+    """One process of mcphost that makes tool calls until it is killed."""
 
     def __init__(self, program: Program, servers: str, number: int) -> None:
         self._program = program
@@ -62,7 +62,7 @@ class PipeRun:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, wait: float, *, after_result: bool) -> None:
-        """Run until the kill, `wait` seconds after the server was ready or after the first result.
+        """Make tool calls, and kill the process *wait* seconds after the server was ready or after the first result.
 
         Half of the rounds wait for a result, because on a busy machine no call may end within the shorter time.
         """
@@ -136,13 +136,16 @@ class PipeRun:
 
 
 def find_lost_calls(ran: list[dict[str, Any]], rows: tuple[AuditRow, ...]) -> list[dict[str, Any]]:
-    """Return the calls that ran without a preceding row in the audit log."""
+    """Return the calls that ran although the audit log has no row about their start."""
     started = {row.arguments for row in rows if (row.kind, row.event) == ("tool", "started")}
     return [arguments for arguments in ran if arguments_digest(arguments) not in started]
 
 
 def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Run *count* rounds with one audit log. Raises AssertionError at a lost decision or a broken chain."""
+    """Run *count* rounds that share one audit log, and count the outcomes.
+
+    Raises AssertionError at a lost decision or a broken hash chain.
+    """
     program, log = Program(folder), folder / "calls.log"
     log.touch()
     servers = program.servers(log={"command": sys.executable, "args": ["-c", SERVER, str(log)]})

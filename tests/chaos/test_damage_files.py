@@ -1,4 +1,4 @@
-"""Run tests/chaos/damage_files.py a few times, once with each kind of damage."""
+"""Tests that run tests/chaos/damage_files.py a few times, once for each kind of damage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Run tests/chaos/kill_conversation.py a few times, and check that it would detect a lost message."""
+"""Tests that run tests/chaos/kill_conversation.py a few times, and check that it would detect a lost message."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Run tests/chaos/kill_pipe.py a few times, and check that it would detect a lost decision."""
+"""Tests that run tests/chaos/kill_pipe.py a few times, and check that it would detect a lost decision."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""All combinations of scenarios and protocol revisions in the official conformance suite.
+"""All cases of the official conformance suite: each scenario with the protocol revisions it supports.
 
-The only scenarios for backward compatibility test OAuth of 2025-03-26. Other combinations with older revisions are
-those with 2025-06-18, and `sse-retry`, whose server responds with 2025-03-26.
+The suite's only scenarios for backward compatibility test OAuth of 2025-03-26. Older revisions also occur in the cases
+with 2025-06-18, and in `sse-retry`, whose server responds with 2025-03-26.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ EXTENSION = ("2025-11-25", "2026-07-28")
 
 
 class SuiteCase(NamedTuple):
-    """One combination of a scenario and a revision."""
+    """One scenario with one protocol revision."""
 
     scenario: str
     revision: str
@@ -23,7 +23,7 @@ class SuiteCase(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        """Return the arguments of the suite for this case."""
+        """Return the suite's command-line arguments for this case."""
         force = ["--force"] if self.extension else []
         return ["--scenario", self.scenario, "--spec-version", self.revision, *force]
 

@@ -1,4 +1,4 @@
-"""The requirements that each scenario of the official suite proves: without the behaviour, the scenario fails.
+"""The requirements that each scenario of the official suite proves: it fails if the required behaviour is missing.
 
 This was verified for each pair with the mutations in `tests/spec/mutations`. Behaviour that a scenario uses but does
 not check is not claimed. Run `uv run python -m tests.spec.mutate_suite` to verify it again.

@@ -1,6 +1,6 @@
-"""The adapter that the official conformance suite runs, with the real Host: `suite_client.py URL`.
+"""The client that the official conformance suite runs, which uses the real Host: `suite_client.py URL`.
 
-The suite passes its input in environment variables: MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT.
+The suite passes its input in the environment variables MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT.
 """
 
 import json
@@ -79,13 +79,13 @@ class AcceptingFrontend:
 
 
 def stub_arguments(tool: Tool) -> dict[str, Any]:
-    """Return a value of the right type for each parameter."""
+    """Return arguments for a tool, with a value of the right type for each parameter."""
     properties = loads(tool.input_schema).get("properties", {})
     return {name: STUB_VALUES.get(str(schema.get("type")), "text") for name, schema in properties.items()}
 
 
 async def list_features(host: Host, view: ServerView) -> None:
-    """Connect and list everything."""
+    """Do nothing more, because connecting has already listed everything."""
 
 
 async def use_everything(host: Host, view: ServerView) -> None:
@@ -101,29 +101,29 @@ async def use_everything(host: Host, view: ServerView) -> None:
 
 
 async def call_context_tools(host: Host, view: ServerView) -> None:
-    """Call the tools listed in the scenario's context."""
+    """Call the tools that the suite lists in its context."""
     for call in CONTEXT["toolCalls"]:
         await host.tools.call(SERVER_NAME, call["name"], call["arguments"])
 
 
 async def add_numbers(host: Host, view: ServerView) -> None:
-    """Call a tool that adds two numbers."""
+    """Call the tool that adds two numbers."""
     await host.tools.call(SERVER_NAME, "add_numbers", {"a": 5, "b": 3})
 
 
 async def echo_schema(host: Host, view: ServerView) -> None:
-    """Send a schema back exactly as listed."""
+    """Send the schema of a tool back to the server exactly as it was listed."""
     tool = next(tool for tool in view.catalog.tools if tool.name == "json_schema_2020_12_tool")
     await host.tools.call(SERVER_NAME, "json_schema_echo", {"schema": loads(tool.input_schema)})
 
 
 async def list_skills(host: Host, view: ServerView) -> None:
-    """List skills and load none."""
+    """Check that skills are listed, and load none."""
     assert view.catalog.skills, view.catalog.left_out
 
 
 async def load_skills(host: Host, view: ServerView) -> None:
-    """Load every skill and read all its files, as a host does for its model."""
+    """Load every skill and read all of its files, as a host does for its model."""
     for skill in view.catalog.skills:
         await host.features.skills.load(SERVER_NAME, skill)
         for file in parse_skill_files(skill):
@@ -145,20 +145,20 @@ SCENARIOS: dict[str, Callable[[Host, ServerView], Awaitable[None]]] = {
 
 
 async def browse(url: str) -> bool:
-    """Act as the browser: follow the authorization server's redirects to the loopback listener."""
+    """Follow the authorization server's redirects to the loopback listener, as a browser would."""
     async with httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False) as browser:
         return (await browser.get(url)).is_success
 
 
 def create_oauth_registry() -> OAuthRegistry:
-    """Create the product's OAuth registry; only the browser and the secret storage are replaced."""
+    """Return mcphost's OAuth registry with a fake browser and with secrets in memory."""
     return OAuthRegistry(
         TokenStore(MemoryBackend(), None), SignInPrompts(AcceptingFrontend(), browse), client_metadata_url=DOCUMENT_URL
     )
 
 
 def issuer_url(url: str) -> str:
-    """Return the issuer named in the server's protected resource metadata, as an operator would document it."""
+    """Return the issuer that the server's protected resource metadata names, which an operator would document."""
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource"
     for each in (f"{place}{parts.path}", place):
@@ -169,7 +169,7 @@ def issuer_url(url: str) -> str:
 
 
 def oauth_config(scenario: str, url: str) -> OAuthConfig:
-    """Return the OAuth settings that a user would write in mcp.json."""
+    """Return the OAuth settings that a user would write in mcp.json for this scenario."""
     known = OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
     if scenario.removeprefix("auth/") in MACHINE_SCENARIOS:
         known = replace(known, issuer=issuer_url(url))
@@ -194,7 +194,7 @@ def oauth_config(scenario: str, url: str) -> OAuthConfig:
 
 
 async def main(url: str) -> int:
-    """Connect, run the scenario, and leave."""
+    """Connect to the suite's server, run the scenario, and disconnect; return the exit code."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "initialize")
     server = ServerConfig(name=SERVER_NAME, url=url, source="flag", oauth=oauth_config(scenario, url))
     with tempfile.TemporaryDirectory() as folder:

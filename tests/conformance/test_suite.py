@@ -1,4 +1,4 @@
-"""Run the official conformance suite on the real Host: no failed check, no warning, and a clean exit."""
+"""Tests that run the official conformance suite on the real Host: no failed check, no warning, a clean exit."""
 
 import json
 import os
@@ -34,7 +34,7 @@ CASES = [
 
 
 class Suite:
-    """The suite's program, in a process that runs it repeatedly (`suite.mjs`)."""
+    """The suite's Node.js program in a process that can run it many times (`suite.mjs`)."""
 
     def __init__(self) -> None:
         self._process = self._start()
@@ -49,7 +49,7 @@ class Suite:
         )
 
     def run(self, *arguments: str, environment: dict[str, str], folder: Path) -> tuple[int, str]:
-        """Run the suite once and return the exit status and the output."""
+        """Run the suite once; return its exit status and output."""
         if self._process.poll() is not None:
             self._process = self._start()
         assert self._process.stdin

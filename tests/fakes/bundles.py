@@ -1,4 +1,4 @@
-"""MCPB bundles for the tests: ZIP files with a manifest, including hostile ones."""
+"""MCPB bundles (packaged servers) for the tests: ZIP files with a manifest, some of them hostile."""
 
 import hashlib
 import io
@@ -10,7 +10,7 @@ SERVER_FILE = "server/main.py"
 
 
 def manifest(**more: Any) -> dict[str, Any]:
-    """Return the manifest of a Python server that requests a folder and a secret."""
+    """Return the manifest of a Python server that asks the user for a folder and a secret."""
     command = {
         "command": "python3",
         "args": ["${__dirname}/server/main.py", "--dir", "${user_config.folders}"],
@@ -32,7 +32,7 @@ def manifest(**more: Any) -> dict[str, Any]:
 
 
 def bundle(files: dict[str, bytes | str] | None = None, about: dict[str, Any] | None = None) -> bytes:
-    """Return a bundle with a manifest, a server and the given files."""
+    """Return the bytes of a bundle with a manifest, a server and the given files."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("manifest.json", json.dumps(about if about is not None else manifest()))
@@ -43,7 +43,7 @@ def bundle(files: dict[str, bytes | str] | None = None, about: dict[str, Any] | 
 
 
 def linked_bundle(target: str) -> bytes:
-    """Return a bundle with a symbolic link."""
+    """Return the bytes of a bundle that contains a symbolic link to *target*."""
     stream = io.BytesIO(bundle())
     with zipfile.ZipFile(stream, "a") as archive:
         info = zipfile.ZipInfo("server/link")
@@ -53,5 +53,5 @@ def linked_bundle(target: str) -> bytes:
 
 
 def sha256_of(content: bytes) -> str:
-    """Return the SHA-256 digest of a bundle in the format of a registry entry."""
+    """Return the SHA-256 digest of a bundle as registry entries contain it."""
     return hashlib.sha256(content).hexdigest()

@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """A clock whose time is `now`, until a test changes it."""
+    """A clock that always returns `now`, which the test changes."""
 
     def __init__(self) -> None:
         self.now = 1000.0

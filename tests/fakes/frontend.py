@@ -1,4 +1,4 @@
-"""A front end with prepared answers, which records the questions and blocks when no answer is left."""
+"""A front end with prepared answers, which records questions and blocks when no answer is left."""
 
 import inspect
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from mcphost.host.questions.questions import AnyQuestion
 
 
 class ScriptedFrontend:
-    """A front end whose answers are values, or (asynchronous) functions of the question."""
+    """A front end whose prepared answers are values or functions of the question, also asynchronous ones."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
     who = "person"

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class RecordedRequest(tuple[str, str, Any, dict[str, str]]):
-    """The method, path, JSON body (None if there is none) and headers (lower-case names) of a request."""
+    """A recorded request: method, path, JSON body (None if there was none), and headers with lower-case names."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ class RecordedRequest(tuple[str, str, Any, dict[str, str]]):
 class JsonServer(ThreadingHTTPServer):
     """A server with a prepared response for each `METHOD /path`: JSON data, raw bytes, or a status without a body.
 
-    A tuple of a status and an address is a redirect. A function is called with the request's JSON body and returns one
+    A tuple of a status and a URL is a redirect. A function is called with the JSON body of the request, and returns one
     of these values.
     """
 
@@ -30,12 +30,12 @@ class JsonServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The server's URL without a path."""
+        """The base URL of the server, without a path."""
         return f"http://127.0.0.1:{self.server_port}"
 
     @property
     def paths(self) -> list[str]:
-        """Recorded requests as `METHOD /path`."""
+        """The recorded requests in the form `METHOD /path`."""
         return [f"{request[0]} {request[1]}" for request in self.requests]
 
 
@@ -74,12 +74,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, *_: object) -> None:
-        """Print nothing."""
+        """Do not print requests to standard error."""
 
 
 @contextmanager
 def json_server(answers: Mapping[str, Any]) -> Generator[JsonServer]:
-    """Run a server until the block ends."""
+    """Run a server with these responses until the block ends."""
     server = JsonServer(answers)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

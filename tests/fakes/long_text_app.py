@@ -6,7 +6,7 @@ from mcphost.tui.widgets.long_text import LongText
 
 
 class LongTextApp(App[None]):
-    """An app that contains only the viewer for long texts."""
+    """A Textual app that contains only mcphost's viewer for long texts."""
 
     def compose(self) -> ComposeResult:
         yield LongText(id="t")

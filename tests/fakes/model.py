@@ -1,4 +1,4 @@
-"""A model that follows a script: a list of events for each round, implementing the product's ChatModel protocol."""
+"""A model that follows a script, with a list of events for each round; it implements the protocol ChatModel."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from mcphost.llm.model import (
 
 
 class WaitForever:
-    """A round that sends nothing until the stream is closed."""
+    """A scripted round in which the model sends nothing until the stream is closed."""
 
 
 HANG = WaitForever()
@@ -33,12 +33,15 @@ def user_message(text: str) -> Message:
 
 
 def text_round(text: str) -> list[ModelEvent]:
-    """Return a round of text."""
+    """Return a round in which the model answers with a text."""
     return [TextDelta(text), StreamFinished("stop", Usage(input_tokens=10, output_tokens=5, cost=0.001))]
 
 
 def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[[ModelRequest], list[ModelEvent]]:
-    """Return a round that calls tools by their model-facing names."""
+    """Return a round in which the model calls tools, given as pairs of the name offered to it and arguments.
+
+    None as arguments stands for arguments that are not valid JSON.
+    """
 
     def round_(request: ModelRequest) -> list[ModelEvent]:
         count = sum(len(message.tool_uses) for message in request.messages)
@@ -52,7 +55,7 @@ def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Call
 
 
 class ScriptedModel:
-    """A model that plays back its scripted rounds in order."""
+    """A model that plays back prepared rounds in order."""
 
     name = "scripted"
     label = "scripted"

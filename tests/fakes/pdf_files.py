@@ -1,4 +1,4 @@
-"""Hand-written PDF files, including hostile ones."""
+"""Hand-written PDF files for the tests, some of them hostile."""
 
 import io
 import zlib
@@ -7,7 +7,7 @@ from pypdf import PdfWriter
 
 
 def make_pdf(*pages: str, extra: bytes = b"", compress: bool = True) -> bytes:
-    """Return a PDF file with a line of ASCII text on each page; *extra* is added to each page's content."""
+    """Return a PDF file with one line of ASCII text on each page; *extra* is added to the content of each page."""
     contents = [f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET ".encode("ascii") + extra for text in pages]
     return make_pdf_of(*contents, compress=compress)
 
@@ -46,7 +46,7 @@ def _write(objects: list[bytes]) -> bytes:
 
 
 def encrypt_pdf(body: bytes, password: str, algorithm: str = "AES-256") -> bytes:
-    """Return the file, encrypted with a password; with an empty password, any reader can open it."""
+    """Return the PDF file encrypted with a password; any program can open it if the password is empty."""
     writer = PdfWriter(clone_from=io.BytesIO(body))
     writer.encrypt(password, "owner", algorithm=algorithm)
     out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""A server packaged for npm and PyPI, and the real npx and uvx that install it from this machine."""
+"""A server packaged for npm and PyPI, and the settings with which real npx and uvx install it from this machine."""
 
 import base64
 import hashlib
@@ -61,7 +61,7 @@ rl.on("line", line => {
 
 
 def build_wheel(folder: Path, version: str) -> None:
-    """Build the wheel of one version of real-mcp, which installs a program named real-mcp."""
+    """Build the wheel of one version of real-mcp, a package with a program of the same name."""
     info = f"real_mcp-{version}.dist-info"
     files = {
         "real_mcp.py": PYTHON_SERVER.replace("1.0.0", version),
@@ -77,7 +77,7 @@ def build_wheel(folder: Path, version: str) -> None:
 
 
 def build_npm_package(version: str) -> bytes:
-    """Return a version of the package real-mcp as npm publishes it."""
+    """Return a version of the package real-mcp as a tarball for npm."""
     about = {"name": "real-mcp", "version": version, "bin": {"real-mcp": "index.js"}}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
@@ -91,7 +91,7 @@ def build_npm_package(version: str) -> bytes:
 
 
 def npm_document(url: str, tarballs: dict[str, bytes]) -> bytes:
-    """Return an npm registry's document for real-mcp; its tarballs are keyed by version."""
+    """Return the document in which an npm registry describes real-mcp; *tarballs* are keyed by version."""
     versions = {}
     for version, tarball in tarballs.items():
         integrity = f"sha512-{base64.b64encode(hashlib.sha512(tarball).digest()).decode()}"
@@ -105,17 +105,17 @@ VERSIONS = ("1.0.0", "1.1.0")
 
 
 def real_entry(version: str) -> dict[str, Any]:
-    """Return the registry's entry for a version of real-mcp."""
+    """Return the MCP registry's entry for a version of real-mcp."""
     packages = [package(kind, "real-mcp", version, packageArguments=ARGUMENTS) for kind in ("npm", "pypi")]
     return published(server("io.github.ada/real", version, packages=packages))
 
 
 @contextmanager
 def serve_real_package(kind: str, home: Path) -> Generator[tuple[RegistryServer, str]]:
-    """Serve a registry with an "npm" or "pypi" package; yield it with the PATH of the real runner.
+    """Serve an MCP registry with an "npm" or "pypi" package; yield it, and the PATH with the real npx or uvx.
 
-    The registry has version 1.0.0 among many other entries, some invalid; a test may add version 1.1.0. The runner
-    reads its settings from *home*, which must be the program's HOME.
+    The registry has version 1.0.0 among many other entries, some of them invalid; a test may add version 1.1.0. The
+    runner reads its settings from *home*, which must be the HOME of the program.
     """
     with registry_server([*BAD, *ENTRIES, real_entry("1.0.0")]) as registry:
         registry.page_size = 20

@@ -1,4 +1,4 @@
-"""Entries of the test registry: every kind of package, several versions, and invalid or hostile ones."""
+"""Entries of the test registry: every kind of package, several versions, and invalid or hostile entries."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ STDIO = {"type": "stdio"}
 
 
 def package(kind: str, identifier: str, version: str = "1.0.0", **more: Any) -> dict[str, Any]:
-    """Return a package; an empty version is left out, as in OCI and MCPB entries."""
+    """Return a package for a server.json; an empty version is omitted, as in OCI and MCPB packages."""
     numbers = {"version": version} if version else {}
     return {"registryType": kind, "identifier": identifier, **numbers, "transport": STDIO, **more}
 
 
 def server(name: str, version: str = "1.0.0", **more: Any) -> dict[str, Any]:
-    """Return a server.json."""
+    """Return the content of a server.json."""
     return {"name": name, "description": f"What {name} does", "version": version, **more}
 
 
 def weather(version: str, **more: Any) -> dict[str, Any]:
-    """Return a version of a server with arguments, variables and a secret."""
+    """Return the server.json of one version of a weather server with arguments, variables and a secret."""
     return server(
         "io.github.ada/weather",
         version,

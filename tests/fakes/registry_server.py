@@ -1,4 +1,4 @@
-"""A registry on loopback with the published API: pages, search, versions, status, and deleted entries."""
+"""A fake MCP registry on loopback with the published API: pages, search, versions, status, and deleted entries."""
 
 import json
 import threading
@@ -12,13 +12,13 @@ OFFICIAL = "io.modelcontextprotocol.registry/official"
 
 
 def published(server: dict[str, Any], **about: Any) -> dict[str, Any]:
-    """Return a ServerResponse: a server.json with the metadata added by the registry."""
+    """Return a server.json with the metadata that a registry adds, in the API's format ServerResponse."""
     metadata = {"status": "active", "publishedAt": "2025-10-01T10:00:00Z", "updatedAt": "2025-10-01T10:00:00Z"}
     return {"server": server, "_meta": {OFFICIAL: {**metadata, **about}}}
 
 
 class RegistryServer(ThreadingHTTPServer):
-    """A registry that serves its entries in order; the last entry of a server is its latest version by default."""
+    """A registry that serves its entries in order; by default, the last entry of a server is the latest version."""
 
     daemon_threads = True
 
@@ -33,7 +33,7 @@ class RegistryServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Base URL of the registry."""
+        """The base URL of the registry."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def versions(self, name: str, *, deleted: bool = False) -> list[Any]:
@@ -42,7 +42,7 @@ class RegistryServer(ThreadingHTTPServer):
         return [entry for entry in reversed(found) if deleted or _status(entry) != "deleted"]
 
     def answer(self, path: str) -> Any:
-        """Return the JSON for a path and query, or None for a 404 response."""
+        """Return the JSON response for a path with a query, or None for status 404."""
         parts = urlsplit(path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if not parts.path.startswith(f"{self.api}/servers"):
@@ -106,7 +106,7 @@ class _RegistryHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Print nothing."""
+        """Do not print requests to standard error."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A model with a small context window, which knows only what a request contains and can write summaries."""
+"""A model with a small context window that can write summaries and has no memory beyond each request."""
 
 import json
 import re
@@ -16,12 +16,12 @@ _CODE = re.compile(r"code of (\w+) is (\w+)")
 
 
 def size_of(request: ModelRequest) -> int:
-    """Return the number of tokens in a request, as counted by this model."""
+    """Return the number of tokens in a request, as this model counts them."""
     return len(encode((request.messages, request.system, request.tools))) // CHARS_PER_TOKEN
 
 
 def text_of(request: ModelRequest) -> str:
-    """Return all text of a request's messages."""
+    """Return the text of all messages in a request."""
     parts = [part for message in request.messages for part in message.parts]
     return "\n".join(part.text for part in parts if isinstance(part, TextPart | ToolReturnPart))
 
@@ -31,7 +31,7 @@ def is_summary_request(request: ModelRequest) -> bool:
 
 
 def write_codes(request: ModelRequest) -> str:
-    """Write a summary: a sentence for each code and each earlier sentence, with message numbers."""
+    """Return a summary with a sentence for each code and each earlier sentence, with message numbers."""
     lines: list[str] = []
     for entry in map(json.loads, text_of(request).splitlines()):
         if "sentence" in entry:
@@ -43,7 +43,7 @@ def write_codes(request: ModelRequest) -> str:
 
 
 def write_topics(request: ModelRequest) -> str:
-    """Write a summary that drops every code: one sentence for all messages."""
+    """Return a summary of one sentence for all messages, in which every code is lost."""
     entries = map(json.loads, text_of(request).splitlines())
     numbers = [str(entry["n"] if "n" in entry else entry["for"]) for entry in entries]
     return f"The user told codes of items. [{', '.join(numbers)}]"
@@ -58,7 +58,7 @@ class WindowedModel:
     def __init__(
         self, window: int, summarize: Callable[[ModelRequest], str] = write_codes, *, told: bool = True
     ) -> None:
-        """Set the context window to *window* tokens; `facts` reports it unless *told* is false."""
+        """Set the size of the context window in tokens; unless *told* is true, `facts` does not contain it."""
         self.window = window
         self.facts = ModelFacts(context_window=window if told else 0)
         self.summarize = summarize
@@ -67,7 +67,7 @@ class WindowedModel:
 
     @property
     def summaries(self) -> list[ModelRequest]:
-        """The requests for summaries."""
+        """The requests for summaries so far."""
         return [request for request in self.requests if is_summary_request(request)]
 
     @asynccontextmanager
@@ -99,7 +99,7 @@ class WindowedModel:
         yield StreamFinished("stop", usage)
 
     async def load_facts(self) -> None:
-        """Do nothing, because the facts are already set."""
+        """Do nothing, because `facts` is already set."""
 
     async def prepare(self) -> None:
         """Do nothing, because the model is always ready."""

@@ -1,4 +1,4 @@
-"""A Host with real parts, except for a scripted model and front end: a store on disk and real server processes."""
+"""Fixtures for tests with a real Host, a store on disk and server processes; only the model and user are scripted."""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -26,13 +26,13 @@ OpenHost = Callable[..., AbstractAsyncContextManager[Host]]
 
 
 def inline_server(name: str, code: str, **more: object) -> ServerConfig:
-    """Return the entry of a server that consists of a few lines of Python."""
+    """Return a server that runs the Python source *code*; *more* adds to its configuration."""
     return ServerConfig(name=name, command=sys.executable, args=("-c", code), source="flag", **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def open_host(tmp_path: Path) -> OpenHost:
-    """Return `open_host(model, frontend, servers=…, limits=…, …)`; a test may open several hosts on one store."""
+    """Return `open_host(model, frontend, servers=…, limits=…, …)`; hosts opened in one test share the store."""
 
     @asynccontextmanager
     async def opened(
@@ -68,7 +68,7 @@ def open_host(tmp_path: Path) -> OpenHost:
 
 
 async def read_events(feed: EventQueue, is_last: Callable[[HostEvent], bool]) -> list[HostEvent]:
-    """Return all events up to and including the first one for which `until` returns true."""
+    """Return all events up to and including the first one for which *is_last* returns True."""
     events: list[HostEvent] = []
     async for event in feed:
         events.append(event)

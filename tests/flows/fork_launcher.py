@@ -1,4 +1,7 @@
-"""Launcher for programs that start commands themselves: a fork server starts the command with these streams."""
+"""A program that asks a fork server to run a command with the program's own streams, and exits with its status.
+
+Other programs, such as the conformance suite, run it in place of the command.
+"""
 
 import json
 import os

@@ -1,16 +1,15 @@
-"""Start mcphost without the cost of startup: each command is forked from a process with the modules loaded.
+"""Start mcphost without the cost of startup: each command is forked from a process that has loaded the modules.
 
 `ForkedProgram` replaces `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a program:
 for each connection it receives a line of JSON and three file descriptors, forks, and writes the new process's pid and
-later its exit status. It ends, and kills what it started, when its standard input ends. All workers of a test run use
-the same servers.
+later its exit status. When the server's standard input ends, it kills the programs it started and exits. All workers of
+a test run use the same servers.
 
-A program that starts commands itself, as the conformance suite does, runs `fork_launcher.py`, which asks the server to
-run a script instead. A fork ends together with its launcher.
+A program that starts commands itself, such as the conformance suite, runs `fork_launcher.py`, which asks the server to
+run a script instead. The forked process ends together with its launcher.
 
-A second kind of server has litellm imported, and its forks are model workers (`model_worker`), which saves two to five
-seconds of import time each. A third kind has the official SDK imported and runs test servers. A fourth kind has the
-modules of the screen.
+There are four kinds of server: for mcphost, for model workers with litellm imported (which saves two to five seconds
+per start), for test servers with the official SDK imported, and for the chat with the modules of the screen.
 """
 
 import atexit
@@ -68,12 +67,12 @@ MCPHOST = [sys.executable, "-m", "mcphost"]
 
 
 def can_fork() -> bool:
-    """Return whether fork is safe on this platform, which is the case on Linux."""
+    """Return True on Linux, the only platform on which forking is considered safe."""
     return sys.platform == "linux"
 
 
 class ForkServer:
-    """A fork server of one kind (a name in LOADERS) with its own environment; use `for_environment` to get one."""
+    """The client of a fork server of one kind (a key of LOADERS) and environment; use `for_environment` to get it."""
 
     _servers: ClassVar[dict[str, "ForkServer"]] = {}
 
@@ -98,7 +97,7 @@ class ForkServer:
 
     @classmethod
     def for_environment(cls, environment: dict[str, str], kind: str = "mcphost") -> "ForkServer":
-        """Return the server for programs with this environment, starting it on first use."""
+        """Return the fork server for programs with this environment, which is started on first use."""
         own = dict(sorted((name, value) for name, value in environment.items() if name.startswith(STARTUP_VARIABLES)))
         name = hashlib.sha256(json.dumps([kind, own]).encode()).hexdigest()[:16]
         if name not in cls._servers:
@@ -106,7 +105,7 @@ class ForkServer:
         return cls._servers[name]
 
     def start(self, request: dict[str, Any], streams: tuple[int, ...]) -> tuple[int, socket.socket]:
-        """Start a program; return its pid, and the socket that delivers its exit status."""
+        """Start a program; return its pid and a socket that delivers its exit status."""
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self.address)
         line = json.dumps(request).encode() + b"\n"
@@ -115,27 +114,27 @@ class ForkServer:
 
 
 def model_worker_command() -> tuple[str, ...]:
-    """Return the command that forks a model worker, or the real command where fork is not safe."""
+    """Return the command that forks a model worker, or the ordinary command where forking is not safe."""
     return launcher_command({}, "model worker") if can_fork() else worker_client.WORKER_COMMAND
 
 
 def sdk_server_command(script: str | Path, *arguments: str) -> list[str]:
-    """Return the command that runs a server written with the official SDK, whose import dominates the start time."""
+    """Return the command that runs a server written with the official SDK, forked if possible to import it faster."""
     return [*(launcher_command({}, "SDK") if can_fork() else (sys.executable,)), str(script), *arguments]
 
 
 def chat_command(environment: dict[str, str]) -> tuple[str, ...]:
-    """Return the command that shows the chat in a terminal; signals from the terminal do not reach it."""
+    """Return the command that runs the chat, forked if possible; a fork does not get signals from the terminal."""
     return launcher_command(environment, "screen") if can_fork() else tuple(MCPHOST)
 
 
 def launcher_command(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
-    """Return a command whose arguments are passed to a fork of this server."""
+    """Return a command that runs mcphost or a script as a fork; the caller appends the arguments."""
     return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.for_environment(environment, kind).address)
 
 
 class ForkedProgram(subprocess.Popen[bytes]):
-    """A running mcphost that a fork server started; `worker` is the command of its model worker."""
+    """A process running mcphost that a fork server started; `worker` is the command of its model worker."""
 
     def __init__(
         self, arguments: list[str], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
@@ -190,7 +189,7 @@ def _read_line(source: socket.socket) -> bytes:
 
 
 class ForkingServer:
-    """The open file descriptors of a fork server; a child process closes all of them."""
+    """A running fork server with its open file descriptors, which each forked process closes."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -202,7 +201,7 @@ class ForkingServer:
             self._ready.register(source, selectors.EVENT_READ)
 
     def serve(self) -> dict[str, Any] | None:
-        """Start requested programs until standard input ends; in a child process, return the request it must serve."""
+        """Start requested programs until standard input ends, and return None; a forked process returns its request."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         while True:
@@ -259,7 +258,7 @@ class ForkingServer:
 
 
 def load_mcphost(*, screen: bool = False) -> None:
-    """Import the modules that commands use; for a server with a screen, also those of the chat."""
+    """Import the modules that mcphost's commands use, and with *screen* also those of the chat."""
     gc.disable()
     package = importlib.import_module("mcphost")
     for module in pkgutil.walk_packages(package.__path__, "mcphost."):
@@ -273,7 +272,7 @@ def load_mcphost(*, screen: bool = False) -> None:
 
 
 def load_model_worker() -> None:
-    """Import litellm as the worker does: in a thread, because the import lowers a thread's priority."""
+    """Import litellm in a thread, because the worker's import lowers the priority of the thread it runs in."""
     from mcphost.llm import worker
 
     os.environ.update(worker.LITELLM_ENVIRONMENT)
@@ -301,7 +300,7 @@ LOADERS = {
 
 
 def adopt_request(request: dict[str, Any], files: list[int]) -> None:
-    """Apply a request's streams, working directory and environment to this process."""
+    """Give this process the streams *files*, and the working directory and environment of the request."""
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files, strict=True)):
         os.dup2(file, number)
         os.close(file)
@@ -339,7 +338,7 @@ def run_request(request: dict[str, Any], kind: str) -> None:
 
 
 def exit_process(code: Any) -> NoReturn:
-    """Exit like the interpreter, but without freeing modules, because that would copy all of their memory pages."""
+    """Exit like the interpreter, but without freeing modules, which would copy the memory shared with the server."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1

@@ -1,7 +1,7 @@
-"""The folder for the sockets of the fork servers, shared by all workers of a test run.
+"""The folder for the sockets of the fork servers, which all workers of a test run share.
 
-Its creator keeps the named pipe `alive` open. It is the standard input of each fork server, so the servers end with the
-test run.
+The process that creates the folder keeps the named pipe `alive` open. The pipe is the standard input of each fork
+server, so the servers end with the test run.
 """
 
 import atexit
@@ -14,14 +14,14 @@ _folders: list[Path] = []
 
 
 def socket_folder() -> Path:
-    """Return the folder of this run, creating it unless `use_folder` set one."""
+    """Return the folder of this test run, and create it first unless `use_folder` was called."""
     if not _folders:
         _folders.append(_create_folder())
     return _folders[0]
 
 
 def use_folder(shared: str) -> None:
-    """Use the folder that the pytest-xdist controller created."""
+    """Use the folder that the pytest-xdist controller has created."""
     _folders[:] = [Path(shared)]
 
 

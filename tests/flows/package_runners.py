@@ -19,7 +19,7 @@ os.execv({python!r}, [{python!r}, "-m", "mcphost.demo.server"])
 
 
 class PackageRunners:
-    """A folder with the fake commands, placed at the front of the program's PATH."""
+    """A folder with the fake commands, which is first in the program's PATH."""
 
     def __init__(self, program: Program, *names: str, fails: bool = False) -> None:
         self.folder = program.home / "bin"
@@ -37,11 +37,11 @@ class PackageRunners:
 
     @property
     def started(self) -> list[list[str]]:
-        """Return the command lines of the runners that were started."""
+        """Return the command lines with which the fake commands were started."""
         return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
 
 
 def configured(program: Program, name: str) -> dict[str, Any]:
-    """Return a server's entry in the user's mcp.json."""
+    """Return the entry of the server *name* in the user's mcp.json."""
     document = json.loads((Path(program.env["MCPHOST_CONFIG_DIR"]) / "mcp.json").read_text())
     return document["mcpServers"][name]

@@ -1,4 +1,4 @@
-"""Run the real `mcphost` program as a subprocess with its own folders; a client for `mcphost pipe`."""
+"""Run the real `mcphost` program as a subprocess with its own folders, with a client for `mcphost pipe`."""
 
 import json
 import os
@@ -20,14 +20,14 @@ FAULTY_SERVER = str(Path(__file__).parents[1] / "peers" / "faulty_server.py")
 
 
 def faulty_server(fault: str, *more: str) -> dict[str, Any]:
-    """Return the entry of a server with the given fault."""
+    """Return an mcp.json entry for a test server with the given fault."""
     return {"command": sys.executable, "args": [FAULTY_SERVER, fault, *more]}
 
 
 def start_mcphost(
     arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
 ) -> "subprocess.Popen[bytes]":
-    """Start a command with these streams, as a fork where possible, which is five times as fast."""
+    """Start mcphost with these arguments; it is forked if possible, which is five times as fast."""
     command = [*MCPHOST, *arguments]
     if can_fork():
         return ForkedProgram(command, env=env, cwd=cwd, worker=worker, **streams)
@@ -35,7 +35,7 @@ def start_mcphost(
 
 
 class Program:
-    """Runs commands with their folders and working directory below `home`."""
+    """A runner of mcphost commands whose configuration, data and working directory are below `home`."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -47,17 +47,17 @@ class Program:
         self.env = {**kept, **places, "HOME": str(home), **PYTHON_ENVIRONMENT}
 
     def fork_model_workers(self) -> None:
-        """Fork the model worker of later commands, where fork is safe."""
+        """Let later commands start their model worker by forking, if forking is safe."""
         self.model_worker = model_worker_command()
 
     def servers(self, **entries: Any) -> str:
-        """Write a file to pass to --mcp-config, and return its path."""
+        """Write servers to a new file for --mcp-config, and return its path."""
         path = self.home / f"servers-{len(list(self.home.glob('servers-*')))}.json"
         path.write_text(json.dumps({"mcpServers": entries}))
         return str(path)
 
     def configure(self, **entries: Any) -> Path:
-        """Write the user's own mcp.json."""
+        """Write these servers to the user's own mcp.json, and return its path."""
         (self.home / "config").mkdir(exist_ok=True)
         path = self.home / "config" / "mcp.json"
         path.write_text(json.dumps({"mcpServers": entries}))
@@ -67,7 +67,7 @@ class Program:
     def run(
         self, *arguments: str, stdin: str | bytes = b"", seconds: float = 20, **env: str
     ) -> "subprocess.CompletedProcess[bytes]":
-        """Run one command until it exits."""
+        """Run a command until it exits; after *seconds*, kill it and raise TimeoutExpired."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         with self._start(*arguments, **env) as process:
             try:
@@ -78,11 +78,10 @@ class Program:
         return subprocess.CompletedProcess(process.args, process.returncode, out, told)
 
     def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
-        """Start a command with pipes for its three streams."""
         return self.start(*arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def start(self, *arguments: str, env: dict[str, str] | None = None, **streams: Any) -> "subprocess.Popen[bytes]":
-        """Start a command with these streams."""
+        """Start a command; *streams* are arguments for `subprocess.Popen`."""
         env = {**self.env, **(env or {})}
         return start_mcphost(arguments, env=env, cwd=self.work, worker=self.model_worker, **streams)
 
@@ -91,7 +90,7 @@ class Program:
         return [*launcher_command(self.env), *arguments] if can_fork() else [*MCPHOST, *arguments]
 
     def text(self, *arguments: str, code: int = 0, **more: Any) -> str:
-        """Return the standard output of a command that must exit with the given code."""
+        """Run a command that must exit with *code*; return its standard output."""
         done = self.run(*arguments, **more)
         assert done.returncode == code, done.stderr.decode()
         if code == 0:
@@ -99,7 +98,7 @@ class Program:
         return done.stdout.decode()
 
     def error(self, *arguments: str, code: int, **more: Any) -> str:
-        """Return the one-paragraph error of a command that must fail with the given code."""
+        """Run a command that must fail with *code* and print a single paragraph; return this error message."""
         done = self.run(*arguments, **more)
         told = done.stderr.decode()
         assert done.returncode == code, told + done.stdout.decode()
@@ -119,7 +118,7 @@ class Program:
 
 
 class PipeClient:
-    """A client that writes commands and reads events; it keeps every event."""
+    """A client of `mcphost pipe` that writes commands and reads events; `events` contains all events read so far."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
@@ -130,7 +129,7 @@ class PipeClient:
         self._ids = 0
 
     def send(self, do: str, **fields: Any) -> int:
-        """Write a command and return its id."""
+        """Write the command *do* and return its id."""
         self._ids += 1
         self.write(json.dumps({"id": self._ids, "do": do, **fields}).encode() + b"\n")
         return self._ids
@@ -142,7 +141,7 @@ class PipeClient:
         self.process.stdin.flush()
 
     def wait(self, expected: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first matching event, including events that were already read."""
+        """Return the first event that is *expected*, which may already have been read."""
         for event in self.events:
             if expected(event):
                 return event
@@ -152,7 +151,10 @@ class PipeClient:
         raise AssertionError(f"the output ended; it was: {self.events}")
 
     def read(self) -> dict[str, Any]:
-        """Return the next event, or an empty one at the end of the output; fail if none arrives within a minute."""
+        """Return the next event, or {} at the end of the output; fail if nothing arrives within a minute.
+
+        Questions of the kinds in `answers` are answered.
+        """
         assert self.process.stdout
         while b"\n" not in self._unread:
             ready, _, _ = select.select([self.process.stdout], [], [], READ_TIMEOUT)
@@ -174,15 +176,15 @@ class PipeClient:
         return self.wait(lambda event: event["event"] == name and fields.items() <= event.items())
 
     def result(self, ident: int) -> dict[str, Any]:
-        """Return the result of a command."""
+        """Wait for the result of the command *ident*, and return it."""
         return self.event("result", id=ident)
 
     def ask(self, do: str, **fields: Any) -> dict[str, Any]:
-        """Write a command and wait for its result."""
+        """Write the command *do*, wait for its result, and return it."""
         return self.result(self.send(do, **fields))
 
     def end(self) -> list[dict[str, Any]]:
-        """Close the input, read to the end, and return everything."""
+        """Close the input, wait for a successful exit, and return all events."""
         assert self.process.stdin
         self.process.stdin.close()
         while self.read():

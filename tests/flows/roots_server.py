@@ -1,7 +1,7 @@
-"""A server that requests the user's roots.
+"""A server that requests the user's shared folders (roots).
 
-With `start`, it sends the request right after the handshake; with `list`, it sends it again after each change; with
-`withdraw`, it cancels its first request; with `stubborn`, it lists its tools only after a reply. Its tool `where`
+With `start`, it sends the request right after the handshake; with `list`, it sends another one after each change; with
+`withdraw`, it cancels its first request; with `stubborn`, it lists its tools only after a reply. The tool `where`
 returns the known folders, `ask` requests them first, `flood` requests them 200 times, and `die` ends the program.
 """
 
@@ -17,7 +17,7 @@ FLOOD_COUNT = 200
 
 
 class RootsServer:
-    """A connection to a client."""
+    """The state of the server and its messages to the client."""
 
     def __init__(self) -> None:
         self.known: Any = None
@@ -32,22 +32,22 @@ class RootsServer:
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
     def ask(self, call: int | None = None) -> None:
-        """Request the roots."""
+        """Request the roots; with *call*, respond to this call when the reply arrives."""
         self.count += 1
         if call is not None:
             self.calls[f"r{self.count}"] = call
         self.send(id=f"r{self.count}", method="roots/list")
 
     def answer(self, call: int) -> None:
-        """Respond to a call with the known folders."""
+        """Respond to a call with the folders in the last reply, or with its error message."""
         self.reply(call, self.known)
 
     def reply(self, call: int, what: Any) -> None:
-        """Respond to a call."""
+        """Respond to a call with *what* as JSON text."""
         self.send(id=call, result={"content": [{"type": "text", "text": json.dumps(what)}]})
 
     def call(self, name: str, ident: int) -> None:
-        """Run a tool."""
+        """Run the tool *name* for the call *ident*."""
         if name == "ask":
             self.ask(ident)
         elif name == "flood":
@@ -59,7 +59,7 @@ class RootsServer:
             self.answer(ident)
 
     def handle_reply(self, ident: str, message: dict[str, Any]) -> None:
-        """Handle a response to a roots request."""
+        """Store the folders in a reply to a roots request, and respond to the calls that wait for them."""
         error = message.get("error")
         self.known = error["message"] if error else [root["uri"] for root in message["result"]["roots"]]
         if ident in self.calls:
@@ -75,7 +75,7 @@ class RootsServer:
                 self.ask()
 
     def handle(self, message: dict[str, Any]) -> None:
-        """Handle one message."""
+        """Handle one message from the client."""
         method, ident = message.get("method"), message.get("id")
         if method == "initialize":
             info = {"name": "folders", "version": "1"}

@@ -1,4 +1,4 @@
-"""A Secret Service for a single test: gnome-keyring, unlocked, on a private D-Bus."""
+"""A Secret Service for a single test: an unlocked gnome-keyring on a private D-Bus."""
 
 import shutil
 import signal
@@ -20,7 +20,7 @@ REQUIRED_PROGRAMS = ("dbus-daemon", "gnome-keyring-daemon")
 
 
 class SecretServiceEnvironment(dict[str, str]):
-    """Environment variables that make a program use a secret service."""
+    """The environment variables that make a program use a test's own Secret Service."""
 
     daemon: "subprocess.Popen[bytes]"
 
@@ -35,7 +35,7 @@ class SecretServiceEnvironment(dict[str, str]):
 
 @contextmanager
 def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
-    """Start a separate keyring, which stops when the block ends."""
+    """Run a keyring for one test until the block ends; yield the environment that makes programs use it."""
     if sys.platform != "linux":
         pytest.skip("a Secret Service exists on Linux only")
     if absent := [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]:
@@ -68,7 +68,7 @@ def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
 
 
 def _wait_until_unlocked(address: str) -> None:
-    """Wait until the keyring is unlocked; requesting it earlier would make the bus start another, locked daemon."""
+    """Wait until the keyring is unlocked, without a request that would make the bus start a second, locked daemon."""
     # On Linux only.
     import secretstorage
     from jeepney.bus_messages import message_bus

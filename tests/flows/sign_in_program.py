@@ -1,4 +1,4 @@
-"""Run mcphost during a sign-in, with the server that it signs in to."""
+"""Run mcphost while it signs in to a test server."""
 
 import json
 import re
@@ -17,7 +17,7 @@ AUTHORIZATION_URL = re.compile(rb"http://127\.0\.0\.1:\d+/authorize\?\S+")
 
 
 class SignedInServer(OAuthPeer):
-    """A server that accepts connections only after a sign-in."""
+    """An MCP server that accepts only requests with a token from a sign-in."""
 
     async def mcp(self, request: ReceivedRequest) -> None:
         if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
@@ -42,7 +42,7 @@ async def visit_authorization_page(url: str) -> None:
 
 
 async def read_authorization_url(process: Process, said: bytearray) -> str:
-    """Return the authorization URL that the program prints."""
+    """Wait until the program prints an authorization URL, and return it; its error output is appended to *said*."""
     assert process.stderr
     while not (found := AUTHORIZATION_URL.search(said)):
         said += await process.stderr.receive()
@@ -54,7 +54,10 @@ def start_program(program: Program, *arguments: str) -> Any:
 
 
 async def events_until(process: Process, name: str, rest: bytes, **fields: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the next event with this name, and the data that was read after it."""
+    """Return the next event with this name and these fields, and the bytes read after it.
+
+    *rest* contains bytes that were read earlier.
+    """
     assert process.stdout
     while True:
         line, ended, left = rest.partition(b"\n")

@@ -1,4 +1,4 @@
-"""Tests that a server's approval covers exactly what was shown; any other command needs a new approval."""
+"""Tests that a server's approval covers exactly what was shown; a changed command needs a new approval."""
 
 import json
 import shlex
@@ -15,14 +15,14 @@ SERVES = "import runpy; runpy.run_module('mcphost.demo.server', run_name='__main
 
 
 def write_server(folder: Path, mark: Path | None = None) -> None:
-    """Write the module `its_server` into a folder; with `mark`, the module creates that file when it runs."""
+    """Write a server to the module `its_server`; with *mark*, it creates this file when it runs."""
     folder.mkdir(parents=True, exist_ok=True)
     planted = "" if mark is None else f"open({str(mark)!r}, 'w').close()\n"
     (folder / "its_server.py").write_text(planted + SERVES)
 
 
 def write_project(program: Program, **entry: Any) -> None:
-    """Write a trusted `.mcp.json` with an unapproved server into the program's working directory."""
+    """Write a `.mcp.json` with a server, and approve the file, but not the server."""
     entry = {"command": sys.executable, "args": ["-P", "-m", "its_server"], **entry}
     (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
     program.text("servers", "trust", ".mcp.json", "--yes")

@@ -25,7 +25,7 @@ PICKED = [("demo", "add"), ("demo", "list_notes")]
 
 
 async def run_turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
-    """Run one turn; return the calls that ran, and what allowed each of them."""
+    """Run one turn; return the tools that were called, with the reason why each call was allowed."""
     feed = host.events.subscribe()
     with anyio.fail_after(20):
         await host.conversation.send(text)

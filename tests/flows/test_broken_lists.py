@@ -1,4 +1,4 @@
-"""Tests that invalid entries are dropped from a list, without affecting the server, its calls or the chat."""
+"""Tests that invalid entries are dropped from a server's lists without affecting other entries, calls or the chat."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for budgets: the cost of a request is estimated and checked before sending, then recorded."""
+"""Tests for budgets: the cost of a model request is estimated and checked before sending, then recorded."""
 
 import time
 from pathlib import Path
@@ -264,7 +264,7 @@ async def test_a_request_that_the_provider_refused_costs_nothing(open_host: Open
 
 
 def sampling_model() -> ScriptedModel:
-    """Return a model that calls a tool whose server samples the same model, then answers."""
+    """Return a model that calls a tool, answers the sampling request of that tool's server, and ends the turn."""
     call = ToolUseReady(ToolUsePart("use-1", "demo__ask_model", {"question": "Which city?"}))
     first: Round = [call, StreamFinished("tool_calls", Usage(input_tokens=1, cost=0.018))]
     return priced_model(first, answer_round(0.04), answer_round(0.02))

@@ -1,4 +1,4 @@
-"""Tests for tools that change during a question: either the approved call runs, or none."""
+"""Tests for tools that change while the user is asked: either the approved call runs, or none."""
 
 import os
 from pathlib import Path
@@ -56,7 +56,7 @@ for line in sys.stdin:
 
 
 class ToolChangingFrontend(ScriptedFrontend):
-    """A front end that gives its first answer only after the tool has changed and has been listed again."""
+    """A front end that answers the first question only after it has changed the tool and the host has noticed."""
 
     def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True) -> None:
         super().__init__(*answers)
@@ -91,7 +91,10 @@ class ToolChangingFrontend(ScriptedFrontend):
 async def run_turn_with_change(
     open_host: OpenHost, tmp_path: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True
 ) -> Any:
-    """Run one turn in which the tool changes; return the questions, calls, last results and observed changes."""
+    """Run one turn in which the tool's description changes to *then*.
+
+    Return the questions, the calls, the last results and the tool changes shown to the user.
+    """
     words, ran = tmp_path / "words", tmp_path / "ran"
     words.write_text("kind")
     ran.write_text("")

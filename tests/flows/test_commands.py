@@ -119,7 +119,7 @@ def test_output_to_a_file_is_raw_and_output_to_a_terminal_is_cleaned(program: Pr
 
 
 def in_terminal(program: Program, *arguments: str) -> str:
-    """Return the output of a command whose standard output is a terminal."""
+    """Run a command with a terminal as standard output, and return what it prints."""
     import pty
     import subprocess
 

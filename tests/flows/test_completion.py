@@ -1,4 +1,4 @@
-"""Tests for completion in real shells: the words that Tab offers, including names from the user's own files."""
+"""Tests for completion in real shells: which words Tab offers, including names from the user's own files."""
 
 import json
 import shlex
@@ -40,7 +40,7 @@ OPTIONS = {"bash": ("--norc",), "zsh": ("-f",), "fish": ("--no-config",)}
 
 @pytest.fixture(params=TEMPLATES)
 def ask(request: pytest.FixtureRequest, program: Program) -> Ask:
-    """Return a function that gets completions from a real shell with mcphost's completion script."""
+    """Return a function that completes a command line in a real shell with mcphost's completion script."""
     shell = request.param
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed; .ci/run installs it")
@@ -95,12 +95,12 @@ def test_each_shell_offers_files_where_a_file_belongs(ask: Ask, program: Program
 
 
 def lines(typed: tuple[str, ...]) -> str:
-    """Return the words in the format of the scripts, one per line."""
+    """Return the words of a command line as the completion scripts pass them to mcphost, one per line."""
     return "".join(f"{word}\n" for word in typed)
 
 
 def words(program: Program, *typed: str) -> list[str]:
-    """Return the possible completions of the last word."""
+    """Return the completions that mcphost offers for the last of the typed words."""
     return program.text("completion", "words", stdin=lines(typed)).split()
 
 

@@ -1,4 +1,4 @@
-"""Tests for costs with the real program and model worker: `run --max-cost`, configured prices, `mcphost costs`."""
+"""Tests for costs with the real program: `run --max-cost`, configured prices, and `mcphost costs`."""
 
 import json
 from pathlib import Path

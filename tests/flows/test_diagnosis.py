@@ -1,4 +1,4 @@
-"""Tests for the diagnosis of broken setups: the failing step, its reason and the fix."""
+"""Tests for the diagnosis of servers that do not work: the failing step, its reason and the fix."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ for line in sys.stdin:
 
 @pytest.fixture(autouse=True)
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide programs that version managers installed in the home folder."""
+    """Use an empty home folder, so that no program installed there by a version manager is found."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
@@ -54,7 +54,7 @@ def working(before: str = "", revision: str = "2025-06-18", tools: str = "[]") -
 
 
 def fails_with(text: str, status: int = 1) -> dict[str, Any]:
-    """Return a program that prints an error like a real one and exits."""
+    """Return a server's entry whose command prints an error message and exits with *status*."""
     return program(f"import sys; sys.stderr.write({text!r} + chr(10)); sys.exit({status})")
 
 
@@ -291,12 +291,12 @@ Response = tuple[str, bytes, tuple[str, ...]]
 
 
 def respond(status: str, body: bytes = b"", *headers: str) -> Handler:
-    """Return a handler that gives each request the same response."""
+    """Return a handler that sends the same response to each HTTP request."""
     return respond_by_path(lambda _: (status, body, headers))
 
 
 def respond_by_path(choose: Callable[[str], Response]) -> Handler:
-    """Return a handler that responds with a status, a body and headers chosen by the path of the request."""
+    """Return a handler whose response (status, body, headers) is chosen by the path of the request."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -321,7 +321,7 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def reject(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Reject all data with status 400, as an HTTP server does for an invalid request."""
+    """Answer any data with status 400, as an HTTP server does for an invalid request."""
     await reader.read(1)
     writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
     writer.close()

@@ -1,4 +1,4 @@
-"""Tests for `mcphost servers add`, `edit`, `remove`, `enable` and `disable` as a user types them."""
+"""Tests for `mcphost servers add`, `edit`, `remove`, `enable` and `disable` on the command line."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Tests for a store that fails during a turn: only unsaved data is lost, and the turn continues."""
+"""Tests for a database that fails during a turn: the turn continues, and only what could not be saved is lost."""
 
 import sqlite3
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for good, slow, dead and hostile servers side by side: each fails with one clear message."""
+"""Tests for good, slow, dead and hostile servers at the same time: each failure gives one clear message."""
 
 from pathlib import Path
 
@@ -245,7 +245,7 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost, tmp_path:
 async def test_pings_detect_a_stalled_process_which_is_reported_and_restarted(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process is running and its pipes are open, so only a ping can detect that it hangs."""
+    """The process is running and its pipes are open, so only unanswered pings show that it hangs."""
     monkeypatch.setattr(handshake_session, "MIN_PING_TIMEOUT", 0.2)
     mark = tmp_path / "hung"
     hangs_once = inline_server(

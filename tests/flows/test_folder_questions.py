@@ -1,4 +1,4 @@
-"""Tests for consent to share a folder: asked for when needed, stored, and revoked, with real servers."""
+"""Tests for the user's consent to share folders: asked for when needed, stored, and revoked, with real servers."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ def roots_server_entry(*how: str) -> dict[str, Any]:
 
 
 def reported_folders(result: dict[str, Any]) -> Any:
-    """Return the folders that the server reports as its roots."""
+    """Return the folders that the server reports in the result of its tool."""
     return json.loads(result["result"]["text"])
 
 
@@ -150,7 +150,7 @@ def test_a_noninteractive_run_shares_only_permanently_shared_folders(program: Pr
 
 
 def folders_of_one_command(program: Program, servers: str) -> Any:
-    """Return the folders that the server knows during a single command."""
+    """Return the folders that the server is given during a single `mcphost call`, or None if none are shared."""
     done = json.loads(program.text("--mcp-config", servers, "call", "one", "where", "--json"))
     found = json.loads(done["text"])
     return None if isinstance(found, str) else found

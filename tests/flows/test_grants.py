@@ -1,4 +1,4 @@
-"""Tests for grants without a screen: created by a rule, counted, previewed, listed, searched and revoked."""
+"""Tests for grants through `mcphost pipe` and the command line: created, counted, listed, searched and revoked."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def send_and_wait_for_question(pipe: PipeClient, text: str) -> tuple[int, str]:
-    """Send a message and wait for the question about its call."""
+    """Send a message and wait for the question about its tool call; return the ids of the command and the question."""
     before = sum(event["event"] == "question" for event in pipe.events)
     sent = pipe.send("send", text=text)
     pipe.wait(lambda event: sum(event["event"] == "question" for event in pipe.events) > before)
@@ -110,7 +110,7 @@ def test_a_rule_that_does_not_cover_the_call_it_answers_declines_it(program: Pro
 
 
 def create_grant(program: Program) -> str:
-    """Store an "Always allow" grant as in an earlier run, and return its id."""
+    """Store a grant by answering "Always allow" in a separate run, and return its id."""
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
         sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")

@@ -1,4 +1,4 @@
-"""Tests for hooks as real programs: they can deny, change and annotate tool calls, but never allow them."""
+"""Tests for hooks run as real programs: they can deny, change and annotate tool calls, but never allow them."""
 
 import json
 import os
@@ -37,14 +37,14 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "additio
 
 
 class HookedHost:
-    """A host with a server `peer` that has a tool `write`, and the exchanged messages."""
+    """A host with hooks, a server `peer` that has a tool `write`, and what the user and the model were shown."""
 
     def __init__(self, host: Host, peer: InProcessServer, model: ScriptedModel, frontend: ScriptedFrontend) -> None:
         self.host, self.peer, self.model, self.frontend = host, peer, model, frontend
         self.feed = host.events.subscribe()
 
     async def call(self) -> str:
-        """Let the model call `write` with the path `a`, and return the result it receives."""
+        """Let the model call `write` with the path `a`, and return the result that the model receives."""
         await self.host.conversation.send("go")
         message = next(one for one in reversed(self.host.conversation.messages) if one.role == "tool")
         return message.parts[0].text  # pyright: ignore[reportAttributeAccessIssue]
@@ -62,7 +62,7 @@ Open = Callable[..., AbstractAsyncContextManager[HookedHost]]
 
 @pytest.fixture
 def write_hook(tmp_path: Path) -> Callable[..., HookConfig]:
-    """Return a function that writes a program and returns it as a hook."""
+    """Return a function that writes a hook program and returns its configuration."""
 
     def write(code: str, event: str = "before_call", **settings: Any) -> HookConfig:
         path = tmp_path / f"hook{len(list(tmp_path.glob('hook*.py')))}.py"

@@ -1,4 +1,4 @@
-"""Tests for `mcphost servers import` and `mcphost servers export` as a user types them."""
+"""Tests for `mcphost servers import` and `mcphost servers export` on the command line."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ FALLBACK = "hunter2-as-a-default"
 
 
 def write_host(program: Program, path: str, **servers: Any) -> Path:
-    """Write a file of another host below the home folder."""
+    """Write the configuration file of another MCP host below the home folder, and return its path."""
     file = program.home / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"mcpServers": servers}))
@@ -90,7 +90,10 @@ def test_secrets_of_other_hosts_go_to_the_keyring_and_one_that_cannot_stays_wher
 
 
 def host_files(secret: str) -> dict[str, tuple[str, str]]:
-    """Return a path and content for each host: a server named after the host, in its format, with a secret."""
+    """Return the configuration file of each supported MCP host, as its path and text, keyed by the host's name.
+
+    Each file contains one server, named after the host, with the secret in its environment.
+    """
     command, env = DEMO["command"], {"API_KEY": secret}
 
     def args(name: str) -> list[str]:

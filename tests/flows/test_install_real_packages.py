@@ -1,4 +1,4 @@
-"""Install a server from a registry with many entries, and run it with the real npx and uvx."""
+"""Tests that a server from a registry with many entries is installed and run with the real npx and uvx."""
 
 import json
 

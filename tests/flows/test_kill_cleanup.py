@@ -1,4 +1,4 @@
-"""Tests that no process remains when mcphost is killed without a chance to clean up."""
+"""Tests that no process of a server remains when mcphost is killed without a chance to clean up."""
 
 import time
 from pathlib import Path

@@ -24,7 +24,7 @@ WRITE = {"name": "write", "description": "Write one file.", "inputSchema": {"typ
 
 
 class LockedProject:
-    """A folder with `.mcp.json` and a server `files`; a test can change the server's identity and tools."""
+    """A folder whose `.mcp.json` has a server `files`; a test can change the version and tools of the server."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -36,33 +36,33 @@ class LockedProject:
         self.configure()
 
     def serve(self, *tools: Any, version: str = "1.0", **more: Any) -> None:
-        """Set the server's name and version."""
+        """Set the tools and the version that the server reports."""
         self.served.write_text(json.dumps({"info": {"name": "files", "version": version}, "tools": tools, **more}))
 
     def entry(self, *arguments: str, **more: Any) -> dict[str, Any]:
-        """Return the entry of the server."""
+        """Return the server's entry for `.mcp.json`."""
         source = f"open({str(self.started)!r}, 'a').write('x')\n{FILE_DEFINED_SERVER}"
         more["env"] = {"SERVED": str(self.served), **more.get("env", {})}
         return {"command": sys.executable, "args": ["-c", source, *arguments], **more}
 
     def configure(self, **servers: Any) -> None:
-        """Write the project's file, by default with one server named files."""
+        """Write `.mcp.json`, with the server `files` unless *servers* are given."""
         self.file.write_text(json.dumps({"mcpServers": servers or {"files": self.entry()}}))
 
     def lock(self, *arguments: str, **more: Any) -> str:
-        """Lock the servers, approved by the command-line flag as in CI."""
+        """Write the lock file; `--mcp-config` approves the servers, as in CI."""
         return self.program.text("--mcp-config", ".mcp.json", "servers", "lock", *arguments, **more)
 
     def verify(self, *arguments: str, code: int = 0, **more: Any) -> str:
-        """Verify the lock file and return the output."""
+        """Run `mcphost servers verify`, which must exit with *code*, and return its output."""
         return self.program.text("--mcp-config", ".mcp.json", "servers", "verify", *arguments, code=code, **more)
 
     def accept(self) -> None:
-        """Accept the changed tools that are in quarantine."""
+        """Accept the changed tools of `files` that are in quarantine."""
         self.program.text("--mcp-config", ".mcp.json", "servers", "changes", "files", "--keep", "--yes")
 
     def drift(self, *arguments: str) -> dict[tuple[str, str], list[str]]:
-        """Run a verification that must find differences; return the differences by kind and tool."""
+        """Run a verification that must find differences; return them by kind and name."""
         found = json.loads(self.verify("--json", *arguments, code=9))
         return {(one["kind"], one["name"]): one["difference"] for server in found["servers"] for one in server["drift"]}
 
@@ -260,7 +260,7 @@ def test_a_definition_too_large_to_repeat_is_locked_by_its_digest(project: Locke
 
 
 def answer_mcp(tools: list[dict[str, Any]]) -> Any:
-    """Return a handler for an HTTP server that offers these tools."""
+    """Return the handler of an HTTP server that offers these tools."""
     identity = {"name": "far", "version": "1"}
     results: dict[str, Any] = {
         "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": identity},
@@ -418,13 +418,13 @@ def test_a_lock_of_another_machine_fits_a_checkout_elsewhere(project: LockedProj
 
 
 def trusted(project: LockedProject, **env: Any) -> None:
-    """Approve the project's file and its server."""
+    """Approve `.mcp.json` and its server."""
     project.program.text("servers", "trust", ".mcp.json", "--yes", **env)
     project.program.text("servers", "trust", "files", "--yes", **env)
 
 
 def checked_out(project: LockedProject, **env: Any) -> None:
-    """Copy the project to a user who has never seen its server, and approve the server."""
+    """Continue as another user, who has never seen the server before, and approve it."""
     project.program.env["MCPHOST_DATA_DIR"] = str(project.program.home / "data-of-another")
     trusted(project, **env)
 

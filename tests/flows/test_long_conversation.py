@@ -1,4 +1,4 @@
-"""A conversation of five times the model's window can continue, and facts from its beginning are found."""
+"""Tests that a conversation five times as long as the model's window goes on, and that its early facts are found."""
 
 from pathlib import Path
 
@@ -18,7 +18,10 @@ FILLER = "and so on, as we said before, " * 20
 
 
 async def tell_codes(host: Host, first: int, windows: float) -> int:
-    """Send the model numbered codes from *first* until they fill that many windows; return the next number."""
+    """Send numbered codes to the model, from *first* on, until the conversation is *windows* times its window.
+
+    Return the next number.
+    """
     number = first
     while sum(len(message.text) for message in host.conversation.messages) < windows * WINDOW * CHARS_PER_TOKEN:
         told = await host.conversation.send(f"The code of item{number} is K{number * 7919 % 10_000}. {FILLER}")

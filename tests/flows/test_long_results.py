@@ -1,4 +1,4 @@
-"""Results of five times the model's window: the conversation continues, and no early fact is lost."""
+"""Tests that results five times as long as the model's window do not end a conversation or lose early facts."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def page(number: int) -> str:
 
 
 class ReadingModel:
-    """A model that finds a code on the requested page, in its request, or with the tools named in notes."""
+    """A model that answers with a code from its request, or else calls the tools that the request mentions."""
 
     name = label = "reading"
     facts = ModelFacts(context_window=WINDOW)
@@ -80,7 +80,7 @@ class ReadingModel:
         return None
 
     async def load_facts(self) -> None:
-        """Do nothing, because the facts are already set."""
+        """Do nothing, because `facts` is already set."""
 
     async def prepare(self) -> None:
         """Do nothing, because the model is always ready."""

@@ -29,7 +29,7 @@ def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Progra
 
 
 class TruncatingHandler(BaseHTTPRequestHandler):
-    """A provider that streams half an answer without a finish reason; with `hang` in the path, it stays connected."""
+    """A provider that streams half an answer and closes the connection; if the path contains `hang`, it stays open."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -44,7 +44,7 @@ class TruncatingHandler(BaseHTTPRequestHandler):
             self.connection.recv(1)
 
     def log_message(self, *_args: object) -> None:
-        """Log nothing."""
+        """Do not print requests to standard error."""
 
 
 @pytest.mark.timeout(240)
@@ -55,7 +55,7 @@ class TruncatingHandler(BaseHTTPRequestHandler):
 def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
     program: Program, path: str, flags: tuple[str, ...], said: bytes
 ) -> None:
-    """On a busy machine, not even the first word arrives within 3 s."""
+    """With `--timeout 3`, the output may be empty, because on a busy machine not even one word arrives in time."""
     with ThreadingHTTPServer(("127.0.0.1", 0), TruncatingHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/{path}"

@@ -1,4 +1,4 @@
-"""Tests for `mcphost models`: local keys and model servers, and the models of a provider."""
+"""Tests for `mcphost models`: API keys and model servers on this machine, and the models of a provider."""
 
 import json
 from typing import Any

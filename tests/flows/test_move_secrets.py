@@ -1,4 +1,4 @@
-"""Tests for `mcphost servers secure`: a secret moves from mcp.json to the keyring and still reaches the server."""
+"""Tests for `mcphost servers secure`, which moves a secret from mcp.json to the keyring; the server still gets it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ runpy.run_module("mcphost.demo.server", run_name="__main__")
 
 
 def write_commented_config(program: Program, told: Path) -> Path:
-    """Write a configuration with a comment and a non-default file mode."""
+    """Write an mcp.json that contains a secret and a comment and has an unusual file mode; return its path."""
     path = program.configure()
     arguments = json.dumps(["-c", SERVER, str(told)])
     path.write_text(

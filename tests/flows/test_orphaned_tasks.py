@@ -1,4 +1,4 @@
-"""Tests for tasks that outlive mcphost: after a kill and a restart, it fetches the result."""
+"""Tests for tasks that outlive mcphost: after it was killed and started again, it fetches the result."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ FOUND = {"content": [{"type": "text", "text": "gold"}]}
 
 
 class TaskHttpServer:
-    """An HTTP server of 2026-07-28 that runs every call as a task until the test releases it."""
+    """An HTTP server of 2026-07-28 that turns every call into a task, which runs until the test ends it."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -49,7 +49,7 @@ class TaskHttpServer:
         return state | times
 
     def wait(self, method: str, times: int = 1) -> None:
-        """Wait until the given number of requests with this method has arrived."""
+        """Wait until *times* requests with this method have arrived."""
         with self.more:
             assert self.more.wait_for(lambda: self.seen.count(method) >= times, 10), self.seen
 
@@ -71,7 +71,7 @@ def run_task_server() -> Iterator[TaskHttpServer]:
             self.wfile.write(body.encode())
 
         def log_message(self, *args: Any) -> None:
-            """Log nothing."""
+            """Do not print requests to standard error."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         http.daemon_threads = True

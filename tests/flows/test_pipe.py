@@ -404,7 +404,7 @@ def test_input_from_a_file_waits_at_wait_lines(program: Program) -> None:
 
 
 def assert_processes_ended(note: Path) -> None:
-    """Assert that every process listed in the file has ended."""
+    """Check that every process whose pid is in the file *note* has ended."""
     for pid in map(int, note.read_text().split()):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -1,4 +1,4 @@
-"""Tests for a server that is started by a program that drops privileges."""
+"""Tests for a server that is started through another program, which drops privileges."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.anyio
 
 
 def server_process() -> psutil.Process:
-    """Return the demo server among this process's descendants."""
+    """Return the process of the demo server, a descendant of this process."""
     below = psutil.Process().children(recursive=True)
     return next(item for item in below if "mcphost.demo.server" in command_line(item))
 
 
 def kernel_status(process: psutil.Process) -> str:
-    """Return the fields of a process's status file in /proc."""
+    """Return the content of /proc/PID/status."""
     return Path(f"/proc/{process.pid}/status").read_text()
 
 

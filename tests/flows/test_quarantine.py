@@ -1,4 +1,4 @@
-"""A tool that changed between two runs of the program is refused until the user accepts the change."""
+"""Tests that a tool which changed between two runs of mcphost is refused until the user accepts the change."""
 
 import json
 import sys

@@ -27,7 +27,7 @@ class _Echo(BaseHTTPRequestHandler):
         self.wfile.write(said)
 
     def log_message(self, *args: object) -> None:
-        """Print nothing on the tests' terminal."""
+        """Do not print requests to standard error."""
 
 
 @pytest.mark.req("stdio.env-config")

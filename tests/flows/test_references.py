@@ -1,4 +1,4 @@
-"""Tests for references in a server's entry, which are filled in when the program starts or contacts the server."""
+"""Tests for references such as `${env:NAME}` in a server's entry, which are filled in when the server is started."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ runpy.run_module('mcphost.demo.server', run_name='__main__')
 
 @pytest.fixture
 def report(program: Program) -> Path:
-    """A file to which the server `reports.py` writes its arguments and environment."""
+    """Return the file to which the server `reports.py` writes its arguments and environment."""
     path = program.home / "report.json"
     (program.home / "reports.py").write_text(REPORTS.replace("REPORT", repr(str(path))))
     return path

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingStatus(StatusDisplay):
-    """A status line that records its texts; an empty text means that the line was removed."""
+    """A status line that records the texts it shows; an empty text means that the line was removed."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []

@@ -1,4 +1,4 @@
-"""Tests for docs/scripting.md: the example client works, and the tables are complete."""
+"""Tests for docs/scripting.md: the example client works, and the tables list everything there is."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ OF_THE_PIPE = {"result", "error", "question", "question_withdrawn", "open_url"}
 
 
 def first_column(heading: str) -> str:
-    """Return the first column of the table below a heading."""
+    """Return the first column of the table below a heading of docs/scripting.md."""
     section = PAGE.split(f"{heading}\n", 1)[1].split("\n#", 1)[0].split("|---|", 1)[1]
     return "\n".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| `"))
 

@@ -34,13 +34,13 @@ class Serving:
         self.origin = "{0.scheme}://{0.netloc}".format(urlsplit(self.address))
 
     def chats(self) -> list[psutil.Process]:
-        """Return the processes of the open chats."""
+        """Return the processes of the open chats, one for each browser page."""
         return psutil.Process(self.process.pid).children()
 
 
 @contextmanager
 def serve(program: Program, *arguments: str) -> Iterator[Serving]:
-    """Serve the demo, and stop it with SIGINT, as Ctrl+C does."""
+    """Run `mcphost serve` with the demo until the block ends, then stop it with SIGINT, as Ctrl+C does."""
     command = [*MCPHOST, "serve", "--demo", *arguments]
     process = subprocess.Popen(command, env={**program.env, **QUIET}, cwd=program.work, stdout=subprocess.PIPE)
     with process:
@@ -52,14 +52,14 @@ def serve(program: Program, *arguments: str) -> Iterator[Serving]:
 
 
 class Page:
-    """A chat page: its output, and input to it."""
+    """A chat in a browser page, connected through its WebSocket."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._shown = ""
 
     async def wait_for(self, text: str) -> None:
-        """Wait until *text* appears in the page's terminal."""
+        """Wait until *text* has appeared in the page's terminal."""
         while text not in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z$]|\x1b.", "", self._shown):
             message = await self._socket.receive(END_SECONDS)
             assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), (message, self._shown[-500:])
@@ -67,14 +67,14 @@ class Page:
                 self._shown += cast("bytes", message.data).decode(errors="replace")
 
     async def type(self, text: str) -> None:
-        """Send text as a browser sends typed keys."""
+        """Send the text key by key, as a browser does while the user types."""
         for envelope in (["focus"], *(["stdin", key] for key in text)):
             await self._socket.send_str(json.dumps(envelope))
 
 
 @asynccontextmanager
 async def open_page(serving: Serving, **headers: str) -> AsyncIterator[Page]:
-    """Open the WebSocket of the page."""
+    """Open a chat page through its WebSocket; *headers* are added to the request."""
     async with aiohttp.ClientSession() as client:
         url = f"{serving.address.replace('http:', 'ws:')}ws?width=100&height=30"
         async with client.ws_connect(url, headers={"Origin": serving.origin, **headers}, max_msg_size=0) as socket:

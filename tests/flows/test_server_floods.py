@@ -1,4 +1,4 @@
-"""Tests for servers that flood a pipe: dropped messages are counted, and calls and memory are not affected."""
+"""Tests for servers that flood a pipe: dropped messages are counted, and calls and memory use are not affected."""
 
 import time
 
@@ -71,7 +71,7 @@ def flood_server(lists: str = "") -> ServerConfig:
 
 
 def megabytes_since(before: int) -> float:
-    """Return the growth in memory use in megabytes."""
+    """Return how much the memory use of this process has grown, in megabytes."""
     return (psutil.Process().memory_info().rss - before) / 1e6
 
 

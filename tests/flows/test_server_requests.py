@@ -1,4 +1,4 @@
-"""Server requests during a command are refused, with a message that says where they can be answered."""
+"""Tests that server requests during a single command are refused, with a message about where they can be answered."""
 
 import json
 import sys

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 def fake_npx(folder: Path, code: str) -> ServerConfig:
-    """Create a program named npx from a few lines of Python."""
+    """Return a server whose command is a fake npx that runs the Python source *code*."""
     path = folder / "npx"
     path.write_text(f"#!{sys.executable}\n{code}\n")
     path.chmod(0o700)

@@ -114,7 +114,11 @@ def at_terminal(
     seen: bytearray | None = None,
     ahead: bytes = b"",
 ) -> int:
-    """Run a command on a terminal and type `typed` at its prompt; `stdout`, if given, receives its output."""
+    """Run a command on a terminal, type *typed* at its yes/no prompt, and return the exit code.
+
+    The bytes *ahead* are typed before the command starts. The output is appended to *seen*; if *stdout* is given,
+    standard output goes to that file instead.
+    """
     import pty
 
     seen = bytearray() if seen is None else seen
@@ -280,7 +284,7 @@ def test_in_folders_that_are_files_a_call_runs_only_if_it_needs_no_record(progra
 
 
 def call_without_folders(program: Program, place: Path) -> None:
-    """Call a tool while all folders are read-only, with or without a required audit log."""
+    """Call a tool while no folder of mcphost can be written: it fails only if the audit log is required."""
     file = program.servers(demo=DEMO)
     places: dict[str, Any] = {f"MCPHOST_{kind}_DIR": str(place / kind) for kind in ("DATA", "STATE", "CACHE")}
     call = ("--mcp-config", file, "call", "demo", "add", "a=1", "b=1")
@@ -343,7 +347,7 @@ def test_version_and_help_are_printed_and_chat_without_a_terminal_names_alternat
 
 
 def marking_server(program: Program, name: str) -> dict[str, object]:
-    """Return a server that creates a file when it starts."""
+    """Return an mcp.json entry for a server whose command only creates the file *name*."""
     return {"command": "sh", "args": ["-c", f"touch '{program.home}/{name}'"]}
 
 

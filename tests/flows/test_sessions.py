@@ -9,7 +9,7 @@ from tests.flows.program import Program
 
 
 def save_conversation(program: Program, prompt: str) -> str:
-    """Let the demo model answer *prompt*; return the ID of the saved conversation."""
+    """Let the demo model answer *prompt*; return the id of the saved conversation."""
     program.text("run", prompt, "--model", "demo")
     return json.loads(program.text("sessions", "--json"))["sessions"][0]["id"]
 

@@ -1,4 +1,4 @@
-"""Tests for servers that change their issuer, use an old revision or require more scopes."""
+"""Tests for servers that change their authorization server, use an old revision, or require more scopes."""
 
 import json
 import re
@@ -24,7 +24,7 @@ STRAYED = f"waiting for you; {FOREIGN_RESPONSE}"
 
 
 class Commands:
-    """The program with a browser that opens every URL, and with sign-ins stored in a file."""
+    """A runner of mcphost commands whose browser completes every sign-in, and whose sign-ins are stored in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.program = Program(folder)
@@ -51,7 +51,7 @@ def commands(tmp_path: Path) -> Commands:
 
 
 class MovedIssuerServer(SignedInServer):
-    """A server that, after naming another authorization server, accepts only that server's tokens."""
+    """A server that can move to another authorization server; from then on it accepts only tokens from there."""
 
     signer: OAuthPeer | None = None
 
@@ -137,7 +137,7 @@ async def test_a_response_from_another_issuer_ends_login_and_its_code_is_never_s
 
 
 class StepUpServer(SignedInServer):
-    """A server with a tool that requires more scopes than the token has, with its own error text."""
+    """A server that requires further scopes (`more`) for tool calls."""
 
     more = "tools:write"
 

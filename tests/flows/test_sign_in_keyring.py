@@ -1,4 +1,4 @@
-"""Tests for a sign-in stored in a real Secret Service: the next command finds and lists it, and logout deletes it."""
+"""Tests for sign-ins in a real Secret Service: the next command finds and lists them, and logout deletes them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The program signs in, refreshes and fails with full logging, and no secret leaves its memory."""
+"""Tests that no secret leaves mcphost's memory while it signs in, refreshes and fails, with full logging."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 
 class ShortLivedTokenServer(SignedInServer):
-    """A server whose tokens expire after a second."""
+    """A server that records whether mcphost has refreshed its token."""
 
     @property
     def renewed(self) -> bool:
@@ -37,7 +37,7 @@ class ShortLivedTokenServer(SignedInServer):
 
 
 def processes() -> str:
-    """Return the arguments and environment of every process on this machine."""
+    """Return the arguments and environment variables of every process on this machine that can be read."""
     seen = ""
     for process in Path("/proc").glob("[0-9]*"):
         for file in ("cmdline", "environ"):

@@ -1,4 +1,4 @@
-"""Tests for sign-in on the command line: every wait is bounded, even without a browser or a registered client."""
+"""Tests that every wait during a sign-in on the command line is limited, even without a browser or client ID."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Tests for skills and for tools that violate their schemas: text output, JSON output and exit codes."""
+"""Tests for skills, and for tools that violate their own schemas: text output, JSON output and exit codes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Tests for tasks on the command line and the pipe, with the reference server, including questions."""
+"""Tests for tasks on the command line and in `mcphost pipe`, with the MCP reference server, including questions."""
 
 import time
 
@@ -71,7 +71,7 @@ def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
 
 @pytest.mark.req("task.old.list-cancel")
 def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> None:
-    """The program quits while a task runs; the log shows that the server was notified without delay."""
+    """mcphost quits while a task runs; its log shows that the server was asked to cancel the task."""
     with program.pipe("--mcp-config", everything_config(program)) as pipe:
         call_tool_over_pipe(pipe, "simulate-research-query", topic="python")
         pipe.event("progress", message="Gathering sources...")

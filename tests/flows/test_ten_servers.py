@@ -1,4 +1,4 @@
-"""Tests for ten concurrent servers over real sockets; slow, silent and dead servers do not delay the others."""
+"""Tests for ten servers at the same time over real sockets; slow, silent and dead ones do not delay the others."""
 
 import time
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def never_answer(request: ReceivedRequest) -> object:
 
 
 def answer_late(seconds: float) -> RequestHandler:
-    """Return a handler that answers after a delay."""
+    """Return a handler that answers no request until *seconds* after its creation."""
     ready = handshake_server(answer_tools_list)
     started_at = time.monotonic()
 
@@ -167,7 +167,7 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
 
 @pytest.mark.req("base.isolation")
 async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> None:
-    """Arguments, headers and earlier results are not shared; neither do two calls of one server share hidden state."""
+    """Arguments, headers and earlier results of one server are not sent to another, nor from one call to the next."""
 
     async def answer(request: ReceivedRequest) -> object:
         if request.message["method"] == "tools/call":

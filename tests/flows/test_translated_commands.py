@@ -1,4 +1,4 @@
-"""Test that what commands print for people is translated.
+"""Tests that everything commands print for people is translated.
 
 Each command runs in a pseudo-language that replaces all letters. A word in plain letters was therefore not translated,
 unless it is a name, a value or text from a server.
@@ -39,7 +39,7 @@ def pseudo_language() -> PseudoLanguage:
 
 @pytest.fixture
 def run(program: Program, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Return `run(*arguments, terminal=False)`, which runs a command in this process and returns what it printed."""
+    """Return `run(*arguments, terminal=False)`, which runs a command in this process and returns its output."""
     for name, value in program.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("COLUMNS", "400")
@@ -64,7 +64,7 @@ def run(program: Program, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def english(text: str, *known: str) -> set[str]:
-    """Return the English words in a text, except those of *known* and in quotation marks."""
+    """Return the English words in a text, except quoted ones, names, and the words in *known*."""
     values = {word for one in known for word in re.findall("[A-Za-z]+", one)}
     return set(_WORD.findall(_QUOTED.sub("", text))) - NAMES - values
 

@@ -1,4 +1,4 @@
-"""Tests for a whole turn, from the user's message to the model's last text, with a real server process."""
+"""Tests for a whole turn, from the user's message to the model's final text, with a real server process."""
 
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
 
 
 class SecondQuestionFrontend(ScriptedFrontend):
-    """A front end that answers the second question but never the first."""
+    """A front end that answers "Allow for this session" to all questions except the first, which it never answers."""
 
     async def ask(self, question: Question[Any]) -> Any:
         if not self.asked:
@@ -183,7 +183,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
     server = inline_server("shape", CHANGING_TOOL_SERVER, env={"WORDS": str(words)})
 
     async def turn(text: str, *answers: Any) -> tuple[list[Any], list[str], str]:
-        """Run one turn; return the questions, the tools offered to the model, and the result of its call."""
+        """Run one turn; return the questions, the tools offered to the model, and the result of the model's call."""
         words.write_text(text)
         frontend = ScriptedFrontend(*answers)
         model = ScriptedModel(tool_round(("shape__t", {})), text_round("ok"))

@@ -15,7 +15,7 @@ from tests.flows.typed_answers import answer_prompts
 
 
 def newer_weather() -> dict[str, Any]:
-    """Return version 2.0.0, with one argument added and another one removed."""
+    """Return the registry entry of the weather server 2.0.0, with one argument added and another one removed."""
     document = weather("2.0.0")
     newest = document["packages"][0]
     newest["packageArguments"] = [*newest["packageArguments"][1:], {"type": "named", "name": "--alerts", "value": "on"}]

@@ -1,4 +1,4 @@
-"""A command on a terminal, with typed answers to its prompts."""
+"""Run a command on a terminal and type answers to its prompts."""
 
 import os
 import pty
@@ -11,7 +11,7 @@ PROMPT_SECONDS = 30
 
 
 def answer_prompts(program: Program, answers: Sequence[tuple[str, str]], *arguments: str) -> tuple[int, str]:
-    """Type each text when its prompt appears; return the exit code and the complete output."""
+    """Run a command and type each answer when its prompt appears; return the exit code and the complete output."""
     master, slave = pty.openpty()
     shown = ""
     with program.start(*arguments, stdin=slave, stdout=slave, stderr=slave) as process:

@@ -1,1 +1,1 @@
-"""Seeded mutations of server messages; a short run is part of the tests. See `python -m tests.fuzz`."""
+"""Fuzz tests that mutate server messages, reproducible by seed; `python -m tests.fuzz` runs them for longer."""

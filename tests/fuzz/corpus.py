@@ -1,4 +1,4 @@
-"""Valid server messages of both protocol eras for the fuzzers to mutate."""
+"""Valid server messages of both protocol eras, which the fuzzers mutate."""
 
 from typing import Any
 
@@ -103,18 +103,18 @@ INPUT_REQUIRED: list[JsonObject] = [
 
 
 def initialize_result(revision: str) -> JsonObject:
-    """Return the answer to `initialize`."""
+    """Return a valid result of `initialize`."""
     return {"protocolVersion": revision, "capabilities": CAPABILITIES, "serverInfo": INFO, "instructions": "Be kind."}
 
 
 def discover_result() -> JsonObject:
-    """Return the answer to `server/discover`."""
+    """Return a valid result of `server/discover`."""
     return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, **PAGE,
             "_meta": {"io.modelcontextprotocol/serverInfo": INFO}}  # fmt: skip
 
 
 def result_for(method: str, *, stateless: bool, which: int = 0) -> JsonObject:
-    """Return a valid result for a request."""
+    """Return one of several valid results for a request with this method."""
     choices = RESULTS.get(method, [{}])
     body = dict(choices[which % len(choices)])
     if stateless:

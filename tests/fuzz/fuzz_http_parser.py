@@ -1,4 +1,4 @@
-"""Fuzz mcphost's HTTP/1.1 parser against h11: both must accept, refuse and read the same responses."""
+"""Fuzz mcphost's HTTP/1.1 parser against h11: both must accept the same responses and read the same values."""
 
 import asyncio
 import random
@@ -63,7 +63,7 @@ ODD_BYTES = b'\x00\x01\t\n\x0b\x0c\r\x1f !",:;\\_0a\x7f\x80\x85\xa0\xb2\xff'
 
 
 class ParsedResponse(NamedTuple):
-    """A response as parsed by one of the parsers."""
+    """A response as one of the two parsers reads it."""
 
     status: int
     headers: dict[str, str]
@@ -71,7 +71,7 @@ class ParsedResponse(NamedTuple):
 
 
 async def parse_ours(pieces: list[bytes]) -> ParsedResponse | None:
-    """Return what mcphost's parser reads before the server closes the connection, or None if it refuses."""
+    """Return what mcphost's parser reads until the server closes the connection, or None if it refuses the response."""
     connection = HttpConnection()
     connection.send_request(b"")
     for piece in pieces:
@@ -88,7 +88,7 @@ async def parse_ours(pieces: list[bytes]) -> ParsedResponse | None:
 
 
 def parse_h11(data: bytes) -> ParsedResponse | None:
-    """Return what h11 reads before the server closes the connection, or None if it refuses the response."""
+    """Return what h11 reads until the server closes the connection, or None if it refuses the response."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
     connection.send(h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]))
     connection.send(h11.EndOfMessage())
@@ -114,13 +114,13 @@ def parse_h11(data: bytes) -> ParsedResponse | None:
 
 
 class AnswerGenerator:
-    """Generates almost valid responses; the same seed gives the same bytes."""
+    """A generator of almost valid responses; the same seed gives the same bytes."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
 
     def answer(self) -> bytes:
-        """Return a response, sometimes after interim responses and sometimes with mutated bytes."""
+        """Return a response, sometimes with interim responses before it, and sometimes with mutated bytes."""
         rng = self.rng
         data = b"".join(self._interim() for _ in range(rng.choice((0, 0, 0, 0, 1, 2)))) + self._final()
         if rng.random() < 0.2:
@@ -129,7 +129,7 @@ class AnswerGenerator:
         return data
 
     def split(self, data: bytes) -> list[bytes]:
-        """Split the bytes into pieces as a network might deliver them."""
+        """Split the bytes at random into pieces, as a network might deliver them."""
         at = sorted(self.rng.randrange(len(data) + 1) for _ in range(self.rng.choice((0, 0, 1, 2, 5))))
         return [data[a:b] for a, b in zip([0, *at], [*at, len(data)], strict=True)]
 
@@ -197,7 +197,7 @@ class AnswerGenerator:
 
 
 class ParserReport(NamedTuple):
-    """The number of compared responses, their outcomes, and the first differences."""
+    """The number of responses compared, their outcomes, and the first differences between the parsers."""
 
     outcomes: Counter[str]
     differences: list[tuple[str, bytes]]
@@ -228,6 +228,6 @@ async def _run(count: int, seed: int) -> ParserReport:
 
 
 def _normalize(answer: ParsedResponse) -> ParsedResponse:
-    """Return the response with transfer codings in lower case, as in h11."""
+    """Return the response with transfer codings in lower case, which is how h11 reports them."""
     headers = {name: value.lower() if name == "transfer-encoding" else value for name, value in answer.headers.items()}
     return answer._replace(headers=headers)

@@ -1,7 +1,7 @@
-"""Fuzz the HTTP client, event decoder, exchange and session with mutated event streams over a fake socket.
+"""Fuzz HTTP sessions with mutated event streams over a fake socket: the client, event decoder, exchange and session.
 
-Requests and responses travel through `transport.http1` as bytes. Each trial opens a session with a well-behaved server,
-makes calls that are answered with broken streams, and then calls a well-behaved server again.
+Requests and responses pass through `transport.http1` as bytes. Each trial opens a session with a server that behaves,
+makes calls that are answered with broken streams, and then makes calls that are answered correctly again.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ STATUS_LINES = (b"200 OK",) * 120 + (
 
 
 class FakeTransport(asyncio.Transport):
-    """The server's end of a connection: it reads requests and sends response bytes to the client in pieces."""
+    """The transport of a fake connection: it reads the client's requests, and feeds response bytes to it in pieces."""
 
     def __init__(self, peer: "StreamServer", connection: http1.HttpConnection) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class FakeTransport(asyncio.Transport):
         self._planned = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Receive a part of a request, and respond once the request is complete."""
+        """Receive a part of a request, and respond when the request is complete."""
         self._request += bytes(data)
         while (end := self._request.find(b"\r\n\r\n")) >= 0:
             head = self._request[:end].decode("latin-1")
@@ -93,27 +93,27 @@ class FakeTransport(asyncio.Transport):
         self._plan()
 
     def pause_reading(self) -> None:
-        """See Transport."""
+        """Pause reading, as in `asyncio.Transport`."""
         self._paused = True
 
     def resume_reading(self) -> None:
-        """See Transport."""
+        """Resume reading, as in `asyncio.Transport`."""
         self._paused = False
         self._plan()
 
     def is_closing(self) -> bool:
-        """See Transport."""
+        """Return whether the connection is closed or closing, as in `asyncio.Transport`."""
         return self._closing
 
     def abort(self) -> None:
-        """See Transport."""
+        """Close the connection immediately, as in `asyncio.Transport`."""
         if not self._closing:
             self._closing = True
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
 
 class StreamServer:
-    """A server that either behaves correctly or responds with broken streams."""
+    """A server that behaves correctly or responds with broken event streams, as the test chooses."""
 
     def __init__(self, report: FuzzReport, seed: str, most: int) -> None:
         self.report = report
@@ -126,7 +126,7 @@ class StreamServer:
         self.left = most
 
     def respond(self, verb: str, fields: dict[str, str], body: bytes) -> tuple[bytes, bool]:
-        """Return the bytes of a response, and whether the connection ends after them."""
+        """Return the bytes of a response, and True if the connection closes after them."""
         if verb == "DELETE":
             return _http_response(b"200 OK", b"", b""), False
         if verb == "GET":
@@ -147,7 +147,7 @@ class StreamServer:
         return self._broken(self._stream(message["id"], answer))
 
     def _get(self, fields: dict[str, str]) -> tuple[bytes, bool]:
-        """Respond to GET by resuming a stream after an event, or by opening a stream of unsolicited messages."""
+        """Respond to GET: resume a stream after an event, or open a stream for messages that belong to no request."""
         last = fields.get("last-event-id", "")
         if last.startswith("r") and last[1:].isdigit() and self.rng.random() < 0.7:
             message = valid_answer_for(int(last[1:]), "tools/list", self.revision, 0)
@@ -161,7 +161,7 @@ class StreamServer:
         return self._broken(self._stream(0, {"jsonrpc": "2.0", **self.rng.choice(corpus.NOTIFICATIONS)}))
 
     def _stream(self, ident: int, answer: dict[str, Any]) -> bytes:
-        """Return an event stream with the response among other events, some of which are broken."""
+        """Return an event stream that contains the response among other events, some of which are broken."""
         rng = self.rng
         events: list[bytes] = []
         end = rng.choice(LINE_ENDS)
@@ -200,7 +200,7 @@ class StreamServer:
         return end.join(lines)
 
     def _broken(self, body: bytes) -> tuple[bytes, bool]:
-        """Return the stream as an HTTP response with random framing, sometimes broken."""
+        """Return an event stream as an HTTP response with random framing, which is sometimes broken."""
         self._check_chunking(body)
         rng = self.rng
         status = rng.choice(STATUS_LINES)
@@ -242,7 +242,7 @@ def _http_response(status: bytes, kind: bytes, body: bytes, more: bytes = b"") -
 
 
 async def run_session(report: FuzzReport, seed: str, most: int) -> None:
-    """Run one session."""
+    """Run one session with up to *most* broken streams, and add the faults found to the report."""
     peer = StreamServer(report, seed, most)
 
     async def connect(origin: HttpConnectionPool) -> http1.HttpConnection:
@@ -318,7 +318,7 @@ async def _check_session(session: Session, peer: StreamServer) -> None:
 
 
 def run(count: int, seed: int, first: int = 0) -> FuzzReport:
-    """Send *count* streams in as many sessions as needed, numbered from *first*."""
+    """Send *count* broken streams in as many sessions as needed; *first* is the number of the first session."""
     report = FuzzReport(seed)
 
     async def work() -> None:

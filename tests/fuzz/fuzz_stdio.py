@@ -1,7 +1,7 @@
-"""Fuzz the line reader, multiplexer and session with mutated lines, thousands of sessions in one process.
+"""Fuzz stdio sessions with mutated lines, thousands of sessions in one process.
 
-Each session is opened with a well-behaved peer, which then sends broken lines while calls are waiting, and then behaves
-correctly again. Every call must end with a result or an McpHostError, and the session must still work.
+Each session is opened with a peer that behaves, which then sends broken lines while calls are waiting, and finally
+behaves again. Every call must end with a result or an McpHostError, and the session must still work.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ VALID_REQUEST = ReadResource("demo://asked/once")
 
 
 class PipePeer:
-    """The server's end of a pipe; the client reads from it as from a child process."""
+    """The server's end of a pipe, from which the client reads as from a child process."""
 
     def __init__(self, revision: str) -> None:
         self.revision = revision
@@ -95,7 +95,7 @@ class PipePeer:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """See Connector."""
+        """Connect the client to the pipe, as a Connector does."""
         try:
             yield self.mux
         finally:
@@ -111,7 +111,7 @@ class PipePeer:
             self.open.clear()
 
     def answer(self, ident: int | str, which: int = 0) -> None:
-        """Return a valid response to a request, or None for a subscription, which stays open."""
+        """Send a valid response to an open request; a subscription gets none and stays open."""
         method = self.open.pop(ident)
         if method == "subscriptions/listen":
             return
@@ -120,15 +120,15 @@ class PipePeer:
         self.write_later(Mutator(random.Random(0)).encode(message) + b"\n")
 
     def valid_answer(self, ident: int | str, method: str, which: int = 0) -> dict[str, Any]:
-        """Return a valid response to a request."""
+        """Return a valid response to a request in the peer's revision."""
         return valid_answer_for(ident, method, self.revision, which)
 
     def write_later(self, data: bytes) -> None:
-        """Write the message in the next iteration of the event loop, as a pipe would."""
+        """Send a message in the next iteration of the event loop, as a pipe would deliver it."""
         asyncio.get_running_loop().call_soon(self.feed, data)
 
     def feed(self, data: bytes) -> None:
-        """Feed bytes as if they came from a child's output; see `transport.stdio`."""
+        """Pass bytes to the client as if a child process had written them (see `transport.stdio`)."""
         if self.lost:
             return
         try:
@@ -154,7 +154,7 @@ def valid_answer_for(ident: int | str, method: str, revision: str, which: int) -
 
 
 class FuzzOpener(ClientSessionOpener):
-    """The product's opener, connected to the pipe of a peer."""
+    """mcphost's session opener, connected to the pipe of a peer."""
 
     def __init__(self, peer: PipePeer) -> None:
         super().__init__(
@@ -167,7 +167,7 @@ class FuzzOpener(ClientSessionOpener):
 
 
 def request_handler() -> FakeRequestHandler:
-    """Answer every request."""
+    """Return a handler that answers every kind of server request."""
     return FakeRequestHandler(
         {
             "roots/list": ListRootsResult((Root("file:///project", "project"),)),
@@ -178,7 +178,7 @@ def request_handler() -> FakeRequestHandler:
 
 
 async def exercise(session: Session, rng: random.Random) -> None:
-    """Send a random request and inspect the result, as the host does."""
+    """Send a random request, and use its result as the host would."""
     if rng.random() < 0.2:
         listing = await rng.choice(LISTINGS)(session)
         assert len(listing.entries) + len(listing.problems) <= MAX_ITEMS + 1
@@ -193,7 +193,7 @@ async def exercise(session: Session, rng: random.Random) -> None:
 
 
 class FuzzSession:
-    """A session with the broken lines that it receives."""
+    """A session, and the broken lines that its peer sends."""
 
     def __init__(self, report: FuzzReport, seed: str, lines: int) -> None:
         self.report = report
@@ -205,7 +205,7 @@ class FuzzSession:
         self.calls = 0
 
     async def run(self) -> None:
-        """Open a session, send broken lines, and check that the session still works."""
+        """Open the session, send the broken lines, and check that the session still works."""
         rng, peer = self.rng, self.peer
         if rng.random() < 0.1:
             for _ in range(rng.randrange(20)):
@@ -223,7 +223,7 @@ class FuzzSession:
         self.report.sessions += 1
 
     async def break_and_recover(self, session: Session) -> None:
-        """Send the broken lines, and check that the session recovers."""
+        """Send the broken lines while calls are waiting, and check that the session recovers."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, session)
             await list_tools(session)  # or it would not be known which of them are tasks
@@ -253,7 +253,7 @@ class FuzzSession:
                 self.report.add_duration(self.where, time.perf_counter() - started_at)
 
     def broken_line(self) -> bytes:
-        """Return a broken line, or a valid line in the wrong place."""
+        """Return a broken line, or a valid one that is out of place."""
         rng, peer = self.rng, self.peer
         roll = rng.random()
         if roll < 0.0002:
@@ -280,7 +280,7 @@ class FuzzSession:
         return self.mutator.encode_mutated(message)
 
     async def call(self, session: Session) -> None:
-        """Send one request and check that it ends with a result or an McpHostError."""
+        """Send one request, and check that it ends with a result or an McpHostError."""
         started_at = anyio.current_time()
         try:
             await exercise(session, self.rng)
@@ -297,7 +297,7 @@ class FuzzSession:
             self.report.add_fault(self.where, f"a call took {took:.0f} s of its clock")
 
     async def watch(self, session: Session) -> None:
-        """Watch for change notifications as well."""
+        """Receive change notifications while the broken lines arrive."""
         try:
             async for _ in session.changes(
                 WatchedChanges(tools=True, resources=True, prompts=True, uris=("demo://a",))
@@ -307,7 +307,7 @@ class FuzzSession:
             return
 
     async def answer_open_requests(self) -> None:
-        """Answer all open requests of the session."""
+        """Let the peer behave and answer all open requests; report a fault if calls never end."""
         peer = self.peer
         peer.behaves = True
         until = anyio.current_time() + LONGEST_CALL
@@ -320,7 +320,7 @@ class FuzzSession:
                 return
 
     async def check_session(self, session: Session) -> None:
-        """Check that the session accepts a valid response, and that no state remains."""
+        """Check that the session accepts a valid response, and has kept no state of the calls."""
         mux = self.peer.mux
         try:
             result = await session.request(VALID_REQUEST)
@@ -339,7 +339,7 @@ class FuzzSession:
 
 
 def run(count: int, seed: int, first: int = 0) -> FuzzReport:
-    """Send `count` lines, from session number `first` on."""
+    """Send *count* broken lines in as many sessions as needed; *first* is the number of the first session."""
     report = FuzzReport(seed)
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""Criteria for a fuzzing run: uncaught errors, elapsed time and memory growth."""
+"""The criteria for a fuzzing run: uncaught errors, elapsed time and memory growth."""
 
 import asyncio
 import resource
@@ -19,7 +19,7 @@ GROWTH_LIMIT = 100 * 1024 * 1024
 
 
 class SkippingSelector(selectors.DefaultSelector):
-    """A selector that never waits; instead, it advances its event loop's clock to the next timer."""
+    """A selector that never waits, but advances the clock of its event loop to the next timer."""
 
     skipped = 0.0
 
@@ -34,20 +34,20 @@ class SkippingSelector(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop with virtual time: timers fire in order without waiting, even after an hour."""
+    """An event loop with virtual time, in which timers fire in order and without waiting."""
 
     def __init__(self) -> None:
         self.skipping = SkippingSelector()
         super().__init__(self.skipping)
 
     def time(self) -> float:
-        """Return the time, including skipped waits."""
+        """Return the loop's time, which includes the waits that were skipped."""
         return super().time() + self.skipping.skipped
 
 
 @dataclass
 class FuzzReport:
-    """The results of a fuzzing run, with the faults it found."""
+    """The results of a fuzzing run and the faults that it found."""
 
     seed: int
     inputs: int = 0
@@ -59,7 +59,7 @@ class FuzzReport:
     memory_growth: int = 0
 
     def add_fault(self, where: str, what: str) -> None:
-        """Record something that must not happen."""
+        """Record that something forbidden happened, and where."""
         if len(self.faults) < 20:
             self.faults.append(f"{where}: {what}")
 
@@ -70,7 +70,7 @@ class FuzzReport:
             self.add_fault(where, f"{seconds:.2f} s for one input")
 
     def summary(self, noun: str) -> str:
-        """Return the report as text."""
+        """Return the report as text; *noun* names what was sent."""
         outcomes = ", ".join(f"{count:,} {name}" for name, count in self.outcomes.most_common())
         return "\n".join([
             f"{self.inputs:,} mutated {noun} in {self.sessions:,} sessions, seed {self.seed}: {self.seconds:.0f} s, "
@@ -81,7 +81,7 @@ class FuzzReport:
 
 
 def peak_memory() -> int:
-    """Return the peak memory of this process in bytes."""
+    """Return the highest memory use of this process so far, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -1,4 +1,4 @@
-"""Mutations of messages as JSON and as bytes, derived from one random generator."""
+"""Random mutations of messages, as JSON values and as bytes."""
 
 import json
 import random
@@ -25,13 +25,13 @@ DEPTHS = (10, 100, 200, 1_000, 5_000)
 
 
 class Mutator:
-    """Mutates messages with one random generator; the same seed gives the same bytes."""
+    """A source of mutations that uses one random generator, so that the same seed gives the same bytes."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
 
     def encode_mutated(self, value: Any, most: int = 3) -> bytes:
-        """Return a message as JSON with up to `most` changed values and sometimes changed bytes."""
+        """Return a message as JSON with up to *most* changed values and, sometimes, with changed bytes."""
         rng = self.rng
         for _ in range(rng.randrange(most + 1)):
             value = self.mutate_value(value)
@@ -42,7 +42,7 @@ class Mutator:
         return raw
 
     def encode(self, value: Any) -> bytes:
-        """Encode a value as JSON in one of the styles that other programs use."""
+        """Encode a value as JSON, with or without spaces and escapes at random, as different programs do."""
         rng = self.rng
         style = rng.randrange(6)
         separators = (",", ":") if style else (", ", ": ")
@@ -52,7 +52,7 @@ class Mutator:
         return text.encode("utf-8", "surrogatepass")
 
     def mutate_value(self, value: Any) -> Any:
-        """Return the value with one change somewhere inside."""
+        """Return a copy of the value with one random change at any depth."""
         rng = self.rng
         if isinstance(value, dict) and value and rng.random() < 0.9:
             key = rng.choice(list(value))
@@ -84,7 +84,7 @@ class Mutator:
         return rng.choice(ODD_VALUES)
 
     def mutate_bytes(self, raw: bytes) -> bytes:
-        """Return the bytes with one change."""
+        """Return the bytes with one random change."""
         rng = self.rng
         at, to = sorted((rng.randrange(len(raw) + 1), rng.randrange(len(raw) + 1)))
         match rng.randrange(9):
@@ -110,7 +110,7 @@ class Mutator:
                 return raw[:at] + opener * deep + b"1" + closer * rng.choice((deep, deep - 1, 0)) + raw[at:]
 
     def split(self, data: bytes, most: int = 8) -> list[bytes]:
-        """Return the data in pieces."""
+        """Split the data at random into pieces."""
         cuts = sorted(self.rng.randrange(len(data) + 1) for _ in range(self.rng.randrange(most)))
         parts = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
         return [part[at : at + CHUNK] for part in parts for at in range(0, len(part), CHUNK)]

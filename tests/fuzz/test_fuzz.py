@@ -1,4 +1,4 @@
-"""A short fuzzing run, and inputs that longer runs found; use `python -m tests.fuzz` for a longer run."""
+"""Tests with a short fuzzing run and with inputs that longer runs found; see `python -m tests.fuzz`."""
 
 import pytest
 

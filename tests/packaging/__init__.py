@@ -1,1 +1,1 @@
-"""Tests for the wheel, as installed by a user."""
+"""Tests for the wheel, installed as a user would install it."""

@@ -1,4 +1,4 @@
-"""A loopback server for OpenAI's streaming chat completions: a tool call, then an answer that quotes its result."""
+"""A fake OpenAI server on loopback with streamed chat completions: a tool call, then an answer quoting its result."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class OpenAiStub(ThreadingHTTPServer):
-    """A model server that records request bodies and calls the tool whose name ends with *tool* (none if empty)."""
+    """A model server that records requests and calls the tool whose name ends with `tool` (no tool if empty)."""
 
     daemon_threads = True
 
@@ -21,11 +21,11 @@ class OpenAiStub(ThreadingHTTPServer):
 
     @property
     def api_base(self) -> str:
-        """Return the value for --api-base."""
+        """The value for the option --api-base."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def stream_deltas(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Return the deltas of one turn: the tool call, or text if the conversation ends with a tool result."""
+        """Yield the deltas of one answer: the tool call, or a text if the conversation ends with a tool result."""
         last = body["messages"][-1]
         if last["role"] == "tool":
             yield {"role": "assistant", "content": "The tool said: "}

@@ -1,7 +1,7 @@
-"""The built wheel is complete, installs without development packages, and runs a tool-calling turn.
+"""Tests that the built wheel is complete, installs without development packages, and runs a turn with a tool call.
 
-This finds faults that the development environment hides: some releases of litellm need the `mcp` SDK for every call
-with tools, and the development environment has that SDK as a test peer.
+They find faults that the development environment hides: some releases of litellm need the `mcp` SDK for every call with
+tools, and the development environment contains that SDK for other tests.
 """
 
 import json
@@ -44,7 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel_programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the programs of a virtual environment that contains only the wheel and its dependencies."""
+    """Return the folder of programs in a virtual environment with only the wheel and its dependencies."""
     environment = tmp_path_factory.mktemp("bare") / "venv"
     uv("venv", "--python", sys.executable, str(environment))
     uv("pip", "install", "--python", str(environment / "bin" / "python"), str(wheel))
@@ -53,7 +53,7 @@ def wheel_programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def _copy_bytecode(environment: Path) -> None:
-    """Copy existing bytecode; Python ignores it if the source differs."""
+    """Copy bytecode from the development environment to save time; Python ignores it if the source differs."""
     here = Path(sysconfig.get_path("purelib"))
     (there,) = environment.glob("lib/python*/site-packages")
     for compiled in here.rglob("__pycache__"):

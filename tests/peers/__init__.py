@@ -1,1 +1,1 @@
-"""Tests with third-party programs: the official SDK, npm servers and model servers."""
+"""Tests with third-party programs: servers of the official SDKs, npm servers and model servers."""

@@ -1,4 +1,4 @@
-"""Servers that are shared by several tests with third-party programs."""
+"""Fixtures for the third-party servers that several tests use."""
 
 from pathlib import Path
 
@@ -10,6 +10,6 @@ from tests.peers import node
 
 @pytest.fixture
 def everything_config(program: Program, npm_peers: Path) -> str:
-    """Return the configuration file with server-everything over stdio."""
+    """Return the path of an --mcp-config file with server-everything over stdio."""
     command, *arguments = node.everything_command()
     return program.servers(everything={"command": command, "args": arguments})

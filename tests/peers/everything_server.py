@@ -1,4 +1,4 @@
-"""The official server-everything, over HTTP."""
+"""Run the official reference server, server-everything, over HTTP."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from tests.peers import node
 
 @contextmanager
 def serve_everything(transport: str) -> Iterator[str]:
-    """Run the server on a free port."""
+    """Run server-everything on a free port with this transport; yield its base URL."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = {**os.environ, "PORT": str(port)}

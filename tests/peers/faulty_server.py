@@ -1,7 +1,7 @@
-"""A stdio server in plain Python with at most one fault, which the command line names.
+"""A stdio server in plain Python that has at most one fault, chosen on the command line.
 
-It implements the handshake era and answers `server/discover` with error -32601; with `modern`, it implements only
-2026-07-28.
+It implements the handshake era and answers `server/discover` with error -32601; with the fault `modern`, it implements
+only 2026-07-28.
 """
 
 import json

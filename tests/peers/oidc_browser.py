@@ -1,4 +1,4 @@
-"""A user in a browser, for oidc-provider: `python oidc_browser.py LOGIN ADDRESS [CODE]` signs in and consents.
+"""A browser that signs in to oidc-provider and consents: `python oidc_browser.py LOGIN ADDRESS [CODE]`.
 
 The tests set $BROWSER to this program, which is then called with a URL like any browser.
 """
@@ -17,11 +17,11 @@ PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 
 class _OtherMachine(Exception):
-    """Raised if the browser is redirected to another machine."""
+    """Raised if the browser is redirected to a listener that runs on another machine."""
 
 
 def visit_elsewhere(address: str, login: str) -> str:
-    """Return the final URL of a browser on another machine, which cannot show that page."""
+    """Sign in with a browser on another machine; return the callback URL, which this browser cannot open."""
 
     def elsewhere(request: httpx.Request) -> None:
         if request.url.path.startswith("/callback"):
@@ -35,7 +35,7 @@ def visit_elsewhere(address: str, login: str) -> str:
 
 
 def complete_sign_in(address: str, login: str, code: str = "", hooks: Sequence[Hook] = ()) -> str:
-    """Follow the URL, enter the device code if there is one, log in and consent; return the last page."""
+    """Open the URL, enter the device code if there is one, log in and consent; return the text of the last page."""
     with httpx.Client(
         follow_redirects=True, trust_env=False, verify=False, event_hooks={"request": [*hooks]}
     ) as browser:

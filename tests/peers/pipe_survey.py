@@ -1,4 +1,4 @@
-"""Run the same survey through `mcphost pipe` with prepared answers and through separate commands."""
+"""Use all features of a server through `mcphost pipe` with prepared answers, and through separate commands."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ DEFAULT_ANSWERS = {"share_roots": "session"}
 
 
 class PipeSurvey:
-    """Commands on a pipe; questions that arise get the prepared answer for their kind."""
+    """Commands sent through one pipe; each question gets the answer prepared for its kind."""
 
     def __init__(self, program: Program, pipe: PipeClient, config: str) -> None:
         self.program = program
@@ -22,7 +22,7 @@ class PipeSurvey:
         self.questions: list[dict[str, Any]] = []
 
     def run(self, do: str, answers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-        """Run a command and return its result; fail on a question without a prepared answer."""
+        """Run a command and return its result; a question without a prepared answer raises KeyError."""
         self.questions = []
         ident = self.pipe.send(do, server=SERVER, **fields)
         while event := self.pipe.read():
@@ -36,33 +36,33 @@ class PipeSurvey:
         raise AssertionError(f"the output ended before the result of {do} {fields}")
 
     def call(self, tool: str, answers: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-        """Return the result of a tool call that must succeed."""
+        """Call a tool, which must succeed, and return its result."""
         result = self.run("call", answers, tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"]) == (True, 0), result
         return result["result"]
 
     def call_failing(self, tool: str, **arguments: Any) -> str:
-        """Return the text of a tool call that must report an error."""
+        """Call a tool, which must report an error, and return the text of its result."""
         result = self.run("call", tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"], result["result"]["isError"]) == (True, 8, True), result
         return result["result"]["text"]
 
     def list_names(self, kind: str, *, refresh: bool = True) -> list[str]:
-        """Return the names of a kind of feature, from the cache unless *refresh* is true."""
+        """Return the names of the server's features of one kind; without *refresh*, a cached list may be used."""
         offered = self.run("list", kind=kind, refresh=refresh)["result"][kind]
         return [item.get("name") or item["uri"] for item in offered]
 
     def run_command(self, command: str, *arguments: str, code: int = 0) -> Any:
-        """Return the JSON output of a separate command, which connects to the server itself."""
+        """Run a separate command, which connects to the server itself, and return its JSON output."""
         flags = ("--mcp-config", self.config, "--json")
         return json.loads(self.program.text(command, *arguments, *flags, code=code))
 
     def events_since(self, mark: int) -> list[dict[str, Any]]:
-        """Return the events read after the first `mark` ones."""
+        """Return the events that were read after the first *mark* ones."""
         return self.pipe.events[mark:]
 
     def wait_for_event(self, mark: int, **expected: Any) -> dict[str, Any]:
-        """Return the first event with these fields after the first `mark` ones, waiting for it if necessary."""
+        """Return the first event after the first *mark* ones that has these fields, waiting for it if necessary."""
         while True:
             for event in self.events_since(mark):
                 if expected.items() <= event.items():
@@ -71,19 +71,19 @@ class PipeSurvey:
 
     @property
     def mark(self) -> int:
-        """Return the number of events read so far."""
+        """The number of events read so far."""
         return len(self.pipe.events)
 
     @contextmanager
     def second_pipe(self, *flags: str) -> Iterator["PipeSurvey"]:
-        """Open another pipe to the same server."""
+        """Open a second pipe with the same server configuration."""
         with self.program.pipe("--mcp-config", self.config, *flags) as pipe:
             yield PipeSurvey(self.program, pipe, self.config)
 
 
 @contextmanager
 def open_survey(program: Program, entry: dict[str, Any], *flags: str) -> Iterator[PipeSurvey]:
-    """Open a pipe with a server named `peer` and the demo model."""
+    """Open a pipe with the demo model and the given server, named `peer`, and connect to the server."""
     config = program.servers(**{SERVER: entry})
     with program.pipe("--model", "demo", "--mcp-config", config, *flags) as pipe:
         survey = PipeSurvey(program, pipe, config)

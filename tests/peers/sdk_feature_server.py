@@ -1,4 +1,4 @@
-"""The server of `sdk_server` with all other features of revision 2026-07-28; it is started in the same way."""
+"""The server of `sdk_server` with all other features of revision 2026-07-28 added; it is started in the same way."""
 
 from typing import Any
 

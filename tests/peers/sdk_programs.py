@@ -1,4 +1,4 @@
-"""Servers in this folder that are written with the official SDK."""
+"""The programs in this folder that are servers written with the official SDK."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""A server for both eras, written with the official Python SDK: `stdio`, or `http [json]`, which prints its port."""
+"""A server for both protocol eras, written with the official Python SDK.
+
+Its argument is `stdio` or `http`; `http json` answers without event streams. Over HTTP it prints its port.
+"""
 
 import socket
 import sys

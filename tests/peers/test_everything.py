@@ -1,4 +1,4 @@
-"""Tests for the client with @modelcontextprotocol/server-everything, the TypeScript SDK's reference server."""
+"""Tests for sessions with @modelcontextprotocol/server-everything, the reference server of the TypeScript SDK."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,14 +29,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_
 
 @pytest.fixture(scope="module")
 def everything_url(npm_peers: Path) -> Iterator[str]:
-    """Run the server over Streamable HTTP."""
+    """Run server-everything over Streamable HTTP; yield its URL."""
     with serve_everything("streamableHttp") as origin:
         yield f"{origin}/mcp"
 
 
 @pytest.fixture(scope="module")
 def sse_address(npm_peers: Path) -> Iterator[str]:
-    """Run the server over HTTP+SSE."""
+    """Run server-everything over HTTP+SSE; yield its URL."""
     with serve_everything("sse") as origin:
         yield f"{origin}/sse"
 

@@ -1,4 +1,4 @@
-"""Tests for server-everything on the command line and the pipe: completion, templates, subscriptions, log levels."""
+"""Tests for mcphost's commands and pipe with server-everything: completion, templates, subscriptions, log levels."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The part of the interop matrix that always runs; use `python -m tests.peers.interop` for the whole matrix."""
+"""Tests with the part of the interop matrix that always runs; `python -m tests.peers.interop` runs all of it."""
 
 import pytest
 

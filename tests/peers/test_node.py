@@ -1,4 +1,4 @@
-"""Tests that the npm programs start in the versions pinned by the lock file."""
+"""Tests that the npm programs of the tests start, in the versions pinned by the lock file."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Tests for sign-ins that mcphost processes store, share and revoke, with a real authorization server and keyring."""
+"""Tests for sign-ins that several mcphost processes store, share and revoke, with a real provider and keyring."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ PAUSE = 0.1
 
 
 class UserMachine:
-    """A user's machine: folders, a keyring, and a browser for each account."""
+    """A user's machine: mcphost's folders, a keyring, and a browser that signs in."""
 
     def __init__(self, folder: Path, keyring: dict[str, str]) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class UserMachine:
         self.program.env |= keyring
 
     async def run(self, *arguments: str, code: int = 0, login: str = "ada") -> Any:
-        """Run a command and return its JSON output."""
+        """Run a command, signing in as *login* if asked, and return its JSON output, or None if there is none."""
         env = {"BROWSER": create_oidc_browser(self.folder, login)}
         work = partial(self.program.text, *arguments, "--json", code=code, seconds=60, **env)
         out = await anyio.to_thread.run_sync(work)
@@ -47,7 +47,7 @@ async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[UserMachine]
 
 
 def account_entries(provider: OidcProvider, *names: str) -> dict[str, Any]:
-    """Return the JSON entry of each account of the server."""
+    """Return mcp.json entries for the same server, one for each named account."""
     return {name: {"url": provider.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
 
@@ -157,7 +157,7 @@ async def two_programs_renew(machine: UserMachine) -> None:
 
 @contextmanager
 def abort_on_failure(barrier: threading.Barrier) -> Iterator[None]:
-    """Abort the barrier if a thread fails."""
+    """Abort the barrier if the block fails, so that the other threads do not wait for this one."""
     try:
         yield
     except BaseException:

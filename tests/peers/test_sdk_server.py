@@ -1,4 +1,4 @@
-"""Tests for the client with servers of the official Python SDK, over stdio and HTTP, in both eras."""
+"""Tests for sessions with servers written with the official Python SDK, over stdio and HTTP, in both protocol eras."""
 
 import subprocess
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def addresses() -> Iterator[dict[str, str]]:
-    """Run two HTTP servers, one that streams its responses and one that does not."""
+    """Run two HTTP servers, one of which answers without event streams; yield their URLs by name."""
     processes: list[subprocess.Popen[str]] = []
     found: dict[str, str] = {}
     try:

@@ -1,4 +1,4 @@
-"""Tests for requests from the reference server and SDK servers, answered through `mcphost pipe` in both eras."""
+"""Tests for requests from the reference server and SDK servers, answered through `mcphost pipe`, in both eras."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from tests.peers.sdk_programs import SDK_SERVER
 
 
 class AnsweringUser:
-    """A user who answers each question of a pipe once and records the questions."""
+    """A user who answers the questions on a pipe, each of them once, and records them."""
 
     def __init__(self, pipe: PipeClient, *, refuses_folders: bool = False) -> None:
         self.pipe = pipe
@@ -22,7 +22,10 @@ class AnsweringUser:
         self.questions: dict[str, dict[str, Any]] = {}
 
     def next(self, kind: str) -> dict[str, Any]:
-        """Return the next question of this kind; with `refuses_folders`, refuse questions about folders until then."""
+        """Wait for the next question of this kind, and return it.
+
+        With `refuses_folders`, questions about sharing folders are refused meanwhile.
+        """
         kinds = (kind, "share_roots") if self.refuses_folders else (kind,)
         while True:
             question = self.pipe.wait(
@@ -36,7 +39,7 @@ class AnsweringUser:
             assert self.pipe.ask("answer", question=question["question"], answer="deny")["ok"]
 
     def answer(self, kind: str, answer: Any) -> dict[str, Any]:
-        """Answer the next question of a kind and return it."""
+        """Answer the next question of this kind, and return the question."""
         question = self.next(kind)
         done = self.pipe.ask("answer", question=question["question"], answer=answer)
         assert done["ok"], done
@@ -59,7 +62,7 @@ def call_over_pipe(pipe: PipeClient, tool: str, **arguments: Any) -> int:
 
 
 def check_folder_edits(pipe: PipeClient, user: AnsweringUser, program: Program) -> None:
-    """Check that the server lists the folders again after each change, and that new folders lead to a question."""
+    """Check that the server lists the folders again after each change, and that a new folder causes a question."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
     assert [(folder["source"], folder["keep"]) for folder in added["folders"]] == [
         ("user", ""),
@@ -80,7 +83,7 @@ def check_folder_edits(pipe: PipeClient, user: AnsweringUser, program: Program) 
 
 
 def wait_for_folders(pipe: PipeClient, count: int) -> str:
-    """Return the server's folders once there are this many of them."""
+    """Wait until the server knows *count* folders; return the text in which it lists them."""
     pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == count)
     for _ in range(50):  # the answer to its request and our next request may overtake each other inside the server
         text: str = pipe.result(call_over_pipe(pipe, "get-roots-list"))["result"]["text"]

@@ -1,4 +1,4 @@
-"""Tests for a server that is killed and restarted during a session that the new process does not know."""
+"""Tests for an HTTP server that is killed and restarted during a session, which the new process does not know."""
 
 import os
 import socket

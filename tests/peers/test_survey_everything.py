@@ -1,4 +1,4 @@
-"""Survey of all features of server-everything on the command line, over stdio, Streamable HTTP and HTTP+SSE."""
+"""Tests that use all features of server-everything, over stdio, Streamable HTTP and HTTP+SSE."""
 
 import base64
 import gzip
@@ -37,7 +37,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def survey(transport: str, npm_peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipeSurvey]:
-    """Run one pipe for all tests of one transport."""
+    """Open one pipe to the server for all tests of a transport."""
     program = Program(tmp_path_factory.mktemp(f"survey-{transport}"))
     (program.home / "config").mkdir()
     roots = [{"path": str(program.work), "name": "alpha"}, str(program.home)]

@@ -1,4 +1,4 @@
-"""Survey of all features of an SDK server of 2026-07-28 on the command line, over stdio and HTTP."""
+"""Tests that use all features of a 2026-07-28 server written with the SDK, over stdio and HTTP."""
 
 import base64
 import subprocess
@@ -23,7 +23,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def survey(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipeSurvey]:
-    """Run one pipe for all tests of one transport."""
+    """Open one pipe to the server for all tests of a transport."""
     program = Program(tmp_path_factory.mktemp("survey"))
     if transport == "stdio":
         command, *arguments = sdk_server_command(SERVERS, "stdio")

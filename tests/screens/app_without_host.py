@@ -1,4 +1,4 @@
-"""An app that starts without a host, which is attached later."""
+"""An app that starts without a Host; the test attaches one later."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from tests.screens.rendering import frames_on_demand
 
 @asynccontextmanager
 async def open_shell(**options: Any) -> AsyncIterator[AppDriver]:
-    """Open an app without a host, and create a host that can be attached later."""
+    """Open an app without a host, and create a fake host that the test can attach later."""
     frontend = TuiFrontend()
     host = FakeHost(frontend, **options)
     app = McpHostApp()

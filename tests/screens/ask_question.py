@@ -1,4 +1,4 @@
-"""Ask a question on the screen and answer it with the keyboard."""
+"""Ask the user a question on the screen, and answer it with keys."""
 
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ def trust_question(**more: Any) -> TrustServer:
 
 
 class PendingQuestion:
-    """A question asked on behalf of a host task."""
+    """A question to the user, asked in a background task; `answer` is None until the user answers."""
 
     def __init__(self, driver: Any, question: Any) -> None:
         self.answer: Any = None
@@ -52,7 +52,7 @@ each_example_question = pytest.mark.parametrize("question", EXAMPLE_QUESTIONS, i
 
 
 async def open_guarded_dialog(driver: Any, question: Any) -> tuple[Any, Any]:
-    """Show a question; return it and its dialog, which does not accept keys yet."""
+    """Ask a question, and return it with its dialog, which is visible but does not accept keys yet."""
     pending = PendingQuestion(driver, question)
     await driver.until(
         lambda: getattr(driver.app.screen, "guard", None) is not None and driver.app.screen.guard.is_shown, "the dialog"
@@ -79,7 +79,7 @@ EDITABLE_ARGUMENTS = {"path": "/tmp/x", "sort": [{"by": "name"}], "extra": None}
 async def open_argument_editor(
     driver: Any, arguments: dict[str, Any] | None = None, schema: Any = EDITABLE_SCHEMA
 ) -> Any:
-    """Open the editor for the arguments of a call."""
+    """Ask for consent to a call, and open the editor for the call's arguments; return the pending question."""
     driver.host.schema = Raw(encode(schema))
     pending = PendingQuestion(
         driver,

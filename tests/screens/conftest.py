@@ -1,4 +1,4 @@
-"""Run the app with a scripted host."""
+"""Fixtures that run the app with a scripted host."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AppDriver:
-    """A driver for a running app; `draws_behind` tells whether dialogs are drawn over the dimmed chat."""
+    """A driver for a running app; `draws_behind` says whether dialogs are drawn over the dimmed chat."""
 
     def __init__(self, app: McpHostApp, host: FakeHost, frontend: TuiFrontend, pilot: Pilot[None]) -> None:
         self.app, self.host, self.frontend, self.pilot = app, host, frontend, pilot
@@ -35,7 +35,7 @@ class AppDriver:
         self._drawn: set[Screen[Any]] = set()
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Wait until a condition is true; draw each new dialog or page once."""
+        """Wait until *truth* returns a true value, at most a minute; draw each new dialog or page once."""
         deadline = monotonic() + 60
         while not truth():
             if monotonic() > deadline or self.app._exception:
@@ -50,18 +50,18 @@ class AppDriver:
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
 
     def draw_last(self) -> None:
-        """Draw the last screen of a test, unless it is the chat and other screens have been drawn."""
+        """Draw the screen at the end of a test, unless it is the chat and other screens were drawn before."""
         if not self._drawn or not isinstance(self.app.screen, ChatScreen):
             draw(self.app)
 
     @property
     def dialog(self) -> Any:
-        """The topmost dialog if it accepts keys, or None."""
+        """The topmost screen if it is a dialog that accepts keys, otherwise None."""
         screen = self.app.screen
         return screen if hasattr(screen, "is_guarded") and not screen.is_guarded else None
 
     async def enter_question(self) -> Any:
-        """Wait for a question, focus it like a user, and wait until it accepts answers."""
+        """Wait for a question, give it the focus with F8, and return its dialog once it accepts answers."""
         await self.until(
             lambda: (
                 self.app.screen.query("QuestionCard")
@@ -73,7 +73,7 @@ class AppDriver:
         return self.dialog
 
     async def enter(self) -> None:
-        """Focus the question with F8 and wait until it accepts keys."""
+        """Give the question the focus with F8, and wait until it accepts keys."""
         await self.pilot.press("f8")
         await self.until(
             lambda: (
@@ -100,22 +100,22 @@ class AppDriver:
         await self.pilot.press(*(names.get(char, char) for char in text))
 
     def press_together(self, *keys: str) -> None:
-        """Press several keys at once, before the first is handled, as over a slow connection."""
+        """Post several keys before the first one is handled, as they arrive over a slow connection."""
         for key in keys:
             typed = {"enter": "\r", "escape": "\x1b"}.get(key, key if len(key) == 1 else None)
             self.app.post_message(Key("space" if key == " " else key, typed))
 
     def text(self) -> str:
-        """Return everything on the screen as text."""
+        """Return the text of the whole screen."""
         lines = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in line) for line in lines)
 
     def has_notified(self, text: str) -> bool:
-        """Return whether a notification with this text is still visible."""
+        """Return whether a notification that contains this text is still visible."""
         return any(text in one.message for one in self.app._notifications)
 
     def transcript(self) -> str:
-        """Return the whole conversation."""
+        """Return the text of the whole conversation."""
         blocks = self.app.chat.presenter.transcript.blocks
         return "\n".join(piece.content.plain for block in blocks for piece in block.render(100))
 
@@ -126,7 +126,7 @@ GUARD_SECONDS = input_guard.GUARD_SECONDS
 
 @pytest.fixture(autouse=True)
 def _patch_idle_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the pilot treat a key or a zero-second pause as handled once the app is idle."""
+    """Let the pilot continue after a key or a zero-second pause as soon as the app is idle."""
     monkeypatch.setattr("textual.app.wait_for_idle", wait_settled)
     monkeypatch.setattr("textual.pilot.wait_for_idle", wait_settled)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_messages_handled)
@@ -139,13 +139,13 @@ def _share_styles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the delay of the answer guard, because hundreds of questions are answered and few tests depend on it."""
+    """Shorten the time during which a new question ignores keys, because tests answer hundreds of questions."""
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0.01)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
-    """Return a manual clock for the answer guard, which keeps its real delay."""
+    """Return a manual clock that controls how long a new question ignores keys; the length itself is the real one."""
     clock = ManualClock()
     monkeypatch.setattr(input_guard, "clock", clock)
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", GUARD_SECONDS)
@@ -188,7 +188,7 @@ Turn = Callable[[FakeHost, int, str], Awaitable[str]]
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Files":
-    """Return the configuration files of a complete program; `files.open()` runs it."""
+    """Return the configuration files of the complete program, which `files.open()` runs."""
     from tests.screens.real_program import Files
 
     return Files.create(tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""The form of server-everything (2026.8.31): thirteen fields of every kind, one of them required."""
+"""The form requested by the npm package server-everything (2026.8.31): thirteen fields of every kind, one required."""
 
 from typing import Any
 
@@ -65,5 +65,5 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 
 
 def everything_fields() -> tuple[Field, ...]:
-    """Return the fields of the form."""
+    """Return the thirteen fields of the form."""
     return parse_form(Raw(encode({"type": "object", "properties": PROPERTIES, "required": ["name"]})))

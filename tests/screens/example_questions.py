@@ -1,4 +1,7 @@
-"""One question of each kind; a new kind needs an example here, and all common rules are tested with it."""
+"""One question of each kind; tests of the rules for all questions run with each of them.
+
+A new kind of question needs an example here.
+"""
 
 from typing import Any
 

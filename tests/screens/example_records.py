@@ -1,4 +1,4 @@
-"""Example contents of lists and questions: grants, audit records, accounts, and the cost of a request."""
+"""Example content for lists and questions: grants, audit records, accounts, and the cost of a request."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ HOSTILE_TEXT = "get\x1b[2J\u202e[/bold]"
 
 
 def create_example_audit_log(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
-    """Return an audit log that holds these records."""
+    """Return an audit log to which these records are written."""
     audit_log = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
     for record in records:
         audit_log.queue_record(lambda item=record: item)
@@ -85,7 +85,7 @@ def example_account(**more: Any) -> Account:
 
 
 def example_accounts() -> list[StoredAccount]:
-    """Return two accounts of one server, an expired account of another, and one whose server was removed."""
+    """Return two accounts for one server, an expired account for another, and one for a removed server."""
     ended = example_account(is_renewable=False, expires=time() - 60)
     return [
         StoredAccount(account=replace(example_account(), account=""), servers=("hub",)),
@@ -123,7 +123,7 @@ def example_spending(conversation: str, now: float) -> list[SpendingEntry]:
 
 
 def example_context() -> ContextReport:
-    """Return a conversation with many tools, some of which are sent, in a window of 200,000 tokens."""
+    """Return a context report with a window of 200,000 tokens and many tools, only some of which are sent."""
     github = [("create_issue", 1_240, True), ("search_code", 890, True), ("merge_pull_request", 640, False)]
     github += [(f"list_{name}", 410, False) for name in ("labels", "branches", "commits", "releases", "teams")]
     files = [("edit_file", 720, True), ("search_files", 380, True), ("read_file", 310, True)]

@@ -1,4 +1,4 @@
-"""Questions and lists that are hard to display: long names, wide characters, many rows, long values, or none."""
+"""Questions and lists that are hard to display: long names, wide characters, many rows, long or missing values."""
 
 from time import monotonic
 from typing import Any
@@ -362,7 +362,7 @@ CLIENT = EnterClientId(
 
 
 def many_tools() -> tuple[Tool, ...]:
-    """Return more than a page of tools, some with names that are too long to fit."""
+    """Return more tools than fit on a page, some with names that are too long to fit."""
     return (
         Tool(
             name=TOOL,
@@ -375,7 +375,7 @@ def many_tools() -> tuple[Tool, ...]:
 
 
 def many_grants() -> list[GrantStatus]:
-    """Return more than a page of grants."""
+    """Return more grants than fit on a page."""
     long = Rule(server=SERVER, tool=exact_pattern(TOOL))
     bound = parse_rule(
         "files/write_*?path=under:/home/me/projects/a+long+folder&lines=<=400&mode=in:append,replace,create"

@@ -1,4 +1,4 @@
-"""A scripted Host for the screens: the same API with turns written in Python, without servers or a model."""
+"""A fake Host for the screens with the API of the real one; turns are Python functions, without servers or a model."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -55,7 +55,7 @@ Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
 
 class FakeModel:
-    """A model that must not be called."""
+    """A model that has a name but must not be called."""
 
     name = "scripted/one"
     label = "claude-sonnet · work"
@@ -75,7 +75,7 @@ class FakeModel:
 
 
 class FakeEventQueue:
-    """A queue of events in order; iteration ends when the reader closes it."""
+    """An ordered queue of events; iterating over it ends when the reader closes it."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[events.HostEvent] = asyncio.Queue()
@@ -86,7 +86,7 @@ class FakeEventQueue:
 
 
 def sample_catalog() -> Catalog:
-    """Return the features of a plausible server."""
+    """Return the tools, resources and prompts of a plausible server."""
     return Catalog(
         tools=(
             Tool(
@@ -120,7 +120,7 @@ def sample_catalog() -> Catalog:
 
 
 def sample_facts() -> ServerFacts:
-    """Return the facts that a server declared about itself."""
+    """Return what a plausible server declared about itself."""
     return ServerFacts(
         revision=LATEST_STATELESS,
         info=Implementation(name="Files", version="1.2.0"),
@@ -131,7 +131,7 @@ def sample_facts() -> ServerFacts:
 
 
 def sample_server(name: str, state: Any = "ready", *, full: bool = True, **more: Any) -> ServerView:
-    """Return one server."""
+    """Return a plausible server for display."""
     return ServerView(
         config=ServerConfig(name=name, command="npx", args=("-y", f"{name}-server"), file="~/.config/mcphost/mcp.json"),
         state=state,
@@ -142,12 +142,12 @@ def sample_server(name: str, state: Any = "ready", *, full: bool = True, **more:
 
 
 async def finish_at_once(call: str) -> None:
-    """Finish a manual call immediately."""
+    """Return immediately, so that a manual call finishes."""
     del call
 
 
 class FakeServerFeatures:
-    """The features besides tools; `suggestions` are by argument, and `asked` records the requests."""
+    """Server features other than tools; `suggestions` are by argument name, and `asked` records what was requested."""
 
     def __init__(self) -> None:
         self.suggestions: dict[str, list[str]] = {}
@@ -163,7 +163,7 @@ class FakeServerFeatures:
         self.attached = self
 
     async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
-        """Subscribe to no attached resource."""
+        """Do nothing, so that no attached resource is subscribed to."""
 
     def can_complete(self, server: str) -> bool:
         return True
@@ -203,7 +203,7 @@ class FakeServerFeatures:
 
 
 class FakeAutoApproval:
-    """Auto-approval with two selectable tools."""
+    """A fake for auto-approval, with two tools that can be selected."""
 
     def __init__(self) -> None:
         self.status: AutoApprovalStatus | None = None
@@ -227,7 +227,7 @@ class FakeAutoApproval:
 
 
 class FakeGrantRegistry:
-    """Grants that a test sets."""
+    """A fake list of grants, which a test sets."""
 
     def __init__(self) -> None:
         self.given: list[GrantStatus] = []
@@ -262,7 +262,7 @@ class FakeGrantRegistry:
 
 
 class FakeAccounts:
-    """Recorded sign-ins and sign-outs."""
+    """A fake for the stored accounts, which records sign-ins and sign-outs."""
 
     def __init__(self) -> None:
         self.signed: list[tuple[str, str]] = []
@@ -297,7 +297,7 @@ class FakeAccounts:
 
 
 class FakeServers:
-    """A fake for the servers of the host."""
+    """A fake for the host's servers."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -329,7 +329,7 @@ class FakeServers:
 
 
 class FakeManualCalls:
-    """A fake for manual calls; `withheld` is the reason why a hook withholds results."""
+    """A fake for tool calls by the user; `withheld` is the reason why a hook withholds results."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -363,7 +363,7 @@ class FakeManualCalls:
 
 
 class FakeConversation:
-    """The conversation, with scripted turns."""
+    """A fake conversation with scripted turns."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -498,7 +498,7 @@ class FakeConversation:
 
 
 class FakeEvents:
-    """A fake for the events of the host."""
+    """A fake for the host's events."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -510,7 +510,7 @@ class FakeEvents:
 
 
 class FakeContext:
-    """A fake for the contents of the next request, set by the test."""
+    """A fake for the report on the context window, which a test sets."""
 
     def __init__(self) -> None:
         self.report = ContextReport(window=200_000)
@@ -533,7 +533,7 @@ class FakeContext:
 
 
 class FakeHost:
-    """The scripted part of a Host that the TUI uses."""
+    """A fake Host with everything that the screens use."""
 
     def __init__(
         self,
@@ -612,7 +612,7 @@ class FakeHost:
         return True
 
     def put(self, event: events.HostEvent) -> None:
-        """Publish to every queue."""
+        """Add an event to every queue."""
         for feed in self.feeds:
             feed.queue.put_nowait(event)
 
@@ -629,14 +629,14 @@ class FakeHost:
     # -- pieces for scripts
 
     def say(self, turn: int, text: str, size: int = 12) -> None:
-        """Stream text."""
+        """Stream a text as the answer of a turn, in pieces of *size* characters."""
         for start in range(0, len(text), size):
             self.put(events.TextDeltaEvent(turn, text[start : start + size]))
 
     async def tool(
         self, call: str, where: str, tool: str, arguments: dict[str, Any], result: str = "done", **more: Any
     ) -> bool:
-        """Propose a call, ask the user and run it if allowed; return whether it ran."""
+        """Ask the user about a tool call, and publish the events of a run or refusal; return whether it ran."""
         self.put(events.ToolProposed(call, where, tool, arguments))
         verdict = await self.frontend.ask(
             ApproveTool(
@@ -660,7 +660,7 @@ class FakeHost:
 
 
 async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
-    """Ask for permission for one tool call, then answer."""
+    """Play a turn that calls one tool, with the user's consent, and then answers."""
     host.say(turn, "I will look.\n\n")
     ran = await host.tool(
         f"call{turn}",
@@ -677,7 +677,7 @@ async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
 
 
 def replace_state(view: ServerView, state: Any, **more: Any) -> ServerView:
-    """Put a server into another state."""
+    """Return a copy of a server's view with another state."""
     return replace(view, state=state, **more)
 
 

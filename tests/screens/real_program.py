@@ -1,4 +1,4 @@
-"""The complete program without its terminal, with separate configuration files."""
+"""Run the complete program without a terminal, with its own configuration files."""
 
 import json
 import sys
@@ -22,14 +22,14 @@ Opened = AbstractAsyncContextManager[AppDriver]
 
 
 class Files:
-    """The configuration files of a program."""
+    """The configuration files of the program."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
     def create(cls, home: Path, monkeypatch: pytest.MonkeyPatch) -> "Files":
-        """Create the folders of a program below *home*, and start it there."""
+        """Create the program's folders below *home*, and make *home* the working directory."""
         for kind in ("DATA", "STATE", "CACHE"):
             monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(home / kind.lower()))
         monkeypatch.chdir(home)
@@ -41,7 +41,7 @@ class Files:
         (self.folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
 
     def read_servers(self) -> dict[str, Any]:
-        """Return the servers of the user's mcp.json."""
+        """Return the server entries in the user's mcp.json."""
         return json.loads((self.folder / "mcp.json").read_text())["mcpServers"]
 
     def write_settings(self, text: str) -> None:
@@ -50,7 +50,7 @@ class Files:
     def open(
         self, size: tuple[int, int] = (80, 24), *, approved: bool = True
     ) -> AbstractAsyncContextManager[AppDriver]:
-        """Run the program; servers in a file named on the command line count as approved."""
+        """Run the program; with *approved*, its servers come from a command-line flag and need no approval."""
         named = (str(self.folder / "mcp.json"),) if approved else ()
         return _open_app(Options(config_dir=str(self.folder), mcp_config=named, model="demo"), size)
 
@@ -70,7 +70,7 @@ async def _open_app(options: Options, size: tuple[int, int]) -> AsyncIterator[Ap
 
 
 def composer_text(driver: AppDriver) -> str:
-    """Return the text in the composer."""
+    """Return the text in the composer (the input field of the chat)."""
     return driver.app.query_one(Composer).composer_input.text
 
 

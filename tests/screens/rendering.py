@@ -1,4 +1,4 @@
-"""Control rendering of the apps under test: wait until idle, draw only when needed, parse style sheets once."""
+"""Control how apps under test are rendered: wait until idle, draw only when needed, parse style sheets once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ _LONGEST_SECONDS = 30
 
 
 async def wait_settled(*_: float) -> None:
-    """Wait until no task of this loop can run and the screen is up to date.
+    """Wait until no task of the event loop can run and the screen is up to date.
 
-    This replaces Textual's `wait_for_idle`, which mistakes a process without CPU time on a busy machine for an idle
-    one, and waits a second during an animation.
+    This replaces Textual's `wait_for_idle`, which on a busy machine mistakes a process that gets no CPU time for an
+    idle one, and which waits a second during an animation.
     """
     await asyncio.sleep(_FRAME_SECONDS)
     await wait_calm()
 
 
 async def wait_calm() -> None:
-    """Wait, without a timer, until no task of this loop can run and the screen is up to date."""
+    """Wait like `wait_settled`, but without waiting for a frame first."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     app = active_app.get(None)
     deadline = monotonic() + _LONGEST_SECONDS
@@ -41,7 +41,10 @@ async def wait_calm() -> None:
 
 
 async def wait_messages_handled(pilot: Pilot[Any], timeout: float = 30) -> bool:
-    """Replace the pilot's own wait, which sends every widget a message before and after each key."""
+    """Wait until the app is idle; return False if it has failed.
+
+    This replaces the pilot's own wait, which sends a message to every widget before and after each key.
+    """
     del timeout
     await wait_calm()
     return not pilot.app._exception_event.is_set()
@@ -57,9 +60,9 @@ def _needs_drawing(app: App[object]) -> bool:
 
 @contextmanager
 def frames_on_demand() -> Iterator[None]:
-    """Draw frames only for `draw` and for screenshots.
+    """Render frames only when `draw` is called or a screenshot is taken.
 
-    A headless app discards its frames, which take a third of its CPU time.
+    A headless app discards its frames, although rendering them takes a third of its CPU time.
     """
     render = Compositor.render_update
 
@@ -71,7 +74,7 @@ def frames_on_demand() -> Iterator[None]:
 
 
 def draw(app: App[object], *, behind: bool = False) -> None:
-    """Draw all changes since the last call; with `behind`, also those of the dimmed screens behind."""
+    """Render all changes since the last call; with *behind*, also those of the dimmed screens behind."""
     if app._screen_stack and app.is_running:
         compositor: Any = app.screen._compositor
         compositor.render_update(screen_stack=app._background_screens if behind else None, now=True)
@@ -82,7 +85,7 @@ _PARSED: dict[tuple[tuple[str, str], ...], dict[Any, Any]] = {}
 
 
 def share_parsed_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Share one cache between style sheets with the same variables."""
+    """Let all style sheets with the same variables share one cache of parsed rules."""
     start, change = Stylesheet.__init__, Stylesheet.set_variables
 
     def start_shared(self: Stylesheet, *, variables: dict[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A generated sample image: a sunset with a transparent corner."""
+"""Generated sample images: a sunset with a transparent corner, and an icon."""
 
 import base64
 import io
@@ -9,7 +9,7 @@ from mcphost.llm.messages import ImagePart
 
 
 def icon_data_url(kind: str = "PNG", size: int = 64) -> str:
-    """Return the URL of an icon: a red disk on a blue ground."""
+    """Return an icon as a data URL: a red disk on a blue background."""
     image = Image.new("RGB", (size, size), (0, 0, 255))
     ImageDraw.Draw(image).ellipse((size // 8, size // 8, size * 7 // 8, size * 7 // 8), fill=(255, 0, 0))
     body = io.BytesIO()
@@ -18,7 +18,7 @@ def icon_data_url(kind: str = "PNG", size: int = 64) -> str:
 
 
 def sunset_image(width: int = 320, height: int = 180) -> ImagePart:
-    """Return a PNG in true colour with a transparent upper right corner."""
+    """Return a true-colour PNG image whose upper right corner is transparent."""
     image = Image.new("RGBA", (width, height))
     brush = ImageDraw.Draw(image)
     for y in range(height):

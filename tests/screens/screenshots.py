@@ -102,7 +102,7 @@ def todo(path: Path) -> Iterator[str]:
 
 
 async def show_turn(host: FakeHost, number: int, text: str) -> str:
-    """Show a conversation with every kind of block."""
+    """Play a turn that shows every kind of block in a conversation."""
     host.put(events.ThinkingDeltaEvent(number, "The user wants all TODOs. First I search, then I group them."))
     host.say(number, "I will search first.\n")
     host.put(events.ToolProposed("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}))
@@ -140,7 +140,7 @@ async def show_turn(host: FakeHost, number: int, text: str) -> str:
 
 
 async def busy_turn(host: FakeHost, number: int, text: str) -> str:
-    """Show the picture in the README: a finished call, an answer, and a call that waits for the user."""
+    """Play the turn in the README's picture: a finished call, an answer, and a call that waits for the user."""
     host.put(events.ThinkingDeltaEvent(number, "They want every TODO as an issue. First I search, then I group."))
     host.say(number, "I will search first.\n")
     arguments = {"pattern": "TODO", "path": "./src"}
@@ -180,7 +180,7 @@ async def _settle(pilot: Any) -> None:
 
 
 async def _enter(pilot: Any) -> None:
-    """Enter the waiting question as a user does, and wait until it accepts answers."""
+    """Give the waiting question the focus with F8, and wait until it accepts answers."""
     await pilot.press("f8")
     while not isinstance(asked := pilot.app.screen, Dialog) or asked.guard.is_blocking(0, is_letter=True):
         await pilot.pause(0.05)
@@ -194,7 +194,7 @@ async def chat(pilot: Any, host: FakeHost) -> None:
 
 
 async def chat_question(pilot: Any, host: FakeHost) -> None:
-    """Show the chat with its question, ready to be answered."""
+    """Show the chat with a question that is ready to be answered."""
     await chat(pilot, host)
     await _enter(pilot)
     await _settle(pilot)
@@ -207,7 +207,7 @@ async def chat_only(pilot: Any, host: FakeHost) -> None:
 
 
 async def image_result(pilot: Any, host: FakeHost) -> None:
-    """Show a result with two images, one of them folded."""
+    """Show a tool result with two images, one of them folded."""
     host.put(events.ToolProposed("p", "camera", "take_picture", {"where": "the pier"}))
     host.put(events.ToolStarted("p", "camera", "take_picture", {"where": "the pier"}, "session"))
     images = (sunset_image(), sunset_image(64, 40))
@@ -285,7 +285,7 @@ async def show_continued_turn(pilot: Any, host: FakeHost) -> None:
 
 
 def show_question(question: Question[Any]) -> ScreenSetup:
-    """Return a screenshot step that shows a question over the chat."""
+    """Return a setup that shows a question over the chat."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         pilot.app.run_worker(host.frontend.ask(question))
@@ -495,7 +495,7 @@ def keys(*names: str) -> ScreenSetup:
 
 
 def show_history(*pressed: str) -> ScreenSetup:
-    """Show some stored conversations of several days, then press keys."""
+    """Return a setup that shows stored conversations of several days, then presses keys."""
 
     async def prepare(pilot: Any, host: FakeHost) -> None:
         store, history = ConversationStore(host.database), host.history
@@ -517,7 +517,7 @@ def show_history(*pressed: str) -> ScreenSetup:
 
 
 async def grants_screen(pilot: Any, host: FakeHost) -> None:
-    """Show the list of grants, one of which is persistent."""
+    """Show the list of grants, one of which is permanent."""
     rule = Rule(server="files", tool="write_file")
     here = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, uses=2, session=True)
     host.grants.given = [GrantStatus(here, "counts"), *example_grants()]
@@ -529,7 +529,7 @@ async def audit_screen(pilot: Any, host: FakeHost) -> None:
 
 
 def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
-    """Return a step that shows a screen and presses keys on it."""
+    """Return a setup that runs the setup *first* and then presses keys."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         await first(pilot, host)
@@ -540,7 +540,7 @@ def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
 
 
 def edit_arguments(*names: str) -> ScreenSetup:
-    """Return a step that edits the arguments of a call and presses keys."""
+    """Return a setup that opens the editor for a call's arguments and presses keys."""
     schema = {
         "properties": {
             "path": {"type": "string", "description": "Where to search"},
@@ -582,7 +582,7 @@ def total(rows: list[int]) -> int:
 
 
 def write_call(pilot: Any, host: FakeHost) -> Any:
-    """Show a call that would overwrite an existing file."""
+    """Show the consent question for a call that would overwrite an existing file."""
     folder = Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name))
     (folder / "total.py").write_text(WRITTEN_FILE.replace("rows if row > 0", "rows").replace("\t", "    "))
     arguments = {"path": "total.py", "content": WRITTEN_FILE}
@@ -609,7 +609,7 @@ EDITS = [{"oldText": "a = 1\n", "newText": "a = 2\nb = 3\n"}]
 
 
 def rule_builder(*names: str) -> ScreenSetup:
-    """Return a step that opens the rule builder over a question and presses keys."""
+    """Return a setup that opens the rule builder over a consent question and presses keys."""
     call = ApproveTool(server="files", why="the model asked for it in turn 3", call="c", tool="write_file",
                        arguments={"path": "src/auth/token.py", "lines": 40, "force": False},
                        folder="/home/me/proj")  # fmt: skip
@@ -627,7 +627,7 @@ def rule_builder(*names: str) -> ScreenSetup:
 
 
 def suggestions_form(*names: str) -> ScreenSetup:
-    """Show a form with suggestions from the server."""
+    """Return a setup that shows a form with suggestions from the server."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         paths = ["src/auth/token.py", "src/auth/session.py", "src/store/database.py", "中文/模块.py"]
@@ -641,7 +641,7 @@ def suggestions_form(*names: str) -> ScreenSetup:
 
 
 def waiting_calls(calls: tuple[ApproveTool, ...]) -> ScreenSetup:
-    """Show calls that wait together."""
+    """Return a setup in which several tool calls wait for consent."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         for call in calls[:-1]:
@@ -652,7 +652,7 @@ def waiting_calls(calls: tuple[ApproveTool, ...]) -> ScreenSetup:
 
 
 async def no_servers(pilot: Any, host: FakeHost) -> None:
-    """Show the screens without any server."""
+    """Show the chat without any server."""
     host.views = ()
     host.put(events.ServerState("files", "stopped"))
     await _settle(pilot)
@@ -680,7 +680,7 @@ async def full_lists(pilot: Any, host: FakeHost) -> None:
 
 
 async def several_accounts(pilot: Any, host: FakeHost) -> None:
-    """Show two accounts of one server, one account of another, and one whose server is gone."""
+    """Show two accounts for one server, one account for another, and one for a removed server."""
     host.accounts.kept = example_accounts()
     await _settle(pilot)
 
@@ -693,7 +693,7 @@ def _folders() -> tuple[str, ...]:
 
 
 async def show_folders(pilot: Any, host: FakeHost) -> None:
-    """Show a list with every kind of folder, two of which are known to a server."""
+    """Show a list of shared folders of every kind, two of which a server has received."""
     work, notes, data = _folders()
     project = RootConfig(f"{work}/../../notes", "", "project", f"{work}/.mcp.json")
     host.roots = Roots(
@@ -713,7 +713,7 @@ async def show_folders(pilot: Any, host: FakeHost) -> None:
 
 
 async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
-    """Show a device code that has been polled a few times and now has a longer interval."""
+    """Show a sign-in with a device code, after mcphost has polled a few times and was asked to poll less often."""
     await show_question(SIGN_IN_CODE)(pilot, host)
     host.put(SignInProgress(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
@@ -732,7 +732,7 @@ async def server_sign_in(pilot: Any, host: FakeHost) -> None:
 
 
 async def attached(pilot: Any, host: FakeHost) -> None:
-    """Attach lines of a file, a folder and a resource, and paste a long text."""
+    """Show a message with attached lines of a file, a folder and a resource, and a long pasted text."""
     del host
     chat = pilot.app.chat
     for part in (
@@ -753,7 +753,7 @@ _RUNNING = ExitStack()
 
 
 def show_tasks(*pressed: str) -> ScreenSetup:
-    """Return a step that shows running calls, a subscription and an old task, and presses keys."""
+    """Return a setup that shows running calls, a subscription and an old task, and presses keys."""
 
     async def show(pilot: Any, host: FakeHost) -> None:
         for call, server, tool, by, seconds in (
@@ -802,7 +802,7 @@ async def changed_resources(pilot: Any, host: FakeHost) -> None:
 
 
 def show_prompt_preview(*pressed: str) -> ScreenSetup:
-    """Return a step that shows the preview of a prompt with every kind of content, and presses keys."""
+    """Return a setup that shows the preview of a prompt with every kind of content, and presses keys."""
     body = {"messages": [{"role": role, "content": content} for role, content in PLAN_MESSAGES]}
 
     async def answer(server: str, name: str, arguments: dict[str, str]) -> GetPromptResult:
@@ -830,7 +830,7 @@ async def show_system_prompt(pilot: Any, host: FakeHost) -> None:
 
 
 async def show_background(pilot: Any, host: FakeHost) -> None:
-    """Show a call that can be moved to the background, one in the background, and the result of another."""
+    """Show a call that can be sent to the background, one in the background, and the result of another."""
     late = Message(
         role="user",
         parts=(
@@ -859,7 +859,7 @@ PROGRESS = {
 
 
 def show_context(*pressed: str) -> ScreenSetup:
-    """Return a step that shows the use of the context window, and presses keys."""
+    """Return a setup that shows the use of the model's context window, and presses keys."""
 
     async def show(pilot: Any, host: FakeHost) -> None:
         host.context.report = example_context()
@@ -1057,7 +1057,7 @@ SCREENS.update(
 
 
 async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
-    """Return one screen as SVG."""
+    """Return the screen *name* as SVG."""
     frontend = TuiFrontend()
     host = FakeHost(frontend, turn=busy_turn if name == "readme" else show_turn, no_model=name == "start")
     app = McpHostApp(
@@ -1077,13 +1077,13 @@ async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
 
 
 def _fit_fonts(svg: str) -> str:
-    """Adapt the fonts to rsvg-convert, which ignores textLength, by using a font of exactly the right width."""
+    """Adapt the SVG to rsvg-convert, which ignores textLength, by choosing a font with exactly the right width."""
     svg = svg.replace("<text ", '<text xml:space="preserve" ').replace("Fira Code", "DejaVu Sans Mono")
     return svg.replace("font-size: 20px", f"font-size: {20 * 0.61 / 0.60205:.3f}px")
 
 
 def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str, language: str = ENGLISH) -> Path:
-    """Write one screen as SVG, and as PNG if possible."""
+    """Write one screen as SVG, and also as PNG if rsvg-convert is installed; return the path of the SVG file."""
     set_language(language)
     path = folder / f"{name}-{size[0]}x{size[1]}-{theme}{'' if language == ENGLISH else f'-{language}'}.svg"
     path.write_text(asyncio.run(render_svg(name, size, theme)), "utf-8")

@@ -1,4 +1,4 @@
-"""Tests for the account of each server and its remaining time, in the sidebar and on the servers page."""
+"""Tests for each server's account and the remaining time of its sign-in, in the sidebar and on the servers page."""
 
 from time import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for the screen before there is a host: typed text is kept, and messages are sent once a host is attached."""
+"""Tests for an app without a host yet: typed text is kept, and messages are sent once a host is attached."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Tests for the question about a request's cost: complete, refused by default, never answered by accident."""
+"""Tests for the question about a request's cost: shown in full, refused by default, never answered by accident."""
 
 from typing import Any
 

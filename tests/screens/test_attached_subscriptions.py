@@ -1,4 +1,4 @@
-"""An attached resource is subscribed to while it is attached: the complete program with a real server process."""
+"""Tests that a resource is subscribed to exactly as long as it is attached, with a real server process."""
 
 import sys
 from pathlib import Path
@@ -54,7 +54,7 @@ for line in sys.stdin:
 
 
 def write_server(files: Files, offers: str) -> Path:
-    """Configure the server, and return the file that lists the requests that it gets."""
+    """Configure a server, and return the file to which it writes the requests it receives."""
     program, log = files.folder / "notes.py", files.folder / "requests.log"
     program.write_text(SERVER)
     log.touch()

@@ -1,4 +1,4 @@
-"""Tests for the attachment list above the message: viewing, removing and previewing by keyboard and mouse."""
+"""Tests for the list of attachments above the message: viewing, removing and previewing by keyboard and mouse."""
 
 import base64
 import threading
@@ -45,7 +45,7 @@ def rows_on_screen(driver: AppDriver) -> list[str]:
 
 
 async def click(driver: AppDriver, word: str, row: int) -> None:
-    """Click the first cell of a word in a row of the list."""
+    """Click in the middle of a word in the given row of the list."""
     line = rows_on_screen(driver)[row]
     widget = shown(driver)
     await driver.pilot.click(widget, offset=(line.index(word) - widget.region.x + len(word) // 2, row))

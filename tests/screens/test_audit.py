@@ -84,7 +84,7 @@ async def test_the_check_reports_success_or_each_fault_with_its_place(run: Run, 
 
 
 def create_long_audit_log(folder: Path, count: int) -> None:
-    """Return an audit log of this length."""
+    """Write an audit log with *count* rows."""
     names = ", ".join(f'"{name}"' for name in FIELDS)
     last = AuditPosition()
 

@@ -1,4 +1,4 @@
-"""Tests for auto-approval by keyboard: selecting tools, the banner, and the key that stops it anywhere."""
+"""Tests for auto-approval by keyboard: selecting tools, the banner, and the key that stops it on every screen."""
 
 import pytest
 

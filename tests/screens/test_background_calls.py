@@ -1,4 +1,4 @@
-"""Tests for background calls: sent to the background from their card, shown while they run and when they finish."""
+"""Tests for sending a running tool call to the background, and for what is shown until it finishes."""
 
 import re
 from time import monotonic

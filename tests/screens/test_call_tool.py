@@ -1,4 +1,4 @@
-"""Tests for a manual tool call from the servers page: its form, its card, and its result in the next message."""
+"""Tests for a tool call by the user on the servers page: its form, its card, and its result in the next message."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def open_tools(driver: AppDriver) -> None:
-    """Open the list of the server's tools once it is ready."""
+    """Open the list of tools of the server `demo` once it is ready."""
     await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
     await driver.pilot.press("f3", "t")
     await driver.until(lambda: "about" in driver.text() and "add" in driver.text(), "the tools page")
 
 
 async def select_tool(driver: AppDriver, name: str) -> None:
-    """Search for a tool, and move to the list."""
+    """Search the list of tools for *name*, and return the focus to the list."""
     await driver.pilot.press("ctrl+f")
     await driver.type(name)
     await driver.pilot.press("enter")

@@ -1,4 +1,4 @@
-"""Tests for changed keys in the running app: the new keys work, the old ones do not, and all hints are updated."""
+"""Tests for changed shortcuts in the running app: new keys work, old ones do not, and all hints are updated."""
 
 from typing import Any
 
@@ -118,7 +118,7 @@ MANY_KEYS, MANY_PROBLEMS = build_key_table(
 async def test_no_changed_key_answers_or_covers_a_question(
     run: Run, clock: ManualClock, question: Any, *, entered: bool
 ) -> None:
-    """Keys with alt have priority over the screen, and letters with alt look like text to Textual."""
+    """The test needs keys with Alt: they come before the screen's own keys, and Textual takes Alt+letter for text."""
     assert MANY_PROBLEMS == ()
     assert all(MANY_KEYS.keys_of(one.name) for one in ACTIONS)
     async with run(keys=MANY_KEYS) as driver:

@@ -1,4 +1,4 @@
-"""Tests for attached resources that a server changed: marked in the list and on the message, refreshed by one key."""
+"""Tests for attached resources that a server changed: marked in the list and on the message, refreshed with a key."""
 
 from typing import Any
 

@@ -469,7 +469,7 @@ async def test_a_message_that_begins_with_a_path_is_sent(run: Run) -> None:
 
 
 async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_lines(run: Run) -> None:
-    """Each Textual strip has seven caches; without sharing, the blank lines of the screen would take 300 strips."""
+    """Each strip in Textual has seven caches, so separate blank lines would need 300 strips per screen."""
     async with run() as driver:
         for container in (driver.app.chat, driver.app.query_one("#middle")):
             size = container.size

@@ -1,4 +1,4 @@
-"""Tests for messages of lower layers in Chinese: translated on the screen, stored in English."""
+"""Tests for Chinese messages from lower layers: translated on the screen, and stored in English."""
 
 import re
 from collections.abc import Iterator

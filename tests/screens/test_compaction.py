@@ -1,4 +1,4 @@
-"""Tests for summaries: compared with their messages, edited, used and undone, but never used by accident."""
+"""Tests for summaries of messages: compared with the messages, edited, used and undone, but never by accident."""
 
 import re
 from typing import Any
@@ -95,7 +95,7 @@ async def test_hostile_sentences_and_messages_stay_text(run: Run) -> None:
 
 
 def summary_round(request: ModelRequest) -> list[ModelEvent]:
-    """Return a model round with a summary: one sentence for the first two messages."""
+    """Answer a request for a summary with one sentence about the first two messages."""
     assert "1" in request.messages[-1].text
     return text_round("Ada wrote a lot, and got an answer. [1, 2]")
 

@@ -1,4 +1,4 @@
-"""Tests for the context page and the meter in the top line, which show the use of the model's window."""
+"""Tests for the context page and the meter in the top line, which show how full the model's context window is."""
 
 import pytest
 from textual.widgets import OptionList

@@ -1,4 +1,4 @@
-"""Tests for the costs of requests on the screen: the costs page, the top line, and next to each answer."""
+"""Tests for showing the costs of model requests: on the costs page, in the top line, and next to each answer."""
 
 import re
 from time import time

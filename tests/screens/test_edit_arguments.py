@@ -1,4 +1,4 @@
-"""Tests for editing arguments before allowing a call: validated, shown again, and sent exactly as shown."""
+"""Tests for editing a call's arguments before allowing it: validated, shown again, and sent exactly as shown."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def save_and_allow(driver: Any, asked: Any) -> Any:
-    """Save and allow the edited call; return the arguments that were sent."""
+    """Save the edited arguments and allow the call; return the arguments that were sent."""
     await driver.pilot.press("ctrl+s")
     await driver.until(lambda: "edited by you" in driver.text(), "the edited call")
     assert asked.answer is None

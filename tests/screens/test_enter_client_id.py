@@ -1,4 +1,4 @@
-"""Tests for the question for a client ID: it names the recipient, is cancelled by default, and hides the secret."""
+"""Tests for the question for an OAuth client ID: it names the recipient, defaults to Cancel, and hides the secret."""
 
 import pytest
 

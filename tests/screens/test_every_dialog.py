@@ -1,4 +1,4 @@
-"""Rules for every question: the focus starts on refusal, early keys are ignored, the keyboard is sufficient."""
+"""Tests of rules for every question: the focus starts on refusal, early keys are ignored, no mouse is needed."""
 
 from collections.abc import Callable
 from time import monotonic

@@ -1,4 +1,4 @@
-"""Tests that text typed faster than the screen can follow is not changed."""
+"""Tests that text typed faster than the screen is drawn arrives unchanged."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ BURST = ("a", "b", "c", "backspace", "x", "left", "y", "home", "z", "end", "ctrl
 
 
 def press_at_once(driver: Any, *keys: str) -> None:
-    """Press all keys before the first one is handled."""
+    """Post all keys before the first one is handled."""
     for key in keys:
         driver.app.post_message(events.Key(key, key if len(key) == 1 else None))
 

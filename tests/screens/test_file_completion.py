@@ -1,4 +1,4 @@
-"""Tests for `@path` completion and attaching files when keys arrive before the files are found."""
+"""Tests for completing `@path` and attaching files when keys arrive before the files are found."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder with a few files."""
+    """Create a folder with a few files, and make it the working directory."""
     (tmp_path / "src" / "screens").mkdir(parents=True)
     (tmp_path / "src" / "screens" / "chat.py").write_text("".join(f"line {number}\n" for number in range(1, 61)))
     (tmp_path / "notes.md").write_text("the notes")

@@ -1,4 +1,4 @@
-"""Tests for write calls, which are shown as a diff against the current file and must be read to the end."""
+"""Tests for calls that write a file: shown as a diff against the current file, and allowed only when fully read."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for live search in the conversation: folded parts, both directions, and speed."""
+"""Tests for searching the conversation while typing: folded parts, both directions, and speed."""
 
 import asyncio
 from time import perf_counter
@@ -47,7 +47,7 @@ def rows(transcript: Transcript) -> str:
 
 
 def current_text(transcript: Transcript) -> list[str]:
-    """Return the highlighted texts of the current match."""
+    """Return the highlighted texts that belong to the current match."""
     strips = [transcript.render_line(y) for y in range(transcript.size.height)]
     return [s.text for strip in strips for s in strip if s.style and s.style.meta.get("found")]
 

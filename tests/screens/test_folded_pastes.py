@@ -1,4 +1,4 @@
-"""Tests for long pastes, which are folded but sent in full, and for attaching pasted paths and clipboard images."""
+"""Tests for long pastes, folded but sent in full, and for attaching pasted paths and clipboard images."""
 
 import base64
 from collections.abc import Iterator

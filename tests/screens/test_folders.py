@@ -1,4 +1,4 @@
-"""Tests for the folders page: entries, their origin, and add, rename, remove and undo by keyboard."""
+"""Tests for the page of shared folders: entries, their origin, and add, rename, remove and undo by keyboard."""
 
 import tempfile
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def work_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Create folders whose paths are short enough for one line on every screen."""
+    """Create folders whose paths are short enough for one line of any screen; yield the working directory."""
     with tempfile.TemporaryDirectory(prefix="f-") as folder:
         yield create_folders(Path(folder).resolve(), monkeypatch)
         monkeypatch.undo()

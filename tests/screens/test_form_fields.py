@@ -1,4 +1,4 @@
-"""Tests for form fields: the mouse, keys that arrive together, long lists, and literal text from servers."""
+"""Tests for form fields: the mouse, keys that arrive together, long lists, and texts from servers shown literally."""
 
 from typing import Any
 

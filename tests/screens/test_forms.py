@@ -1,4 +1,4 @@
-"""Tests for filling in a server's form by keyboard alone: validated while typing, and sent as shown."""
+"""Tests for filling in a server's form by keyboard: validated while typing, and sent as shown."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
 async def fill_and_send(driver: Any, question: FillForm, *steps: str) -> Any:
-    """Open the form, press keys or type texts, press ctrl+s, and return what the server received."""
+    """Open the form, type or press *steps*, press Ctrl+S, and return the content that the server receives."""
     waiting = PendingQuestion(driver, question)
     dialog = await driver.enter_question()
     await driver.until(lambda: dialog.is_read, "that all of it was shown")

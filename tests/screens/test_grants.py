@@ -1,4 +1,4 @@
-"""Tests for the grants screen: search, details and revocation by keyboard; names from servers are sanitized."""
+"""Tests for the grants screen: search, details and revocation by keyboard, with names from servers sanitized."""
 
 import pytest
 

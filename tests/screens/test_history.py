@@ -19,7 +19,7 @@ DAY_SECONDS = 86_400
 
 
 async def fill(database: object, **texts: str) -> None:
-    """Store a conversation with two messages for each text, each a day older than the last."""
+    """Store a conversation of two messages for each text, each one day older than the one before."""
     store = ConversationStore(database)  # type: ignore[arg-type]
     now = time.time()
     for age, (name, text) in enumerate(texts.items()):

@@ -1,4 +1,4 @@
-"""Tests for images in results: drawn if the terminal can show them, otherwise described, and foldable."""
+"""Tests for images in results: drawn if the terminal supports it, otherwise described, and foldable."""
 
 import base64
 import io
@@ -45,7 +45,7 @@ def _colours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def show_images(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
-    """Show a call whose result has these images."""
+    """Publish the events of a call whose result contains these images."""
     host.put(events.ToolProposed(call, "files", "look", {}))
     host.put(events.ToolStarted(call, "files", "look", {}, "once"))
     text = "\n".join("[image: image/png]" for _ in images)
@@ -61,7 +61,7 @@ def is_near(colour: tuple[int, int, int], expected: tuple[int, int, int]) -> boo
 
 
 def colours(driver: Any) -> set[tuple[int, int, int]]:
-    """Return the true colours of the upper and lower half blocks on the screen."""
+    """Return the colours of all half blocks on the screen, with which images are drawn."""
     out: set[tuple[int, int, int]] = set()
     for strip in driver.app.screen._compositor.render_strips():
         for segment in strip:
@@ -150,7 +150,7 @@ async def test_parallel_calls_have_their_images_below_their_own_cards(run: Run) 
 
 
 def notice_rows(driver: Any) -> list[str]:
-    """Return the rows with notices, without the scrollbar."""
+    """Return the rows of the conversation that contain notices, without the scrollbar."""
     return [row[:60] for row in driver.text().splitlines()[2:20]]
 
 

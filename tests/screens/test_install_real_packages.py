@@ -1,4 +1,4 @@
-"""Find, install, call and remove a real npm server and a real PyPI server on the screen."""
+"""Tests that a real npm server and a real PyPI server are found, installed, called and removed on the screen."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests for AGENTS.md on the screen: the question shows the whole text, and the page lists the files in use."""
+"""Tests for AGENTS.md files: the approval question shows the whole text, and a page lists the files in use."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -29,7 +29,7 @@ async def project_grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
 
 
 def use_project(driver: Any, grants: GrantStore, folder: Path, text: str) -> None:
-    """Make the host read the instructions in *folder*."""
+    """Write an AGENTS.md to *folder*, and let the host use this folder as its project."""
     (folder / "AGENTS.md").write_text(text)
     places = ProjectPlaces(config_dir=folder / "config", folder=folder)
     approvals = ProjectApprovals(grants, driver.frontend, create_in_memory_log(), "ask")

@@ -1,4 +1,4 @@
-"""Tests for keys that arrive together, as over a slow connection: later keys go to the input that opens."""
+"""Tests for keys that arrive together, as over a slow connection: later keys go to the input opened by the first."""
 
 from pathlib import Path
 from typing import Any
@@ -189,13 +189,13 @@ async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, 
 
 
 def keys_to_button(dialog: Any, button: str) -> list[str]:
-    """Return the keys that move the focus to the button."""
+    """Return the keys that move the focus from the focused button to *button*."""
     ways = [item for item in dialog.focus_chain if item.parent.id == "buttons"]
     return ["right"] * (ways.index(dialog.query_one(f"#{button}")) - ways.index(dialog.focused))
 
 
 def field_text(widget: Any) -> str:
-    """Return the text of the field."""
+    """Return the text in an input field."""
     return str(getattr(widget, "text", getattr(widget, "value", "")))
 
 

@@ -1,4 +1,4 @@
-"""Tests for pictures with Kitty's graphics protocol: the bytes sent, and the cells that show the picture."""
+"""Tests for images in Kitty's graphics protocol: the bytes sent, and the cells in which the image appears."""
 
 import re
 import zlib
@@ -25,7 +25,7 @@ SEQUENCE = re.compile(r"\x1b_G([^;\x1b]*)(?:;([^\x1b]*))?\x1b\\")
 
 
 def read_sequences(written: list[str]) -> list[tuple[dict[str, str], str]]:
-    """Return the keys and the payload of each graphics sequence; fail on any other output."""
+    """Return the keys and payload of each graphics sequence; fail if anything else was written."""
     text = "".join(written)
     assert SEQUENCE.sub("", text) == ""
     return [
@@ -34,7 +34,7 @@ def read_sequences(written: list[str]) -> list[tuple[dict[str, str], str]]:
 
 
 def noise(width: int, height: int) -> DecodedImage:
-    """Return an image that does not compress."""
+    """Return an image that cannot be compressed."""
     pixels, state = bytearray(), 1
     while len(pixels) < width * height * 4:
         state = state * 6364136223846793005 + 1442695040888963407 & 2**64 - 1

@@ -336,7 +336,7 @@ async def test_a_list_with_entries_shows_its_keys_and_a_search_without_matches_k
 
 
 class ChangingList(ListScreen):
-    """A list whose entries a test replaces; `rows` has the titles and detail lines."""
+    """A list screen whose entries the test replaces; `rows` contains their titles and detail lines."""
 
     rows: tuple[tuple[str, str], ...] = (("files", "a"), ("mail", "a"), ("mail", "b"))
 

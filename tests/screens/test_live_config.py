@@ -1,4 +1,4 @@
-"""Tests for changing configuration files and profiles while the complete program runs, with real files."""
+"""Tests for changes to configuration files and profiles while the complete program runs."""
 
 import sys
 import tomllib

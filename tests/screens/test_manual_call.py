@@ -1,4 +1,4 @@
-"""Tests for manual tool calls: one card from start to end, which can be stopped even during other work."""
+"""Tests for tool calls by the user: each has one card from start to end, and can always be stopped."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for messages written during an answer: they are queued, can be recalled, and join the turn after a tool."""
+"""Tests for messages sent during an answer: queued, taken back on request, and added to the turn after a tool call."""
 
 import pytest
 
@@ -11,12 +11,12 @@ pytestmark = pytest.mark.anyio
 
 
 def sent(driver: AppDriver) -> list[str]:
-    """Return the texts of the user's messages in the conversation."""
+    """Return the texts of the user's messages that are part of the conversation."""
     return [message.text for message in driver.host.conversation.messages if message.role == "user"]
 
 
 async def start_slow_answer(driver: AppDriver) -> None:
-    """Begin a turn in which a tool call waits for the user's approval."""
+    """Begin a turn in which a tool call waits for the user's consent."""
     await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
     await driver.type("note: buy milk")
     await driver.pilot.press("enter")
@@ -24,7 +24,7 @@ async def start_slow_answer(driver: AppDriver) -> None:
 
 
 def submit(driver: AppDriver, text: str) -> None:
-    """Send text as if it had been typed, bypassing the question that has the focus."""
+    """Send text as if it had been typed, although a question has the focus."""
     driver.app.chat.submit(Draft(text, "typed"))
 
 

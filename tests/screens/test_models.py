@@ -1,4 +1,4 @@
-"""Tests for the models page: search, use now, use and save, and entering a key."""
+"""Tests for the models page: search, use now, use and save as default, and entering an API key."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ KEYLESS = AvailableModel(
 
 
 class FakeModels:
-    """A setup that lists three models and records which one is used."""
+    """A fake setup that lists three models and records which one is selected."""
 
     is_first_run = False
 

@@ -1,4 +1,4 @@
-"""Tests for opening a long conversation: the newest messages appear at once, and older ones before they are needed."""
+"""Tests for opening a long conversation: the newest messages appear first, and older ones before they are needed."""
 
 import gc
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ QUESTIONS = 1_200
 
 
 def make_messages(name: str = "talk", questions: int = QUESTIONS) -> tuple[Message, ...]:
-    """Return messages with a question, a call, its result and an answer each, all numbered."""
+    """Return numbered messages; for each of *questions*, a question, a call, a result and an answer."""
     made: list[Message] = []
     for number in range(questions):
         call = f"{name}{number}"
@@ -54,13 +54,13 @@ def open_conversation(driver: AppDriver, messages: tuple[Message, ...] | None = 
 
 @pytest.fixture
 def slow_loading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add earlier messages in small parts with pauses, so that keys can arrive in between."""
+    """Load earlier messages in small batches with pauses, so that keys can arrive in between."""
     monkeypatch.setattr(opened_conversation, "SLICE_SECONDS", 0)
     monkeypatch.setattr(opened_conversation, "PAUSE_SECONDS", 0.03)
 
 
 def is_loading(transcript: Transcript) -> bool:
-    """Return whether older messages are still missing."""
+    """Return whether some older messages are not loaded yet."""
     return len(list_questions(transcript)) < QUESTIONS
 
 
@@ -159,7 +159,7 @@ async def test_find_reaches_the_oldest_message_right_after_opening(run: Run) -> 
 
 
 class EditApp(App[None]):
-    """An app with a transcript that records the requested edits."""
+    """An app with only a transcript, which records the messages that the user asks to edit."""
 
     def __init__(self) -> None:
         super().__init__()

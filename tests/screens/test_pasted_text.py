@@ -32,7 +32,7 @@ async def paste(driver: Any, text: str) -> None:
 
 
 async def assert_sent_as_message(driver: Any, text: str) -> None:
-    """Check that Enter sends this text as a message without calling a tool."""
+    """Check that Enter sends this text as a message and calls no tool."""
     await driver.pilot.press("enter")
     await driver.until(lambda: driver.host.sent or driver.host.called, "what enter does")
     assert driver.host.called == []
@@ -51,7 +51,7 @@ def shown_notices(driver: Any) -> str:
 
 
 async def insert_prompt(driver: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Insert the text of a server's prompt into the composer."""
+    """Let the user insert a server's prompt with this text into the composer."""
 
     async def gets(host: FakeServerFeatures, *_: Any) -> GetPromptResult:
         del host

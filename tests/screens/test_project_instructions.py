@@ -1,4 +1,4 @@
-"""Project instructions that are switched off: the complete program with a real project."""
+"""Tests for disabling a project's AGENTS.md in config.toml, with the complete program."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ OFF = "[context]\nproject_instructions = false\n"
 
 
 def write_instructions(files: Files) -> Path:
-    """Write the user's and the project's instruction files, and return the path of the project's."""
+    """Write an AGENTS.md for the user and one for the project; return the path of the project's."""
     (files.folder / "AGENTS.md").write_text("Answer in French.")
     project = files.folder.parent / "AGENTS.md"
     project.write_text("Use tabs.")

@@ -1,4 +1,4 @@
-"""Tests for custom slash commands: completed, filled in and sent; those of a project need consent."""
+"""Tests for custom slash commands: completed, filled in and sent; those of a project need the user's consent."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,7 +31,7 @@ async def approvals_store(tmp_path: Path) -> AsyncIterator[GrantStore]:
 
 
 async def use_commands(driver: Any, store: GrantStore, folder: Path, **files: str) -> None:
-    """Write command files; names that start with `project_` belong to the project."""
+    """Write command files, and let the host use them; names with the prefix `project_` belong to the project."""
     for name, text in files.items():
         place = folder / (".mcphost/commands" if name.startswith("project_") else "config/commands")
         place.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tests for prompts with several messages or media: previewed with their roles, inserted, and removed again."""
+"""Tests for prompts with several messages or media: previewed with roles, inserted, and removed again."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ PLAN: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 async def open_preview(driver: AppDriver, *messages: tuple[str, dict[str, Any]]) -> None:
-    """Fill in the prompt "greet" of the server "files", which returns these messages."""
+    """Open the preview of the prompt `greet` of the server `files`, which returns these messages."""
     body = {"messages": [{"role": role, "content": content} for role, content in messages or PLAN]}
 
     async def answer(server: str, name: str, arguments: dict[str, str]) -> GetPromptResult:

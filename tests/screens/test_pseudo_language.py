@@ -1,4 +1,4 @@
-"""Test that every text on the screen is translated.
+"""Tests that every text on the screen is translated.
 
 The screens are shown in a pseudo-language that replaces all letters. A word in plain letters was therefore not
 translated, unless it is a name, a value or text from a server.
@@ -55,7 +55,7 @@ def words(text: str) -> set[str]:
 
 
 def example_words() -> set[str]:
-    """Return the words of the example data: names of servers, tools, models and accounts, and server texts."""
+    """Return the words of the example data, which stay untranslated: names, values and texts from servers."""
     found: set[str] = set()
     for module in (fake_host, example_records):
         tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))

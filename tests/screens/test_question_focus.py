@@ -1,4 +1,4 @@
-"""Tests that a question never takes a key meant for something else: it is shown first and focused later."""
+"""Tests that a question never takes a key meant for something else: it appears first and gets the focus later."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ def composer_input(driver: Any) -> Any:
 
 
 def click(driver: Any, selector: str) -> None:
-    """Click as reported by the terminal; the pilot's click bypasses the app."""
+    """Post a mouse click to the app, as the terminal does; the pilot's click would bypass the app."""
     x, y = driver.app.screen.query_one(selector).region.offset
     for kind in (events.MouseDown, events.MouseUp):
         driver.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
 
 
 async def wait_for_card(driver: Any, *texts: str) -> Any:
-    """Wait for the card of an unfocused question above the composer."""
+    """Wait for a question that appears as a card above the composer without the focus; return the card."""
     await driver.until(
         lambda: driver.app.chat.query("QuestionCard") and all(text in driver.text() for text in texts), "the card"
     )

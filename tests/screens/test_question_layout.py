@@ -1,4 +1,4 @@
-"""Tests for the layout around a question: button labels, the number of waiting questions, and key hints."""
+"""Tests for the layout of questions: button labels, the number of waiting questions, and key hints."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for questions: complete, refused by default, never answered by accident."""
+"""Tests for questions to the user: shown in full, refused by default, never answered by accident."""
 
 from typing import Any
 

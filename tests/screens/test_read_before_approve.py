@@ -1,4 +1,4 @@
-"""Tests that approval is possible only after the whole request has been on the screen."""
+"""Tests that a request can be approved only after all of it has been on the screen."""
 
 import json
 from typing import Any

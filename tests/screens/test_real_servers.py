@@ -1,4 +1,4 @@
-"""Tests for questions of real servers in the real dialogs, with the complete program, by keyboard alone."""
+"""Tests for requests from real servers, answered by keyboard in the dialogs of the complete program."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 
 
 class RealAppDriver(AppDriver):
-    """A driver for the complete program; `visited` is the URL that the browser was started with."""
+    """A driver for the complete program; `visited` contains the URLs with which the browser was started."""
 
     def __init__(self, folder: Path, *run: Run) -> None:
         super().__init__(*run)
@@ -43,7 +43,7 @@ class RealAppDriver(AppDriver):
         self.told: list[str] = []
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Wait until a condition is true, longer than AppDriver does, because processes must start."""
+        """Wait until *truth* returns a true value, for longer than AppDriver does, because processes must start."""
         until = time.monotonic() + SECONDS
         while not truth():
             if time.monotonic() > until:
@@ -51,7 +51,7 @@ class RealAppDriver(AppDriver):
             await self.pilot.pause(0.02)
 
     async def listen(self) -> None:
-        """Collect the results of calls."""
+        """Collect the results of calls, and the notices to the user, until the host closes."""
         async for event in self.host.events.subscribe():
             if isinstance(event, ToolFinished):
                 self.finished.append(event)
@@ -59,7 +59,7 @@ class RealAppDriver(AppDriver):
                 self.told.append(event.text)
 
     async def ready(self, tools: int) -> None:
-        """Wait until the server is ready and has added all of its tools, some of them after the handshake."""
+        """Wait until the server is ready and has *tools* tools, some of which it adds after the handshake."""
 
         def is_there() -> bool:
             view = self.host.servers.view("peer")
@@ -68,13 +68,13 @@ class RealAppDriver(AppDriver):
         await self.until(is_there, f"{tools} tools")
 
     async def call(self, tool: str, **arguments: Any) -> None:
-        """Start a manual call with a slash command."""
+        """Start a tool call by the user, with a command in the composer."""
         self.finished.clear()
         self.app.chat.query_one(Composer).set_text(f"!peer/{tool} {json.dumps(arguments)}", "typed")
         await self.pilot.press("enter")
 
     async def asked(self, kind: type[Any]) -> Any:
-        """Wait for the question and focus it."""
+        """Wait for a question, give it the focus, and return its dialog, which must be of this kind."""
         await self.until(lambda: self.is_asked, kind.__name__)
         await self.enter()
         assert isinstance(self.dialog, kind)
@@ -83,11 +83,11 @@ class RealAppDriver(AppDriver):
 
     @property
     def is_asked(self) -> bool:
-        """Return whether a question is open or waiting without focus."""
+        """Whether a question is open, or waits as a card without the focus."""
         return bool(self.dialog or self.app.screen.query("QuestionCard"))
 
     async def answer(self, kind: type[Any], *keys: str) -> str:
-        """Answer the question with these keys; return the text that was on the screen."""
+        """Answer the question with these keys; return the text that was on the screen before."""
         dialog = await self.asked(kind)
         shown = self.text()
         await self.pilot.press(*keys)
@@ -95,7 +95,7 @@ class RealAppDriver(AppDriver):
         return shown
 
     async def result(self) -> ToolFinished:
-        """Return the result of the call."""
+        """Wait for the result of the call, and return it."""
         await self.until(lambda: self.finished, "the result")
         assert self.app.screen is self.app.chat, "no question is left"
         return self.finished.pop()
@@ -106,7 +106,7 @@ class RealAppDriver(AppDriver):
         return path.read_text().splitlines() if path.exists() else []
 
     async def step(self, step: str) -> None:
-        """Press a key, or enter text: typed if prefixed by a quotation mark, pasted if prefixed by a plus sign."""
+        """Press a key, or enter a text: `'text` is typed, and `+text` is pasted."""
         if step.startswith("'"):
             await self.type(step[1:])
         elif step.startswith("+"):
@@ -121,7 +121,10 @@ Open = Callable[..., AbstractAsyncContextManager[RealAppDriver]]
 
 @pytest.fixture
 def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Return `open_app`; `async with open_app(command, tools, …) as driver:` runs mcphost with one server, peer."""
+    """Return `open_app(command, tools, …)`, a context manager that runs mcphost with the server `peer`.
+
+    The server has that command, and is ready when it lists that number of tools.
+    """
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(tmp_path / kind.lower()))
     for name in ("config", "al pha", "b"):
@@ -154,7 +157,10 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 @pytest.fixture
 def open_everything(open_app: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[RealAppDriver]]:
-    """Return `open_app` for server-everything, which requests the roots at once; *roots* are the keys that answer."""
+    """Return `open_everything(*roots)`, which runs mcphost with server-everything, a server that requests roots.
+
+    The keys in *roots* answer the question whether to share the folders.
+    """
 
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[RealAppDriver]:
@@ -365,7 +371,7 @@ AGREED: dict[type[Any], tuple[str, ...]] = {
 
 
 async def _answered(driver: RealAppDriver, tool: str, **keys: tuple[str, ...]) -> list[str]:
-    """Call a tool, answering its questions with consent or with the given keys; return the dialogs."""
+    """Call a tool and agree to each question, or press the keys given for it; return the class names of the dialogs."""
     await driver.call(tool)
     recorded: list[str] = []
     while True:

@@ -1,4 +1,4 @@
-"""Tests for recalling earlier messages of all conversations, with a real store."""
+"""Tests for recalling the user's earlier messages from all conversations, with a real store."""
 
 import time
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def fill(driver: AppDriver, *texts: str) -> None:
-    """Store each text as the first message of a conversation, newest first."""
+    """Store each text as the first message of its own conversation; the first text is the newest."""
     now = time.time()
     for age, text in enumerate(texts):
         message = Message(role="user", parts=(TextPart(text),), at=now - age * 60)

@@ -35,7 +35,7 @@ NEWER = {**CLOCK, "version": "1.1.0", "packages": [package("pypi", "clock-mcp", 
 
 @pytest.fixture
 def runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder at the front of PATH with programs uvx and npx that run the demo server."""
+    """Return a folder, first in PATH, with programs named uvx and npx that run the demo server."""
     folder = tmp_path / "runners"
     folder.mkdir()
     for name in ("uvx", "npx"):
@@ -46,12 +46,12 @@ def runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use_registry(files: Files, registry: RegistryServer) -> None:
-    """Make the program use this registry."""
+    """Let the program use this registry."""
     files.write_settings(f'[registry]\nurl = "{registry.url}"\n')
 
 
 async def open_registry(driver: AppDriver, word: str = "") -> None:
-    """Open the page and search for *word*, if given."""
+    """Open the registry page, and search for *word* if it is not empty."""
     await driver.pilot.press("f3", "b")
     await driver.until(lambda: " of " in driver.text() and "publisher" in driver.text(), "the first servers")
     if word:
@@ -62,7 +62,7 @@ async def open_registry(driver: AppDriver, word: str = "") -> None:
 
 
 async def press_install(driver: AppDriver) -> None:
-    """Press Ctrl+S once the plan has been visible long enough."""
+    """Press Ctrl+S after reading the install plan for long enough."""
     await driver.pilot.press("pagedown", "pagedown")
     await driver.pilot.pause(input_guard.GUARD_SECONDS)
     await driver.pilot.press("ctrl+s")

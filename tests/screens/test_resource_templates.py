@@ -1,4 +1,4 @@
-"""Tests for resource templates: the user fills in the arguments, then attaches the resource like any other."""
+"""Tests for resource templates: the user fills in the variables, then attaches the resource like any other."""
 
 import asyncio
 from typing import Any

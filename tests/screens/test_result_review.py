@@ -1,4 +1,4 @@
-"""Tests for reviewing a result by keyboard: read to its end, then passed, changed, trimmed or withheld."""
+"""Tests for reviewing a tool result by keyboard: read to its end, then released, edited, shortened or withheld."""
 
 from typing import Any
 

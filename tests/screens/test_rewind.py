@@ -1,4 +1,4 @@
-"""Tests for going back in the chat: edit and resend, answer again, fork, and keep the other branches."""
+"""Tests for going back in the chat: edit and resend, retry, fork; the other branches are kept."""
 
 import pytest
 

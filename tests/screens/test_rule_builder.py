@@ -1,4 +1,4 @@
-"""Tests for the rule builder: it starts from the call in question, and its rules always cover that call."""
+"""Tests for the rule builder: it starts from the call in the consent question, and its rules always cover that call."""
 
 import time
 from typing import Any
@@ -57,7 +57,7 @@ async def choose_option(driver: Any, title: str, words: str) -> None:
 
 
 async def fill_next_field(driver: Any, text: str) -> None:
-    """Fill the field after the focused one."""
+    """Fill in the field after the one with the focus."""
     await driver.pilot.press("tab", "ctrl+u")
     await driver.type(text)
 

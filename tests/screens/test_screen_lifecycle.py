@@ -1,4 +1,4 @@
-"""Tests that deferred work is dropped together with its screen, so that late callbacks do no harm."""
+"""Tests that deferred work is dropped when its screen closes, so that late callbacks do no harm."""
 
 import asyncio
 

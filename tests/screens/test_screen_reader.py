@@ -1,4 +1,4 @@
-"""Tests for screen reader mode: one column, plain text, no animation, and a line for each state and question."""
+"""Tests for screen reader mode: one column, plain text, no animation, and a line for each change and question."""
 
 import re
 from itertools import pairwise

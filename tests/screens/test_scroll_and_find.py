@@ -1,4 +1,4 @@
-"""Tests for reading and search: no text is cut off at an edge, the conversation scrolls, names can be found."""
+"""Tests for reading and searching: no text is cut off at an edge, the conversation scrolls, names can be found."""
 
 from typing import Any
 

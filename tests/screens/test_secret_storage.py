@@ -1,4 +1,4 @@
-"""Tests for questions about storing a sign-in without a keyring: complete, by keyboard, refused by default."""
+"""Tests for questions about storing a sign-in without a keyring: shown in full, by keyboard, refused by default."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for changing servers on the servers page: form, disabling, removal with a second key, undo."""
+"""Tests for changing servers on the servers page: the form, disabling, removal with a confirming key, and undo."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FakeEditor:
-    """An editor that records changes; a server named "bad" cannot be saved."""
+    """A fake server editor that records changes; a server named "bad" cannot be saved."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, ...]] = []

@@ -142,7 +142,7 @@ OTHER = ModelCandidate(name="n", label="Other model")
 
 
 async def type_into_form(driver: Any, question: Question[Any], *keys: str) -> PendingQuestion:
-    """Open the form and type there."""
+    """Ask a question, open its form, and press keys there; return the pending question."""
     pending = PendingQuestion(driver, question)
     dialog = await driver.enter_question()
     await driver.pilot.press("e")

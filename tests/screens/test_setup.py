@@ -1,4 +1,4 @@
-"""Tests for the start card: it opens automatically once, and needs only two keys, but none by accident."""
+"""Tests for the card shown at the first start: it needs only two keys, but accepts none by accident."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ SERVERS = (candidate("time", "x"), candidate("long", "y" * 200), candidate("know
 
 
 class FakeSetup:
-    """A setup that returns prepared models and servers, and records what is applied."""
+    """A fake setup that offers prepared models and servers, and records what the user applies."""
 
     def __init__(self, offers: SetupOffers | None = None, *, is_first_run: bool = True) -> None:
         self.offers = SetupOffers(MODELS, SERVERS) if offers is None else offers

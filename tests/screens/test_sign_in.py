@@ -1,4 +1,4 @@
-"""Tests for the sign-in question: complete, and cancelled by default."""
+"""Tests for the sign-in question: shown in full, and cancelled by default."""
 
 from typing import Any
 
@@ -182,7 +182,10 @@ async def test_there_is_no_other_method_if_none_is_offered(run: Run) -> None:
 
 
 def qr_modules(strips: Any) -> list[list[int]]:
-    """Return what a scanner would see: each cell has two rows of black (1) and white (0); anything else is 2."""
+    """Return the QR code as a scanner sees it: black is 1, white is 0, and anything else is 2.
+
+    Each row of terminal cells contains two rows of the code.
+    """
     shades = {"#ffffff": 0, "#000000": 1}
     out: list[list[int]] = []
     for line in strips:
@@ -200,7 +203,7 @@ def qr_modules(strips: Any) -> list[list[int]]:
 
 
 def contains_modules(recorded: list[list[int]], expected: list[list[int]]) -> bool:
-    """Return whether the whole code is on the screen."""
+    """Return whether the whole QR code *expected* is on the screen."""
     width, height = len(expected[0]), len(expected)
     return any(
         all(recorded[top + row][left : left + width] == expected[row] for row in range(height))

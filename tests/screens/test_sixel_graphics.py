@@ -1,4 +1,4 @@
-"""Tests for Sixel pictures: the bytes written to the terminal in place of the cells of a picture."""
+"""Tests for Sixel images: the bytes that are written to the terminal in place of the cells of an image."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ CONSOLE = Console(color_system="truecolor", force_terminal=True)
 
 
 class FakeTerminal:
-    """A terminal whose cells have a known size in pixels."""
+    """A fake terminal whose cells have a known size in pixels."""
 
     def __init__(self, size: tuple[int, int] = (8, 17)) -> None:
         self.size = size
@@ -51,7 +51,7 @@ async def place(pictures: SixelGraphics, columns: int = 6, rows: int = 3) -> Pla
 
 
 def rendered(placed: PlacedImage, row: int, begin: int = 0, end: int = 99) -> str:
-    """Return the cells of a row as Textual writes them."""
+    """Return a row of the image's cells as Textual writes it, from column *begin* to *end*."""
     return render_placeholders(placed, BACKGROUND)[row].crop(begin, end).render(CONSOLE)
 
 

@@ -1,4 +1,4 @@
-"""Tests at 80x24: the essentials are on the first screen, names are shown in full, the rest can be reached."""
+"""Tests with 80x24 cells: what matters is visible without scrolling, names are complete, the rest can be reached."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for questions on the smallest screen: all keys are shown and nothing is cut off."""
+"""Tests for questions on the smallest supported screen: all keys are shown, and nothing is cut off."""
 
 import pytest
 

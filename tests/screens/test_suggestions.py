@@ -1,4 +1,4 @@
-"""Tests for suggestions in forms: shown when typing pauses, accepted by keys, never in the way."""
+"""Tests for suggestions in forms: shown when the user pauses, accepted with keys, never in the way of typing."""
 
 import asyncio
 from typing import Any
@@ -17,12 +17,12 @@ PATHS = ["src/a.py", "src/b.py", "setup.cfg"]
 
 
 def visible_suggestions(driver: Any) -> list[str]:
-    """Return the suggestions on the screen."""
+    """Return the suggestions that are visible."""
     return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
 
 
 async def open_prompt_form(driver: Any) -> None:
-    """Open the form of the first prompt."""
+    """Open the form for the arguments of the first prompt."""
     await driver.pilot.press("f5", "enter")
     await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
 

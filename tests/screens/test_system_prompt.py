@@ -1,4 +1,4 @@
-"""Tests for the system prompt form of a conversation: show, change, undo and reset."""
+"""Tests for the form of a conversation's system prompt: show, change, undo and reset."""
 
 import pytest
 

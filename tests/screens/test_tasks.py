@@ -1,4 +1,4 @@
-"""Tests for the tasks screen: running tasks, their progress, and how to end them."""
+"""Tests for the tasks screen: which calls and tasks run, their progress, and how to end them."""
 
 import asyncio
 import re
@@ -62,7 +62,7 @@ async def test_many_reports_of_progress_are_drawn_at_most_twice_a_second(
 
 
 async def hold_call(host: FakeHost, outcomes: list[str]) -> None:
-    """Run a call until it is cancelled."""
+    """Run a call that never ends, and append to *outcomes* when it is cancelled."""
     try:
         with host.running_calls.track("c1", "files", "index_files", "once"):
             await anyio.sleep_forever()

@@ -1,4 +1,4 @@
-"""Tests for the contrast of everything that is drawn, in every theme, and for reloading edited themes."""
+"""Tests for the contrast of all text in every theme, and for reloading edited themes."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def call(name: str = "text", number=12) -> None: ...
 
 
 def weak_texts(app: McpHostApp) -> list[tuple[str, float]]:
-    """Return each drawn text with too little contrast."""
+    """Return each text on the screen whose contrast is too low, with its contrast."""
     weak: list[tuple[str, float]] = []
     for strip in app.screen._compositor.render_strips():
         for segment in strip:

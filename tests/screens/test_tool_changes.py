@@ -1,4 +1,4 @@
-"""Tests for changed tools: each must be viewed before all are kept, and Escape leaves them quarantined."""
+"""Tests for the question about changed tools: each must be viewed before all are accepted; Escape accepts none."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests for the transcript as text: selecting, copying, links, widths and long histories."""
+"""Tests for the text of the transcript: selecting, copying, links, widths and long conversations."""
 
 from time import process_time
 from typing import Any
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TranscriptApp(App[None]):
-    """An app with only a transcript."""
+    """An app that contains only a transcript."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ async def test_long_text_is_cleaned_row_by_row_and_copied_as_it_was_broken() -> 
 
 @pytest.fixture
 def drawn_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the rows of the view in the order in which they are drawn."""
+    """Record the numbers of the transcript's rows as they are drawn."""
     rows: list[int] = []
     render = Transcript.render_line
 

@@ -1,4 +1,4 @@
-"""Tests that every end of a turn is shown and leaves the focus where the user expects it."""
+"""Tests that every way a turn can end is shown and leaves the focus where the user expects it."""
 
 import asyncio
 from typing import Any

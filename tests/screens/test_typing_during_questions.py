@@ -22,7 +22,7 @@ RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
 
 
 class Typist:
-    """A user who never stops typing; `typed` contains every character except Enter."""
+    """A simulated user who types while questions open and close; `typed` contains every character except Enter."""
 
     def __init__(self, driver: Any, clock: ManualClock, random: Random) -> None:
         self.driver, self.clock, self.random = driver, clock, random
@@ -35,7 +35,7 @@ class Typist:
         self.kinds = iter(kinds * 100)
 
     async def press(self, key: str, character: str) -> None:
-        """Press one key, and pause like a typist."""
+        """Press one key and pause at random, as a typist does; sometimes a question opens or closes meanwhile."""
         self.driver.app.post_message(events.Key(key, character))
         if self.random.random() < 0.1:
             return  # the next key arrives together with this one
@@ -48,13 +48,13 @@ class Typist:
             await self.something_happens()
 
     async def heard(self) -> None:
-        """Wait until all pressed keys have been handled."""
+        """Wait until the app has handled all keys pressed so far."""
         app, prompt = self.driver.app, self.driver.app.chat.composer_input
         while not (app._message_queue.empty() and prompt._message_queue.empty()):  # noqa: ASYNC110 - Textual's queues
             await asyncio.sleep(0)
 
     async def something_happens(self) -> None:
-        """Open a question or withdraw an open one."""
+        """Open a question, or withdraw an open one, at random."""
         if len(self.open) < MOST_OPEN and self.random.random() < 0.6:
             self.ask()
         elif self.open:
@@ -66,14 +66,14 @@ class Typist:
         self.aside += self.driver.app._minimized is not None
 
     def ask(self) -> None:
-        """Open a question of a different kind from the previous one."""
+        """Open a question of the next kind in a random order."""
         question = next(self.kinds)
         one = PendingQuestion(self.driver, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
         self.asked.append(one)
         self.open.append(one)
 
     async def rest(self) -> None:
-        """Stop typing, long enough for a question to take the focus or for a random part of that time."""
+        """Stop typing while a question opens, sometimes long enough for the question to take the focus."""
         while self.open and self.random.random() < 0.8:
             self.open.pop().worker.cancel()
         await wait_settled()
@@ -84,7 +84,7 @@ class Typist:
         self.clock.now += self.random.choice((0.0, 0.2, 0.5, 5.0))
 
     async def sentence(self) -> None:
-        """Type letters and spaces, which are keys in every question, then Enter."""
+        """Type random letters and spaces, which answer questions that have the focus, and then Enter."""
         for _ in range(self.random.randint(2, 18)):
             letter = self.random.choice((*ascii_letters, *"asdorkgAAae", " ", " ", " "))
             self.typed += letter
@@ -93,7 +93,7 @@ class Typist:
 
     @property
     def arrived(self) -> str:
-        """The text that reached the messages and the composer."""
+        """The text in the sent messages and in the composer."""
         return "".join(text for text, _ in self.driver.host.sent) + str(self.driver.app.chat.composer_input.text)
 
 

@@ -1,4 +1,4 @@
-"""Tests for several waiting calls in one list: refused by default, and each must be read before any runs."""
+"""Tests for several tool calls that wait in one list: refused by default, and each must be read before any runs."""
 
 from typing import Any
 

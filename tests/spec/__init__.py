@@ -1,1 +1,1 @@
-"""The requirements of the specification for a host, one per line, and the tests that claim them."""
+"""The requirements of the MCP specification for a host, one per line, and the tests that claim to cover them."""

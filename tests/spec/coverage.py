@@ -11,7 +11,7 @@ from tests.spec.manifest import LEVELS, ManifestEntry, manifest
 
 
 def coverage_table() -> str:
-    """Return the claimed and total requirements by area and level, then the reasoned and the open ones."""
+    """Return a table of how many requirements are covered, by area and level, and how many are reasoned or open."""
     entries = manifest()
     total = Counter((entry.row.area, entry.row.level) for entry in entries)
     covered = Counter((entry.row.area, entry.row.level) for entry in entries if entry.state == "covered")
@@ -37,7 +37,10 @@ def _cell(covered: int, total: int) -> str:
 
 
 def open_requirements(area: str | None) -> str:
-    """Return the requirements without a test or a reason, in one area or all; `at` lists the open revisions."""
+    """Return the requirements with neither a test nor a reason, in one area or all.
+
+    If only some revisions are open, they are listed after `at`.
+    """
     lines: list[str] = []
     for entry in manifest():
         if entry.state == "open" and area in (None, entry.row.area):
@@ -48,7 +51,7 @@ def open_requirements(area: str | None) -> str:
 
 
 def manifest_text(area: str | None) -> str:
-    """Return the manifest as text: the revisions of each requirement, with their tests or the reason."""
+    """Return each requirement with its revisions and, for each revision, the tests or the reason why there are none."""
     return "\n".join(_entry(entry) for entry in manifest() if area in (None, entry.row.area))
 
 

@@ -1,8 +1,8 @@
-"""The manifest of requirements: for each applicable revision, the tests, or the reason why there are none.
+"""The manifest of requirements: the tests for each protocol revision, or the reason why there are none.
 
 Tests claim a requirement with `@pytest.mark.req("id", ...)`, and add `revisions=("2025-06-18", ...)` if they cover only
-some revisions. The claims of the official suite's cases are in `tests/conformance/claims.py`. `reasons/*.tsv` contains
-lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
+some revisions. `tests/conformance/claims.py` contains the claims for the cases of the official conformance suite.
+`reasons/*.tsv` contains lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
 """
 
 import ast
@@ -29,7 +29,7 @@ GOALS = {"MUST": 0.95, "SHOULD": 0.85}
 
 
 class Requirement(NamedTuple):
-    """One line of `requirements.tsv`; PRACTICE marks good practice that the specification does not require."""
+    """One line of `requirements.tsv`; the level PRACTICE marks good practice that the specification leaves open."""
 
     id: str
     revisions: str
@@ -40,7 +40,7 @@ class Requirement(NamedTuple):
 
     @property
     def applicable_revisions(self) -> tuple[str, ...]:
-        """Return the revisions that the requirement applies to; `any` means all."""
+        """The revisions to which the requirement applies; `any` means all."""
         if self.revisions == "any":
             return REVISIONS
         found: set[str] = set()
@@ -51,7 +51,7 @@ class Requirement(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A test that claims a requirement; empty `revisions` mean all revisions."""
+    """A test that claims to cover a requirement; empty `revisions` mean all revisions."""
 
     file: str
     test: str
@@ -62,7 +62,7 @@ State = Literal["covered", "reasoned", "open"]
 
 
 class ManifestEntry(NamedTuple):
-    """A requirement with the tests or the reason for each of its revisions."""
+    """A requirement with the tests and reasons for each of its revisions."""
 
     row: Requirement
     tests: dict[str, list[Claim]]
@@ -70,26 +70,26 @@ class ManifestEntry(NamedTuple):
 
     @property
     def state(self) -> State:
-        """Return "covered" if tests cover every revision, or "reasoned" if a reason covers the others."""
+        """The state: "covered" if all revisions have tests, "reasoned" if the others have reasons, otherwise "open"."""
         if all(self.tests[revision] for revision in self.row.applicable_revisions):
             return "covered"
         return "open" if self.uncovered_revisions() else "reasoned"
 
     def uncovered_revisions(self) -> tuple[str, ...]:
-        """Return the revisions with neither a test nor a reason."""
+        """Return the revisions that have neither a test nor a reason."""
         return tuple(at for at in self.row.applicable_revisions if not self.tests[at] and at not in self.reasons)
 
 
 @cache
 def requirements() -> tuple[Requirement, ...]:
-    """Return the requirements in file order; the first line of the file contains the column names."""
+    """Return all requirements in the order of the file, whose first line contains the column names."""
     lines = (HERE / "requirements.tsv").read_text(encoding="utf-8").splitlines()
     return tuple(Requirement(*line.split("\t")) for line in lines[1:])
 
 
 @cache
 def claims() -> dict[str, list[Claim]]:
-    """Return all IDs in `@pytest.mark.req(...)` of the tests, with the marked tests."""
+    """Return the tests marked with `@pytest.mark.req(...)`, keyed by the requirement ids in the mark."""
     found: dict[str, list[Claim]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
@@ -102,7 +102,7 @@ def claims() -> dict[str, list[Claim]]:
 
 
 def suite_claims() -> Iterator[tuple[str, Claim]]:
-    """Return all IDs claimed by scenarios of the official suite, with their case at each revision."""
+    """Yield the requirement ids claimed by scenarios of the official suite, with their case in each revision."""
     for pair in SUITE_CASES:
         case = f"test_the_official_suite_passes[{pair}]"
         for ident in PROVED_REQUIREMENTS.get(pair.scenario, ()):
@@ -110,7 +110,7 @@ def suite_claims() -> Iterator[tuple[str, Claim]]:
 
 
 def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
-    """Yield every claimed ID in a test file with its test; `*` stands for a mark of the whole module."""
+    """Yield each requirement id claimed in a test file, with the test; `*` stands for a mark of the whole module."""
     bearers: list[tuple[str, ast.AST]] = []
 
     def walk(node: ast.AST, name: str) -> None:
@@ -131,13 +131,13 @@ def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
 
 
 def _attribute(call: ast.Call) -> str:
-    """Return the last word of a decorator's callee, much faster than by unparsing all of it."""
+    """Return the last name in the function of a call, such as `req`, which is much faster than `ast.unparse`."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 @cache
 def reasons() -> dict[str, dict[str, str]]:
-    """Return the reasons why requirements have no test, by ID and then by revision (`*` if none is named)."""
+    """Return the reasons why requirements have no test, by id and then by revision (`*` for all)."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted((HERE / "reasons").glob("*.tsv")):
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -1,11 +1,14 @@
-"""Break one requirement at a time and check that its tests fail: `python -m tests.spec.mutate [--area A] [--id ID]`.
+"""Break one requirement at a time in the code, and check that its tests fail: `python -m tests.spec.mutate`.
 
-`mutations/AREA.toml` has a table `[["id"]]` for each MUST requirement, and for each claimed requirement of the host's
-own areas, with `file`, `find` (which occurs exactly once), `replace` and, if each revision needs its own mutation,
-`revisions`. The tests that claim the requirement run on a copy of the project with this one change. The mutation is
-killed if one of them fails. Prints each verdict and the share of killed mutations; exits with 1 below GOAL. `--jobs N`
-runs N at a time. `--every` also prints the claiming tests that pass with the mutation, because they prove another part
-of the requirement, or none. For the cases of the official suite, use `tests.spec.mutate_suite`.
+`mutations/AREA.toml` has a table `[["id"]]` for each MUST requirement, and for each claimed requirement in the areas of
+mcphost itself, with `file`, `find` (a text that occurs exactly once), `replace` and, if each revision needs its own
+mutation, `revisions`. The tests that claim the requirement run on a copy of the project with this one change. The
+mutation is killed if one of them fails. The program prints each verdict and the share of killed mutations; it exits
+with 1 if the share is below GOAL.
+
+`--area A` and `--id ID` select requirements. `--jobs N` runs N mutations at a time. `--every` also prints the claiming
+tests that pass with the mutation, because they prove another part of the requirement, or none. For the cases of the
+official suite, use `tests.spec.mutate_suite`.
 """
 
 import argparse
@@ -43,7 +46,7 @@ _VERDICTS: dict[int, Verdict] = {0: "survived", 1: "killed"}
 
 
 class Mutation(NamedTuple):
-    """A code change that breaks one requirement, at `revisions` or (if empty) at all of its revisions."""
+    """A code change that breaks one requirement, for `revisions` or, if empty, for all of its revisions."""
 
     id: str
     file: str
@@ -52,13 +55,13 @@ class Mutation(NamedTuple):
     revisions: tuple[str, ...] = ()
 
     def is_applicable(self) -> bool:
-        """Return whether `find` occurs in the file exactly once."""
+        """Return whether the text to replace occurs in the file exactly once."""
         path = ROOT / self.file
         return path.exists() and path.read_text(encoding="utf-8").count(self.find) == 1
 
 
 class MutationResult(NamedTuple):
-    """The result of a mutation: the verdict, pytest's output, and the failed tests."""
+    """The result of a mutation: the verdict, pytest's output, and the tests that failed."""
 
     verdict: Verdict
     output: str = ""
@@ -67,7 +70,7 @@ class MutationResult(NamedTuple):
 
 @cache
 def mutations() -> tuple[Mutation, ...]:
-    """Return every mutation, in the order of the files and of their tables."""
+    """Return all mutations, in the order of the files and of the tables in them."""
     found: list[Mutation] = []
     for path in sorted(MUTATIONS.glob("*.toml")):
         for ident, tables in tomllib.loads(path.read_text(encoding="utf-8")).items():
@@ -78,7 +81,7 @@ def mutations() -> tuple[Mutation, ...]:
 
 
 def select_tests(entry: ManifestEntry, revisions: Iterable[str] = ()) -> list[str]:
-    """Return the pytest arguments for the tests that claim the requirement, without slow tests if possible."""
+    """Return pytest arguments for the tests that claim the requirement, without slow tests if there are others."""
     claims: list[Claim] = []
     for revision in revisions or entry.row.applicable_revisions:
         claims += [claim for claim in entry.tests[revision] if claim not in claims]
@@ -89,7 +92,7 @@ def select_tests(entry: ManifestEntry, revisions: Iterable[str] = ()) -> list[st
 
 
 def copy_project(target: Path) -> None:
-    """Copy what the tests need, without the virtual environment."""
+    """Copy everything that the tests need, except the virtual environment, to *target*."""
     for name in ("mcphost", "tests", "themes", "docs", "benchmarks"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"):
@@ -97,7 +100,7 @@ def copy_project(target: Path) -> None:
 
 
 class MutationRunner:
-    """Runs mutations on a copy of the project, one after another; a context manager."""
+    """A context manager that runs mutations, one after another, on a copy of the project."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -112,9 +115,9 @@ class MutationRunner:
         self._server.__exit__(*error)
 
     def run(self, mutation: Mutation, tests: list[str], *, every: bool = False) -> MutationResult:
-        """Apply the mutation, run the tests and undo it; `broken` means that pytest could not run them.
+        """Apply a mutation, run the tests, and undo it; the verdict `broken` means that pytest could not run them.
 
-        With `every`, the run does not stop at the first failure.
+        With *every*, the run does not stop at the first failure.
         """
         path = self._project / mutation.file
         before, moment = path.read_text(encoding="utf-8"), path.stat().st_mtime
@@ -128,7 +131,7 @@ class MutationRunner:
             self._set_timestamp(path, moment)
 
     def _run(self, tests: list[str], *, every: bool) -> MutationResult:
-        """Run the unit tests first, because they are the fastest and one failure is enough."""
+        """Run the tests in two steps, unit tests first, because they are the fastest and one failure is enough."""
         units = [test for test in tests if test.startswith("tests/unit/")]
         rest = [test for test in tests if test not in units]
         judgement = MutationResult("broken")
@@ -150,7 +153,7 @@ class MutationRunner:
 
 
 def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, MutationResult]]:
-    """Judge each mutation, `jobs` at a time, and print each verdict as soon as it is known."""
+    """Run the tests on each mutation, *jobs* at a time, and print each verdict as soon as it is known."""
     entries = {entry.row.id: entry for entry in manifest()}
     waiting: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
     for mutation in chosen:
@@ -180,7 +183,10 @@ def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[t
 
 
 def report(mutation: Mutation, judgement: MutationResult, tests: list[str], *, every: bool) -> None:
-    """Print the verdict, with the claiming tests of a survivor; with *every*, also each test that still passes."""
+    """Print the verdict; with *every*, also print each claiming test that passes.
+
+    If no test failed, the verdict lists the tests that claim the requirement.
+    """
     verdict = judgement.verdict
     marked = "" if verdict == "killed" else f" ({' '.join(tests)})"
     print(f"{verdict}: {mutation.id} in {mutation.file}{marked}", flush=True)
@@ -193,7 +199,7 @@ def report(mutation: Mutation, judgement: MutationResult, tests: list[str], *, e
 
 
 def check_unmutated(chosen: list[Mutation]) -> bool:
-    """Run the claiming tests on unchanged code, because a test that fails anyway proves nothing."""
+    """Return whether the claiming tests pass on unchanged code, because otherwise their failures prove nothing."""
     entries = {entry.row.id: entry for entry in manifest()}
     tests = sorted({test for item in chosen for test in select_tests(entries[item.id], item.revisions)})
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *tests], cwd=ROOT)

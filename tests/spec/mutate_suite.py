@@ -1,7 +1,7 @@
-"""Check the claims of the official suite's cases: `uv run python -m tests.spec.mutate_suite [--id ID]`.
+"""Check the requirements claimed for cases of the official suite: `uv run python -m tests.spec.mutate_suite [--id ID]`.
 
-A claim in `tests/conformance/claims.py` is valid if the case fails with one of the requirement's mutations. Prints each
-invalid claim, and exits with 1 if there is one. Takes several minutes.
+A claim in `tests/conformance/claims.py` is valid if the case fails with one of the requirement's mutations. The program
+prints each invalid claim, and exits with 1 if there is one. It takes several minutes.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from tests.spec.mutate import MutationRunner, copy_project, mutations
 
 
 def unproved_cases(ident: str, cases: dict[str, str], judge: MutationRunner) -> list[str]:
-    """Return the cases, with their revisions, that fail with none of the requirement's mutations."""
+    """Return the cases, with their revisions, that do not fail with any mutation of the requirement."""
     left = dict(cases)
     for mutation in (mutation for mutation in mutations() if mutation.id == ident):
         tried = [case for case, revision in left.items() if not mutation.revisions or revision in mutation.revisions]

@@ -1,7 +1,7 @@
-"""Run pytest many times without its startup cost: each run is a fork of a process with all libraries loaded.
+"""Run pytest many times without its startup cost, by forking a process that has loaded all libraries.
 
-`ForkServer` is the client. The server is this file, run as a program in a project folder. For each run it reads a JSON
-line, `{"arguments": [...], "seconds": N, "report": FILE}`, and writes a line with the exit code.
+`PytestForkServer` is the client. The server is this file, run as a program in a project folder. For each run it reads a
+JSON line, `{"arguments": [...], "seconds": N, "report": FILE}`, and writes a line with the exit code.
 """
 
 import importlib
@@ -33,7 +33,7 @@ class PytestOutcome(NamedTuple):
 
 
 class PytestForkServer:
-    """A server that runs pytest in the project folder; a context manager."""
+    """A context manager that starts a fork server for pytest in a project folder."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -56,7 +56,7 @@ class PytestForkServer:
         self._process.communicate()
 
     def run(self, arguments: list[str], seconds: float) -> PytestOutcome:
-        """Run pytest with these arguments."""
+        """Run pytest with these arguments, for at most *seconds*."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.TemporaryDirectory(prefix="mcphost-pytest-") as folder:
@@ -74,7 +74,7 @@ class PytestForkServer:
 
 
 def serve_requests() -> None:
-    """Run pytest for each request until the input ends."""
+    """Run pytest for each request on standard input until the input ends."""
     for name in LIBRARIES:
         importlib.import_module(name)
     # The program's own folder would hide modules of the standard library behind files of the tests.
@@ -88,7 +88,7 @@ def serve_requests() -> None:
 
 
 def _run(arguments: list[str], report: Path) -> None:
-    """Run pytest in this process, then exit."""
+    """Run pytest in this forked process, write its output to the file *report*, and exit."""
     code = 3
     try:
         os.setsid()
@@ -109,7 +109,7 @@ def _pytest(arguments: list[str], failed: Path) -> int:
     import pytest
 
     class Recorder:
-        """A plugin that writes the ID of each failed test."""
+        """A pytest plugin that writes the id of each failed test to a file."""
 
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
             if report.failed:
@@ -122,7 +122,7 @@ def _pytest(arguments: list[str], failed: Path) -> int:
 
 
 def _wait(child: int, seconds: float) -> int:
-    """Return the child's exit code; if it takes too long, kill it together with the processes of its tests."""
+    """Return the exit code of a forked process; after *seconds*, kill it together with the processes of its tests."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Tests that every message mcphost sends is valid in its revision's schema; one session sends all of them."""
+"""Tests that every kind of message that mcphost sends conforms to the schema of its protocol revision."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def capabilities(revision: Revision) -> dict[str, Any]:
 
 
 class EveryAnswerServer:
-    """A server that gives every kind of response, so that the client sends every kind of message."""
+    """A server with every kind of response, to which the client sends every kind of message."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -167,7 +167,7 @@ class EveryAnswerServer:
 
 
 async def send_everything(session: Session, peer: ScriptedServer, server: EveryAnswerServer) -> None:
-    """Send every kind of request."""
+    """Let the client send every kind of request."""
     for read in (list_tools, list_resources, list_resource_templates, list_prompts):
         await read(session)
     await session.request(CallTool("plain"))
@@ -203,7 +203,7 @@ async def listen_for_changes(session: Session) -> None:
 
 
 async def cancel_call(session: Session, call: CallTool, until: str = "", peer: ScriptedServer | None = None) -> None:
-    """Cancel a call while it is running."""
+    """Start a call, and cancel it when a notification arrives or the client sends the method *until*."""
     heard = anyio.Event()
     async with anyio.create_task_group() as group:
 
@@ -220,7 +220,7 @@ async def cancel_call(session: Session, call: CallTool, until: str = "", peer: S
 
 
 async def ask_all_questions(peer: ScriptedServer, server: EveryAnswerServer) -> None:
-    """Send every kind of server request: twice if the user has a choice, once if it is always refused."""
+    """Let the server send every kind of request, so that mcphost sends every kind of reply."""
     asks: list[tuple[str, dict[str, Any]]] = [
         ("ping", {}),
         ("roots/list", {}),
@@ -291,7 +291,7 @@ async def test_every_message_we_write_is_valid_in_its_revision(revision: Revisio
 
 
 def test_the_check_itself_detects_faults() -> None:
-    """Without this, the tests above would prove nothing."""
+    """If the check found no faults in wrong messages, the tests above would prove nothing."""
     schema = wire_schema("2024-11-05")
     good = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"any": 1}}}
     assert schema.check_message(good) == []

@@ -1,4 +1,4 @@
-"""Tests that the method tables match each revision's schema, and the requests and notifications in the code."""
+"""Tests that mcphost's method tables match the schema of each revision and the message classes in the code."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Tests that each listed mutation applies and belongs to a claimed requirement; a test mutation is killed."""
+"""Tests that each mutation applies to the code and belongs to a claimed requirement, and that one of them is killed."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.spec.mutate import Mutation, mutations
 
 @cache
 def requirement_rows() -> dict[str, ManifestEntry]:
-    """Return the requirements by ID, read on demand, because this reads all test files."""
+    """Return the requirements by id; they are read on demand, because that reads all test files."""
     return {entry.row.id: entry for entry in manifest()}
 
 

@@ -1,4 +1,4 @@
-"""Tests that replies to server requests are valid in the schema of the server's revision."""
+"""Tests that replies to server requests conform to the schema of the server's revision."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ MANY = {"many": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]
 
 
 def reply_cases(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], list[Any]]]:
-    """Return the schema of the reply, the request, and the user's answers."""
+    """Return the cases to test: the name of the reply's schema, the server's request, and the user's answers."""
     pictures = EditedReply(({"type": "image", "data": "QUJD", "mimeType": "image/png"},))
     found: list[tuple[str, tuple[str, dict[str, Any]], list[Any]]] = [
         ("CreateMessageResult", sampling_request(), [ApproveUnchanged(), ApproveUnchanged()]),

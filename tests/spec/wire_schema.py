@@ -1,4 +1,4 @@
-"""Validate mcphost's messages with their revision's schema; unknown members are errors."""
+"""Check mcphost's messages against the schema of their protocol revision; unknown members are errors."""
 
 import json
 from functools import cache
@@ -13,7 +13,7 @@ _OPEN = {"arguments", "_meta", "content", "data", "experimental", "extensions", 
 
 
 class RevisionSchema:
-    """The schema of a revision: the methods that a client may send, and their messages."""
+    """The schema of a protocol revision: the methods that a client may send, and the form of each message."""
 
     def __init__(self, revision: str) -> None:
         self._schema = json.loads((SCHEMAS / f"{revision}.json").read_text(encoding="utf-8"))
@@ -24,16 +24,16 @@ class RevisionSchema:
         self.notifications = self._methods("ClientNotification")
 
     def _methods(self, union: str) -> dict[str, str]:
-        """Map methods to their definitions, for each member of a union (which may be a single definition)."""
+        """Return the definition of each method in a union of messages, which may also be a single definition."""
         members = [item["$ref"].rsplit("/", 1)[-1] for item in self._defs[union].get("anyOf", [])] or [union]
         return {self._defs[name]["properties"]["method"]["const"]: name for name in members}
 
     def find_faults(self, name: str, value: Any) -> list[str]:
-        """Return the faults of `value` according to the definition `name`: schema errors and unknown members."""
+        """Return what is wrong with a value according to the definition *name*: schema errors and unknown members."""
         return self.schema_errors(name, value) or self._unknown_members(self._defs[name], value, "")
 
     def schema_errors(self, name: str, value: Any) -> list[str]:
-        """Return only the schema errors."""
+        """Return the schema errors of a value, without unknown members."""
         if name not in self._validators:
             self._validators[name] = jsonschema_rs.validator_for(
                 {"$schema": self._schema["$schema"], "$ref": f"#/{self._key}/{name}", self._key: self._defs}
@@ -42,7 +42,7 @@ class RevisionSchema:
         return [f"{'/'.join(map(str, error.instance_path))}: {error.message}" for error in errors]
 
     def _unknown_members(self, schema: Any, value: Any, at: str) -> list[str]:
-        """Return members that no part of the schema names; JSON Schema allows them, but other programs may not."""
+        """Return members that the schema does not mention; JSON Schema allows them, but other programs may not."""
         shapes = self._object_schemas(schema)
         if isinstance(value, list):
             items = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
@@ -77,7 +77,7 @@ class RevisionSchema:
         return name in self._defs
 
     def check_message(self, message: Any) -> list[str]:
-        """Return the faults of a request or notification from mcphost."""
+        """Return what is wrong with a request or notification sent by mcphost."""
         if not isinstance(message, dict):
             return ["it is no object"]
         method = message.get("method")
@@ -92,7 +92,7 @@ class RevisionSchema:
         return [*self.schema_errors(envelope, message), *self.find_faults(kinds[method], specific)]
 
     def check_response(self, message: Any, result: str) -> list[str]:
-        """Return the faults of a response from mcphost whose result must match the definition `result`."""
+        """Return what is wrong with a response sent by mcphost; its result must match the definition *result*."""
         newer = self.has_definition("JSONRPCResultResponse")
         if "error" in message:
             return self.schema_errors("JSONRPCErrorResponse" if newer else "JSONRPCError", message)
@@ -102,5 +102,5 @@ class RevisionSchema:
 
 @cache
 def wire_schema(revision: str) -> RevisionSchema:
-    """Return the schema of a revision, read once."""
+    """Return the schema of a revision, which is read only once."""
     return RevisionSchema(revision)

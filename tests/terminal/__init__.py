@@ -1,1 +1,1 @@
-"""Tests of the real program in a real terminal (tmux), by keyboard alone."""
+"""Tests that run the real program in a real terminal (tmux)."""

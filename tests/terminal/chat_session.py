@@ -1,4 +1,4 @@
-"""A chat in a terminal, in a project, with real processes as the server and as an Ollama-like model."""
+"""A chat in a terminal, with a demo server as a real process and a scripted model server with Ollama's API."""
 
 import json
 import sqlite3
@@ -17,7 +17,7 @@ DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
 
 class ChatSession:
-    """A chat in a terminal, in a project with a file; `steps` are the steps so far."""
+    """A chat in a terminal, in a project that contains a text file; `steps` names the test's steps so far."""
 
     def __init__(self, folder: Path, model: ScriptedModel, environment: Mapping[str, str], terminal: Terminal) -> None:
         self.folder, self.project = folder, folder / "project"
@@ -25,19 +25,19 @@ class ChatSession:
         self.steps: list[str] = []
 
     def step(self, name: str) -> None:
-        """Begin a step, whose name is printed if the test fails."""
+        """Begin a step of the test; if the test fails, the names of all steps so far are shown."""
         self.steps.append(name)
         print(f"{len(self.steps)}. {name}")
 
     def send(self, text: str) -> None:
-        """Send a message once no turn is running."""
+        """Send a message as soon as no turn is running."""
         self.terminal.wait_for_turn_end()
         self.terminal.type(text)
         self.terminal.wait_for(text[-30:])
         self.terminal.press("Enter")
 
     def click_answer(self, label: str) -> None:
-        """Open the question by mouse if it is only a card, and click an answer until it is accepted."""
+        """Open the question with the mouse if it is only a card, and click the answer *label* until it is accepted."""
         terminal = self.terminal
         screen = terminal.wait_until(lambda now: "click to open" in now or label in now, "a question", seconds=60)
         terminal.wait_between_keys()
@@ -58,18 +58,18 @@ class ChatSession:
         terminal.wait_until(is_answered, "an answered question")
 
     def close_screen(self) -> None:
-        """Close a screen with Escape and return to the chat."""
+        """Close a screen with Escape, and wait until the chat is visible."""
         self.terminal.wait_between_keys()
         self.terminal.press("Escape")
         self.terminal.wait_for("^P palette", "^Q quit")
 
     def saved_drafts(self) -> str:
-        """Return the unsent texts on disk."""
+        """Return the unsent texts in the database."""
         with closing(sqlite3.connect(self.folder / "data" / "mcphost.db")) as db:
             return str(db.execute("SELECT body FROM unsent_texts").fetchall())
 
     def audited_calls(self) -> tuple[list[int], list[int]]:
-        """Return the audit row numbers of started tool calls, and those that the rows of ended calls refer to."""
+        """Return the audit row numbers of all started tool calls, and those that the rows of ended calls refer to."""
         with closing(sqlite3.connect(self.folder / "data" / "ledger.db")) as db:
             rows = db.execute("SELECT event, seq, about FROM ledger WHERE kind = 'tool' ORDER BY seq").fetchall()
         started = [seq for event, seq, _ in rows if event == "started"]
@@ -79,8 +79,8 @@ class ChatSession:
 def begin_chat(session: ChatSession) -> None:
     """Open a chat with a configured model and server, and approve the server.
 
-    The shell copies the files, because it may have mounted other file systems. Without a configuration, the start card
-    would open, whose content depends on how fast the model server is found.
+    The shell copies the configuration files, because they may belong on a file system that only the shell sees. Without
+    a configuration, the start card would open, whose content depends on how fast the model server is found.
     """
     config, seed = session.folder / "config", session.folder / "seed"
     seed.mkdir()
@@ -95,9 +95,10 @@ def begin_chat(session: ChatSession) -> None:
 
 
 def quit_chat(session: ChatSession) -> str:
-    """Quit, and return the screen once the shell accepts commands and the program's last line is shown.
+    """Quit, and return the screen once it shows the program's last line and the shell's prompt.
 
-    A visible prompt is not enough, because the old prompt is shown again when the program's screen closes.
+    A prompt alone is not enough, because the old one becomes visible again when the program leaves the alternate
+    screen.
     """
     session.terminal.press("C-q")
     told = "to continue this conversation"
@@ -106,7 +107,10 @@ def quit_chat(session: ChatSession) -> str:
 
 @contextmanager
 def open_session(folder: Path, model: ScriptedModel, more: Mapping[str, str] | None = None) -> Generator[ChatSession]:
-    """Open a terminal in a project, with a model server, an empty configuration and *more* environment variables."""
+    """Open a terminal in a project, with a model server on loopback and no configuration yet.
+
+    *more* contains further environment variables.
+    """
     project = folder / "project"
     project.mkdir()
     (project / "notes.txt").write_text("".join(f"line {number}\n" for number in range(1, 61)))

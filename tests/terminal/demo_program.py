@@ -1,4 +1,4 @@
-"""Open the demo in a terminal, send a message, and quit."""
+"""Send messages to the demo in a terminal, and quit it."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ def open_demo(terminal: Terminal) -> None:
 
 
 def ask_demo(terminal: Terminal, text: str) -> str:
-    """Type a message and wait until its question accepts keys."""
+    """Send a message, wait until the consent question for its call accepts keys, and return the screen."""
     terminal.wait_for_turn_end()
     terminal.type(text)
     terminal.wait_for(text)
@@ -32,7 +32,7 @@ def ask_demo(terminal: Terminal, text: str) -> str:
 
 
 def quit_program(terminal: Terminal) -> None:
-    """Press Ctrl+Q; check that the terminal is restored within a second and that no process remains."""
+    """Press Ctrl+Q, and check that the terminal is restored and that no process remains."""
     processes = terminal.processes()
     assert len(processes) >= 2, "the program and its server"
     terminal.press("C-q")
@@ -42,5 +42,5 @@ def quit_program(terminal: Terminal) -> None:
 
 
 def with_forked_worker() -> tuple[str, ...]:
-    """Return the command of a real mcphost whose model worker is forked with the model's library loaded."""
+    """Return the command of the real mcphost, except that its model worker is forked with litellm already imported."""
     return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))

@@ -1,4 +1,4 @@
-"""The dialogs and forms that are tested in a terminal, and the test of each."""
+"""Which dialogs and forms are tested in a terminal, and by which test."""
 
 import ast
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tests.terminal.dialog_user import DialogUser
 
 
 def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Mark a test that refuses each of these dialogs with Escape, even after typing ahead, and accepts each."""
+    """Mark a test that refuses each of these dialogs with Escape after typing ahead, and also accepts each."""
 
     def decorate(test: Callable[[DialogUser], None]) -> Callable[..., None]:
         @wraps(test)
@@ -25,7 +25,7 @@ def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callabl
 
 
 def terminal_tests() -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return this folder's test functions, keyed by `module.function`."""
+    """Return all test functions in this folder, keyed by `module.function`."""
     return {
         f"{path.stem}.{item.name}": item
         for path in sorted(Path(__file__).parent.glob("test_*.py"))
@@ -35,7 +35,7 @@ def terminal_tests() -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def driven_dialogs() -> list[str]:
-    """Return the class names passed to `drives_dialogs` in this folder, read from the source."""
+    """Return the names of the dialog classes passed to `drives_dialogs` in this folder, read from the source code."""
     return [
         ast.unparse(kind)
         for test in terminal_tests().values()

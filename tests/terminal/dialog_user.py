@@ -1,4 +1,4 @@
-"""A user who types ahead, then refuses with Escape or agrees, and the recorded effects."""
+"""A simulated user who types ahead and then refuses or accepts a dialog, with checks of the effects."""
 
 import json
 import re
@@ -26,9 +26,9 @@ Texts = Sequence[str]
 
 
 class DialogUser:
-    """A terminal with the program, its peer, and the dialogs tested so far.
+    """A terminal with the program, a hostile server, and the dialogs tested so far.
 
-    `refused` lists the dialogs that ignored early keys and were refused with Escape; `agreed` lists those whose
+    `refused` contains the dialogs that ignored early keys and were refused with Escape; `agreed` contains those whose
     acceptance took effect.
     """
 
@@ -43,12 +43,12 @@ class DialogUser:
     def hostile_server(
         self, name: str, *tools: Any, mcphost: dict[str, Any] | None = None, **plan: Any
     ) -> dict[str, Any]:
-        """Return the entry of a server that follows its plan and records its effects."""
+        """Return an mcp.json entry for a server that follows a plan and records its effects."""
         env = self.setup.server_environment(name, self.setup.write_plan(name, *tools, **plan))
         return {"command": sys.executable, "args": [HOSTILE], "env": env, "mcphost": mcphost or {}}
 
     def write_config(self, settings: str, **servers: dict[str, Any]) -> None:
-        """Write the user's own config.toml and mcp.json."""
+        """Write the user's own config.toml, and an mcp.json if *servers* are given."""
         folder = self.setup.folder / "config"
         folder.mkdir()
         (folder / "config.toml").write_text(settings)
@@ -62,21 +62,21 @@ class DialogUser:
         self.terminal.start_chat("--model", "demo", "--mcp-config", str(config), *flags)
 
     def wait_for_servers(self) -> None:
-        """Wait until the servers are ready."""
+        """Wait until the only server is ready."""
         self.terminal.wait_for("1/1 server", "F6 history", seconds=30)
 
     def effects(self, mark: int = 0) -> list[str]:
-        """Return the effects that peers have recorded since *mark*, such as `tool add`, except process starts."""
+        """Return the recorded effects from index *mark* on, such as `tool add`, except starts of processes."""
         seen = [effect for effect in self.setup.effects()[mark:] if effect["what"] != "process"]
         return [f"{message['what']} {message['name']}" if message.get("name") else message["what"] for message in seen]
 
     def expect_effects(self, mark: int, *effects: str) -> None:
-        """Wait until the peers have seen exactly these effects since *mark*."""
+        """Wait until exactly these effects have been recorded from index *mark* on, in any order."""
         self.terminal.wait_until(lambda _: len(self.effects(mark)) >= len(effects), f"effects {effects}")
         assert sorted(self.effects(mark)) == sorted(effects)
 
     def answers(self, mark: int) -> list[str]:
-        """Return the user's answers in the audit log since *mark*, such as `tool deny`."""
+        """Return the user's answers in the audit log from row *mark* on, such as `tool deny`."""
         rows = self._rows()[mark:]
         return [f"{row['kind']} {row['decision']}" for row in rows if row["event"] == "answered"]
 
@@ -103,7 +103,7 @@ class DialogUser:
         self.terminal.wait_until(lambda screen: text.strip() in map(str.strip, screen.splitlines()), text)
 
     def message_action(self, text: str) -> Callable[[], None]:
-        """Return an action that sends a message and types letters immediately afterwards."""
+        """Return a function that sends a message and types letters immediately afterwards."""
 
         def sent() -> None:
             self.terminal.wait_for_turn_end()
@@ -113,14 +113,14 @@ class DialogUser:
         return sent
 
     def no_action(self) -> None:
-        """Do nothing, because the dialog opens by itself."""
+        """Do nothing; used for dialogs that open without an action of the user."""
 
     def key_action(self, *keys: str) -> Callable[[], None]:
-        """Return an action that presses these keys."""
+        """Return a function that presses these keys."""
         return lambda: self.terminal.press(*keys)
 
     def dialog_matcher(self, kind: type[Any], texts: Texts) -> Callable[[str], bool]:
-        """Return a function that finds the dialog (or its waiting card) on a screen by its text and refusal button."""
+        """Return a function that finds a dialog, or the card of its question, in the text of the screen."""
         buttons = [label for _, label in getattr(kind, "BUTTONS", ())[:1]]
 
         def is_there(screen: str) -> bool:
@@ -130,7 +130,7 @@ class DialogUser:
         return is_there
 
     def wait_for_dialog(self, kind: type[Any], *texts: str) -> str:
-        """Wait until the dialog accepts keys, and return the screen."""
+        """Wait until the dialog accepts keys, giving it the focus if needed; return the screen."""
         is_there = self.dialog_matcher(kind, texts)
 
         def heeds(screen: str) -> bool:
@@ -148,13 +148,13 @@ class DialogUser:
         return accepts_keys(screen) or not issubclass(kind, Dialog)
 
     def press_through(self, kind: type[Any], *texts: str, key: str) -> None:
-        """Wait for a dialog and press a key that leads to the next one."""
+        """Wait for a dialog, and press *key* until the dialog has closed."""
         is_there = self.dialog_matcher(kind, texts)
         self.wait_for_dialog(kind, *texts)
         self.press_until([key], lambda screen: not is_there(screen), f"{kind.__name__} answered")
 
     def press_until(self, keys: Texts, heard: Callable[[str], bool], what: str) -> str:
-        """Press keys and repeat them if they have no effect, because they may be too early on a slow machine."""
+        """Press keys until *heard* is true for the screen, repeating them if they came too early; return the screen."""
         for attempt in range(_ATTEMPTS):
             for number, key in enumerate(keys):
                 if number:
@@ -170,9 +170,9 @@ class DialogUser:
     def _open_typing_ahead(
         self, opens: Callable[[], None], keys: Texts, is_there: Callable[[str], bool], what: str
     ) -> bool:
-        """Open a dialog while pressing keys, and press them once more when it appears.
+        """Open a dialog while pressing keys, and press the keys once more when it appears.
 
-        Return whether all keys were certainly pressed before the dialog accepted keys.
+        Return whether all keys were certainly pressed before the dialog accepted any.
         """
         opens()
         deadline, before = time.monotonic() + 30, time.monotonic()
@@ -202,9 +202,10 @@ class DialogUser:
         keys: Texts = ("Escape",),
         leaves: Callable[[str], bool] | None = None,
     ) -> str:
-        """Check that early keys are ignored and Escape refuses, with exactly these `effects` and audited `answers`.
+        """Check that a dialog ignores early keys, and that Escape refuses it with exactly these effects and answers.
 
-        Open the dialog again if the machine was so busy that the last key may have come too late.
+        *effects* are those recorded by the server, and *answers* those in the audit log. Open the dialog again if the
+        machine was so busy that the last key may have come too late. Return the dialog's screen.
         """
         is_there = self.dialog_matcher(kind, texts)
         for _ in range(_ATTEMPTS):
@@ -234,7 +235,7 @@ class DialogUser:
         answers: Texts = (),
         leaves: Callable[[str], bool] | None = None,
     ) -> str:
-        """Accept the dialog by keyboard alone, check for exactly these effects, and return the dialog's screen."""
+        """Accept a dialog by keyboard, check that exactly these effects and answers follow, and return its screen."""
         happened, recorded = self.marks
         opens()
         is_there = self.dialog_matcher(kind, texts)
@@ -246,11 +247,11 @@ class DialogUser:
         return screen
 
     def expect_answers(self, mark: int, *answers: str) -> None:
-        """Wait until the audit log contains exactly these answers since *mark*."""
+        """Wait until the audit log contains exactly these answers from row *mark* on."""
         self.terminal.wait_until(lambda _: len(self.answers(mark)) >= len(answers), f"answers {answers}")
         assert self.answers(mark) == list(answers), self.answers(mark)
 
 
 def strip_frames(screen: str) -> str:
-    """Return the words on a screen, without frames and line ends."""
+    """Return the words on a screen separated by single spaces, without frames."""
     return re.sub(r"[\s│╭╮╰╯─]+", " ", screen)

@@ -1,4 +1,4 @@
-"""A browser that runs a few lines of Python."""
+"""A fake web browser that runs a few lines of Python."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ GET_URL = "import urllib.request as u\nu.build_opener(u.ProxyHandler({})).open(u
 
 
 def create_browser(folder: Path, body: str) -> str:
-    """Create a browser that runs this code with the variable `url`."""
+    """Create a browser that runs the Python code *body* with the URL in the variable `url`; return its command."""
     program = folder / "browser"
     program.write_text(f"#!{sys.executable}\nimport sys\nurl = sys.argv[1]\n{body}\n")
     program.chmod(0o755)

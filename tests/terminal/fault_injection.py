@@ -1,4 +1,4 @@
-"""Run mcphost and inject one fault while secrets are in memory: `python fault_injection.py WHERE ARGS…`."""
+"""Run mcphost with a fault that occurs while secrets are in memory: `python fault_injection.py WHERE ARGS…`."""
 
 import sys
 from typing import Any
@@ -9,12 +9,12 @@ from mcphost.tui.dialogs import secret_storage, sign_in
 
 
 def fail_exchange(*given: Any, **more: Any) -> Any:
-    """Fail instead of exchanging the code, with the code, verifier and state in the arguments and the error."""
+    """Raise an error that contains the authorization code, verifier and state, instead of requesting tokens."""
     raise RuntimeError(f"mistaken about {given!r}")
 
 
 def fail_dialog(*typed: str) -> Any:
-    """Fail instead of answering, with the passphrase or client secret in `typed`."""
+    """Raise an error while the passphrase or client secret is in a local variable, instead of answering."""
     copy = list(typed)
     raise RuntimeError(f"mistaken about {len(copy)} values")
 

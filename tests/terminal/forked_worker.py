@@ -1,4 +1,4 @@
-"""Run mcphost with the model worker given as JSON in the first argument; the other arguments are passed on."""
+"""Run mcphost with the arguments after the first one, which is the command of the model worker as JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A server and a model that put control sequences and hidden text everywhere, and a check for their effects."""
+"""A server and a model that put control sequences and invisible text everywhere, and a check of the output."""
 
 import asyncio
 import json
@@ -47,12 +47,12 @@ _HEADER = dict.fromkeys((0, 10, 13, 34, 92)) | dict.fromkeys(range(256, 1114112)
 
 
 def hostile_text(source: str) -> str:
-    """Return hostile text that starts with the name of its origin."""
+    """Return hostile text that begins with the name of its source."""
     return f"({source}) {HOSTILE_TEXT}"
 
 
 def find_effects(stream: bytes, *, screen: bool = False) -> list[str]:
-    """Return the harmful parts of a program's output; *screen* is set for Textual's output."""
+    """Return the harmful parts of a program's output, at most five; *screen* must be set for Textual's output."""
     text = stream.decode("utf-8", "surrogateescape")
     out = [match.group() for match in (*_EVIL_CSI.finditer(text), *_BROKEN.finditer(text))]
     if screen:
@@ -157,7 +157,7 @@ for line in sys.stdin:
 
 
 def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> Path:
-    """Write a configuration with the hostile server; with *changed*, one of its tools has changed."""
+    """Write a configuration with the hostile server; with *changed*, one of the server's tools is different."""
     script = folder / "server.py"
     script.write_text(SERVER.replace('evil("before")', 'evil("after")') if changed else SERVER)
     config = folder / "servers.json"
@@ -166,7 +166,7 @@ def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> 
 
 
 def hostile_server_entry(folder: Path) -> dict[str, Any]:
-    """Return the entry that starts the hostile server."""
+    """Return the mcp.json entry of the hostile server."""
     return {
         "command": sys.executable,
         "args": [str(folder / "server.py"), json.dumps(HOSTILE_TEXT)],
@@ -175,7 +175,7 @@ def hostile_server_entry(folder: Path) -> dict[str, Any]:
 
 
 def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
-    """Return all bytes that `mcphost WORDS` writes to a terminal; `typed` answers its prompt."""
+    """Run mcphost on a terminal, and return all bytes it writes; *typed* answers its first yes/no prompt."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (40, 4000))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
@@ -208,7 +208,7 @@ def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
 
 
 def write_hostile_files(folder: Path, web: str) -> None:
-    """Write hostile user files and hostile data of earlier runs: servers, folders, grants and an approval."""
+    """Write hostile configuration files, and data of earlier runs: servers, folders, grants and an approval."""
     config = folder / "config"
     config.mkdir()
     odd = folder / (hostile_text("folder")[:70] + "\x9b93;6z\u202e\u200b\U000e0041").replace("/", "|")
@@ -243,7 +243,7 @@ async def _write_store(data: Path) -> None:
 
 
 class _Web(BaseHTTPRequestHandler):
-    """A server that requires a sign-in, and its authorization server, which refuses the sign-in."""
+    """A server that requires a sign-in, and the authorization server that refuses it."""
 
     protocol_version = "HTTP/1.1"
 
@@ -286,11 +286,11 @@ class _Web(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Log nothing."""
+        """Do not print requests to standard error."""
 
 
 class _Model(BaseHTTPRequestHandler):
-    """A model that sends one round with thinking, text and a call, and only text after a tool's result."""
+    """A model that answers with thinking, text and a tool call, and after the tool's result only with text."""
 
     protocol_version = "HTTP/1.1"
 
@@ -334,19 +334,19 @@ class _Model(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Log nothing."""
+        """Do not print requests to standard error."""
 
 
 @contextmanager
 def model_server() -> Iterator[str]:
-    """Run the hostile model server on loopback; return its base URL."""
+    """Run the hostile model on loopback; yield its base URL."""
     with _serving(_Model) as base:
         yield f"{base}/v1"
 
 
 @contextmanager
 def sign_in_server() -> Iterator[str]:
-    """Run a server that requires a sign-in, which never succeeds; return its base URL."""
+    """Run a server on loopback that requires a sign-in which never succeeds; yield its base URL."""
     with _serving(_Web) as base:
         yield base
 

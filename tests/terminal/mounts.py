@@ -1,7 +1,7 @@
 """A terminal with folders on separate file systems that can be filled, freed and made read-only.
 
-The file systems exist only in a mount namespace of the shell, so neither root nor a real disk is needed. From outside,
-their path is `/proc/PID/root/…`.
+The file systems exist only in a mount namespace of the terminal's shell, so neither root rights nor a real disk are
+needed. Other processes can reach them below `/proc/PID/root`, where PID is the shell's.
 """
 
 import json
@@ -25,10 +25,10 @@ print(json.dumps([[str(one) for one in row] for row in sqlite3.connect(sys.argv[
 
 
 class Mounts:
-    """File systems in a mount namespace that the terminal's shell has entered."""
+    """The file systems in the mount namespace of a terminal's shell."""
 
     def __init__(self, terminal: Terminal) -> None:
-        """Enter a new mount namespace with the terminal's shell."""
+        """Replace the terminal's shell by one in a new mount namespace, or skip the test where that is not possible."""
         if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0:
             skip_or_fail("no mount namespaces: unshare -rm failed (util-linux, kernel.unprivileged_userns_clone)")
         self._shell = int(terminal.tmux("list-panes", "-F", "#{pane_pid}"))
@@ -42,20 +42,20 @@ class Mounts:
         return Path(f"/proc/{self._shell}/ns/mnt").readlink()
 
     def inside(self, path: Path) -> Path:
-        """Return the path at which a file in the namespace can be accessed from outside."""
+        """Return the path through which other processes can reach the file *path* of the namespace."""
         return Path(f"/proc/{self._shell}/root{path}")
 
     def add_disk(self, folder: Path, size: str = "4m") -> None:
-        """Mount an empty file system of *size* bytes on a new folder."""
+        """Mount an empty file system of *size* (such as `4m`) on a new folder."""
         folder.mkdir(parents=True, exist_ok=True)
         self._run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
 
     def fill(self, folder: Path) -> None:
-        """Fill the file system of a folder completely."""
+        """Fill the file system of a folder until no byte is free."""
         self._run("sh", "-c", 'cat /dev/zero >> "$1" 2>/dev/null; true', "sh", str(folder / BALLAST))
 
     def free(self, folder: Path) -> None:
-        """Free the space used by `fill`."""
+        """Free the space that `fill` has used."""
         self._run("rm", str(folder / BALLAST))
 
     def make_read_only(self, folder: Path) -> None:
@@ -64,11 +64,11 @@ class Mounts:
         self._run("mount", "-o", "remount,bind,ro", str(folder))
 
     def make_writable(self, folder: Path) -> None:
-        """Allow writing again after `make_read_only`."""
+        """Make a folder writable again after `make_read_only`."""
         self._run("mount", "-o", "remount,bind,rw", str(folder))
 
     def query(self, database: Path, query: str) -> list[list[Any]]:
-        """Return the rows that an SQL query finds in a database."""
+        """Return the rows that an SQL query finds in a database inside the namespace."""
         # SQLite resolves symbolic links, also /proc/PID/root, so the path from outside would lead it astray.
         return json.loads(self._run(sys.executable, "-c", _QUERY, str(database), query))
 
@@ -80,14 +80,14 @@ class Mounts:
 
 
 def begin_on_disks(session: ChatSession, mounts: Mounts, *disks: str) -> None:
-    """Open a chat with a model and a server, with these folders on small disks."""
+    """Open a chat with a model and a server, with the folders *disks* on small file systems."""
     for name in disks:
         mounts.add_disk(session.folder / name)
     begin_chat(session)
 
 
 def begin_again(session: ChatSession) -> None:
-    """Open the chat of `begin_on_disks` again."""
+    """Quit the chat of `begin_on_disks`, and open it again."""
     quit_chat(session)
     session.terminal.run("clear")
     session.terminal.run(*with_forked_worker())

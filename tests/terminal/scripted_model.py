@@ -1,8 +1,8 @@
-"""A model with Ollama's API that follows instructions in messages, for deterministic conversations.
+"""A model server with Ollama's API whose model follows instructions in messages, for reproducible conversations.
 
 `call TOOL JSON` calls the tool whose name ends with TOOL, `recall WORD` repeats the first earlier line that contains
 WORD, and `wait` delays the answer until `go_on` is set. A request for a summary is answered with a short sentence for
-each user message, and any other message with its last line.
+each user message, and any other message with its own last line.
 """
 
 import json
@@ -19,10 +19,10 @@ _RECALL = re.compile(r"recall (\w+)")
 
 
 class ScriptedModel:
-    """A local model server; `requests` contains the bodies of the chat requests it received."""
+    """A local model server; `requests` contains the bodies of the chat requests so far."""
 
     def __init__(self, window: int = 8_192) -> None:
-        """Use a context window of *window* tokens."""
+        """Offer a model with a context window of *window* tokens."""
         self.requests: list[dict[str, Any]] = []
         self.go_on = threading.Event()
         self.is_waiting = False

@@ -1,4 +1,4 @@
-"""A private tmux server with one shell; tests send keys, read the screen, and wait only for states."""
+"""A private tmux server with one shell, in which tests send keys and wait for what appears on the screen."""
 
 import itertools
 import os
@@ -30,10 +30,10 @@ _numbers = itertools.count(1)
 
 
 class TmuxClient:
-    """A permanent client of a tmux server in control mode; starting a process per command is 50 times slower.
+    """A permanent client of a tmux server in control mode, because a new process per command is 50 times slower.
 
-    It reads commands from standard input and frames each response with `%begin` and `%end` (or `%error`) with the same
-    three numbers. It has no display, so the terminal keeps its size.
+    The client reads commands from standard input, and frames each response with `%begin` and `%end` (or `%error`) and
+    the same three numbers. It has no display, so the terminal keeps its size.
     """
 
     def __init__(self, tmux: list[str]) -> None:
@@ -43,7 +43,7 @@ class TmuxClient:
         self._answer()  # to attach-session
 
     def run(self, *command: str) -> str:
-        """Run a tmux command and return its output; fail with its error."""
+        """Run a tmux command and return its output; raise an AssertionError with its error message if it fails."""
         assert "\n" not in "".join(command), command
         assert self._client.stdin
         self._client.stdin.write(shlex.join(command).encode() + b"\n")
@@ -52,7 +52,7 @@ class TmuxClient:
         return answer
 
     def wait_closed(self) -> None:
-        """Wait until the client has ended, which it does together with its server."""
+        """Wait until the client has exited, which it does when the tmux server ends."""
         with self._client:
             assert self._client.stdin
             self._client.stdin.close()
@@ -79,7 +79,7 @@ class TmuxClient:
 
 
 class Terminal:
-    """A terminal; leaving its `with` block ends the shell, its programs and the tmux server."""
+    """A terminal in tmux; leaving its `with` block ends the shell, its programs and the tmux server."""
 
     def __init__(
         self, folder: Path, *, columns: int = 120, rows: int = 40, environment: Mapping[str, str] | None = None
@@ -115,34 +115,34 @@ class Terminal:
         kill(psutil.wait_procs(left, timeout=1)[1])
 
     def kill_server(self) -> None:
-        """Kill the tmux server together with the terminal."""
+        """Kill the tmux server and with it the terminal."""
         subprocess.run([*self._tmux, "kill-server"], capture_output=True)
         self._control.wait_closed()
 
     def tmux(self, *arguments: str) -> str:
-        """Run one tmux command on the private server."""
+        """Run a tmux command on the private server, and return its output."""
         return self._control.run(*arguments)
 
     def run(self, *command: str) -> None:
-        """Type a command and press Enter."""
+        """Type a command line and press Enter."""
         self.type(shlex.join(command))
         self.press("Enter")
 
     def start_chat(self, *arguments: str) -> None:
-        """Start a chat as a fork, which is faster but unsuitable for tests of startup and signals."""
+        """Start a chat by forking a running process: faster, but unsuitable for tests of startup and signals."""
         self.run(*chat_command({**os.environ, **self._environment}), *arguments)
 
     def type(self, text: str) -> None:
-        """Type text literally."""
+        """Type text literally, so that no part of it is interpreted as the name of a key."""
         self.tmux("send-keys", "-l", "--", text)
 
     def press(self, *keys: str) -> None:
-        """Press keys given by their tmux names (Enter, Escape, C-q, F2)."""
+        """Press keys, which are given by their tmux names (Enter, Escape, C-q, F2)."""
         self.tmux("send-keys", *keys)
         self._pressed, self._keys = time.monotonic(), keys
 
     def click(self, text: str, *, last: bool = False) -> None:
-        """Left-click in the middle of the first or last occurrence of a text on the screen."""
+        """Click in the middle of the first (with *last*, the last) line on the screen that contains *text*."""
         rows = [(row, line) for row, line in enumerate(self.wait_for(text).split("\n"), 1) if text in line]
         row, line = rows[-1] if last else rows[0]
         column = cell_len(line[: line.index(text)]) + cell_len(text) // 2 + 1
@@ -150,7 +150,7 @@ class Terminal:
             self.tmux("send-keys", "-l", "--", f"\x1b[<0;{column};{row}{ending}")
 
     def screen(self) -> str:
-        """Return the current text on the screen."""
+        """Return the text on the screen."""
         return self.tmux("capture-pane", "-p")
 
     def wait_for(self, *texts: str, seconds: float = 15) -> str:
@@ -158,7 +158,7 @@ class Terminal:
         return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
 
     def wait_for_question(self, *texts: str, seconds: float = 15) -> str:
-        """Focus a question, wait until it shows these texts and accepts keys, and return the screen."""
+        """Wait for a question with these texts, give it the focus, and return the screen once it accepts keys."""
 
         def asks(screen: str) -> bool:
             if is_unfocused(screen):
@@ -173,25 +173,25 @@ class Terminal:
         return screen
 
     def wait_for_shell(self, seconds: float = 15) -> str:
-        """Wait until the shell shows its prompt again, and return the screen.
+        """Wait until the shell's prompt is the last text on the screen, and return the screen.
 
-        The prompt of the last command does not count, because keys typed before the program has ended are discarded.
+        Do not type before that, because keys typed before a program has ended are discarded.
         """
         return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
 
     def wait_between_keys(self) -> None:
-        """Wait like a user between two key presses, because a question ignores letters in quick succession."""
+        """Wait as long as a user between two keys, because a question ignores letters in quick succession."""
         time.sleep(_PACE_SECONDS)
 
     def wait_for_turn_end(self) -> str:
-        """Wait until no turn is running and a message can be sent, and return the screen.
+        """Wait until no turn is running, so that a message can be sent, and return the screen.
 
-        The last word of an answer appears before its turn is over.
+        The last word of an answer appears before the turn is over.
         """
         return self.wait_until(lambda screen: not _RUNNING_TURN.search(status(screen)), "the turn's end")
 
     def wait_for_cursor(self, beside: str) -> None:
-        """Wait until the cursor is in the line that contains this text."""
+        """Wait until the cursor is in a line that contains the text *beside*."""
 
         def is_there(screen: str) -> bool:
             row = int(self.tmux("display-message", "-p", "#{cursor_y}"))
@@ -200,9 +200,9 @@ class Terminal:
         self.wait_until(is_there, f"the cursor beside {beside}")
 
     def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = 15) -> str:
-        """Wait until `holds` is true for the screen; on failure, show the current screen.
+        """Wait until *holds* is true for the text of the screen, and return that text; fail with the current screen.
 
-        If a question reports that a key came too early, the key is pressed again.
+        If a question reports that a key came too early, the last keys are pressed again.
         """
         deadline = time.monotonic() + seconds
         while not holds(screen := self.screen()):
@@ -213,39 +213,39 @@ class Terminal:
         return screen
 
     def processes(self) -> list[psutil.Process]:
-        """Return every running process that the shell started."""
+        """Return all processes started by the shell so far that are still running."""
         with suppress(psutil.NoSuchProcess):
             self._started = [*self._started, *self._shell.children(recursive=True)]
         return [process for process in set(self._started) if process.is_running()]
 
     def program(self) -> psutil.Process:
-        """Return the foreground program, which is the shell's own child."""
+        """Return the program in the foreground, which is the shell's only child."""
         (program,) = self._shell.children()
         return program
 
     def is_plain(self) -> bool:
-        """Return whether the alternate screen and mouse reports are off, and the line discipline is that of a shell."""
+        """Return whether the terminal is restored: no alternate screen, no mouse reports, and a visible cursor."""
         flags = self.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}").strip()
         return flags == "001"
 
 
 def status(screen: str) -> str:
-    """Return the first line of the screen, up to the number of waiting questions."""
+    """Return the first line of the screen without the number of waiting questions."""
     return screen.partition("\n")[0].partition("◆")[0]
 
 
 def accepts_keys(screen: str) -> bool:
-    """Return whether the screen shows a question that accepts keys."""
+    """Return whether a question on the screen accepts keys."""
     return _ACTIVE_QUESTION.search(screen) is not None
 
 
 def is_unfocused(screen: str) -> bool:
-    """Return whether the screen shows a question (a card or a dialog) that does not have the focus yet."""
+    """Return whether the screen shows a question (as a card or a dialog) that does not have the focus."""
     return "click to open" in screen or "press F8 or tab to answer" in screen
 
 
 def wait_gone(processes: list[psutil.Process], seconds: float) -> None:
-    """Wait until all processes have ended (or are zombies); on failure, name those still running."""
+    """Wait until all processes have ended or are zombies; on failure, name those that are still running."""
     deadline = time.monotonic() + seconds
     while alive := [process for process in processes if _alive(process)]:
         assert time.monotonic() < deadline, (

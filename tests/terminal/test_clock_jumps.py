@@ -1,4 +1,4 @@
-"""Tests for clock jumps (a year forward, an hour back) during a chat: nothing expires, hangs or runs backward."""
+"""Tests for a clock that jumps a year forward or an hour back during a chat: nothing expires, hangs or runs back."""
 
 import re
 import sqlite3
@@ -21,7 +21,7 @@ YEAR_FORWARD, HOUR_BACK = "+365d", "-1h"
 
 
 class Clock:
-    """The wall clock of the programs in a terminal, set by libfaketime; the monotonic clock is not affected."""
+    """The wall clock of the programs in a terminal, which libfaketime sets; their monotonic clock is real."""
 
     def __init__(self, folder: Path) -> None:
         libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
@@ -38,14 +38,14 @@ class Clock:
         }
 
     def set(self, offset: str) -> None:
-        """Move the clock to the real time plus an offset, such as `-1h`."""
+        """Set the clock to the real time plus *offset*, such as `-1h`."""
         fresh = self._file.with_suffix(".new")
         fresh.write_text(f"{offset}\n")
         fresh.replace(self._file)
         self._changed = time.monotonic()
 
     def wait_until_seen(self) -> None:
-        """Wait until all programs use the offset, up to a second, because libfaketime counts in whole seconds."""
+        """Wait until all programs use the new time, which takes libfaketime up to a second longer than its cache."""
         time.sleep(max(0.0, self._changed + CACHE_SECONDS + 1.1 - time.monotonic()))
 
 

@@ -1,4 +1,4 @@
-"""Tests for command prompts that are interrupted with Ctrl+C: exit code 130, and nothing partially stored."""
+"""Tests for interrupting a command's prompt with Ctrl+C: the exit code is 130, and nothing is stored in part."""
 
 import json
 import sys
@@ -33,13 +33,13 @@ class ShellTerminal:
         self.terminal.run(MCPHOST_PATH, *command)
 
     def answer(self, prompt: str, text: str) -> None:
-        """Type *text* once the prompt appears."""
+        """Wait for the prompt, type *text*, and press Enter."""
         self.terminal.wait_for(prompt, seconds=20)
         self.terminal.type(text)
         self.terminal.press("Enter")
 
     def interrupt(self, prompt: str, typed: str = "half a word") -> None:
-        """Press Ctrl+C in the middle of an answer to the prompt."""
+        """Wait for the prompt, type part of an answer, press Ctrl+C, and print the exit code and terminal settings."""
         self.terminal.wait_for(prompt, seconds=20)
         self.terminal.type(typed)
         self.terminal.press("C-c")

@@ -1,4 +1,4 @@
-"""Tests for `mcphost demo` as a new user sees it: greeting, a tool call, a question that refuses by default."""
+"""Tests for `mcphost demo` as a new user sees it: a greeting, a tool call, and a question refused by default."""
 
 import sys
 from pathlib import Path
@@ -130,7 +130,7 @@ def test_the_terminal_is_itself_again_after_quitting(terminal: Terminal) -> None
 
 
 def settings(screen: str) -> list[str]:
-    """Return the words of `stty -a`, without the typed command and the shell prompts."""
+    """Return the words that `stty -a` printed, without the command line and the prompts."""
     lines = screen.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("speed"))
     end = next(number for number, line in enumerate(lines) if "echoctl" in line)

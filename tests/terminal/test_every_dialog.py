@@ -1,4 +1,4 @@
-"""Tests for every dialog of the real program by keyboard: Escape refuses, and typing ahead never answers."""
+"""Tests for every dialog of the real program: Escape refuses it, and keys typed ahead never answer it."""
 
 import sys
 from collections.abc import Callable
@@ -50,7 +50,7 @@ ONLY_ON_SCREEN = {
 
 
 def _asking() -> set[type[Any]]:
-    """Return all dialog classes, and the forms over the chat, that have no subclasses."""
+    """Return the classes of all dialogs, and of all forms that open over the chat, which have no subclasses."""
     for room in (mcphost.tui.dialogs, mcphost.tui.screens):
         for module in iter_modules(room.__path__, f"{room.__name__}."):
             import_module(module.name)

@@ -1,4 +1,4 @@
-"""Tests for every small form over the chat by keyboard: Escape closes it, and early keys never confirm."""
+"""Tests for every small form that opens over the chat: Escape closes it, and early keys never confirm it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,13 +39,16 @@ REPLIES = {
 
 
 def stored_files(folder: Path) -> dict[str, bytes]:
-    """Return the files that the program stores for the user."""
+    """Return the content of the .toml and .json files in the user's folders, keyed by file name."""
     paths = (path for where in ("config", "data") for path in (folder / where).rglob("*.*"))
     return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
 
 
 def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
-    """Check that keys arriving with the opening key do not confirm, and that Escape closes without effect."""
+    """Check that keys typed together with the one that opens a form do not confirm it, and that Escape closes it.
+
+    Neither may have an effect or change a stored file.
+    """
     (happened, recorded), kept = user.marks, stored_files(user.setup.folder)
     user.terminal.press(key, *ahead)
     there = user.dialog_matcher(kind, texts)
@@ -57,7 +60,7 @@ def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: st
 
 
 def postpone(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
-    """Return an action that opens a page."""
+    """Return a function that opens a page with *key* and waits for its texts."""
 
     def opened() -> None:
         user.terminal.press(key)
@@ -67,7 +70,7 @@ def postpone(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
 
 
 def return_to_chat(user: DialogUser) -> None:
-    """Return from a page to the chat."""
+    """Press Escape until the chat is visible."""
     user.press_until(["Escape"], lambda screen: "F6 history" in screen, "the chat")
 
 

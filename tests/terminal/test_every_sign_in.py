@@ -1,4 +1,4 @@
-"""Tests for the sign-in dialogs of the real program: Escape refuses, and typing ahead never answers."""
+"""Tests for the sign-in dialogs of the real program: Escape refuses, and keys typed ahead never answer."""
 
 import json
 from pathlib import Path

@@ -33,7 +33,7 @@ def run_chat_turn(
     answer: str = ANSWER,
     program: tuple[str, ...] = (MCPHOST_PATH,),
 ) -> None:
-    """Run a chat with one server and one finished turn, by default with the demo model."""
+    """Start a chat with one server and wait for the answer to a message, by default from the demo model."""
     config = folder / "mcp.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config.write_text(json.dumps({"mcpServers": {"demo": server}}))
@@ -48,7 +48,7 @@ def run_chat_turn(
 
 
 def send_second_message(terminal: Terminal) -> None:
-    """Send a second message once the previous turn is over."""
+    """Send a second message as soon as the first turn is over."""
     terminal.wait_for_turn_end()
     terminal.type("and again")
     terminal.wait_for("and again")
@@ -57,7 +57,7 @@ def send_second_message(terminal: Terminal) -> None:
 
 
 def mcphost(folder: Path, *arguments: str) -> str:
-    """Run a command with the terminal's folders and return its output."""
+    """Run an mcphost command with the folders of the terminal, and return its output."""
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     done = subprocess.run(
         [MCPHOST_PATH, *arguments], env={**os.environ, **homes}, capture_output=True, text=True, timeout=20
@@ -67,7 +67,7 @@ def mcphost(folder: Path, *arguments: str) -> str:
 
 
 def saved_sessions(folder: Path) -> list[dict[str, object]]:
-    """Return the output of `mcphost sessions list --json` with the terminal's folders."""
+    """Return the saved conversations that `mcphost sessions list --json` prints for the terminal's folders."""
     listed = json.loads(mcphost(folder, "sessions", "list", "--json"))
     return listed if isinstance(listed, list) else listed["sessions"]
 

@@ -1,4 +1,4 @@
-"""Tests for editing a call's arguments in an external editor, which takes over the terminal and returns it."""
+"""Tests for editing a call's arguments in an external editor, which uses the terminal meanwhile."""
 
 import json
 import os

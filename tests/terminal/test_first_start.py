@@ -1,4 +1,4 @@
-"""Tests for a user's first minute: from existing Claude Code and Ollama setups to a tool call's result."""
+"""Tests for a user's first minute, with Claude Code and Ollama installed: from the start to a tool's result."""
 
 import json
 import os
@@ -19,7 +19,7 @@ DEMO_SERVER = {"type": "stdio", "command": sys.executable, "args": ["-m", "mcpho
 
 
 def answer_chat(request: dict[str, Any]) -> bytes:
-    """Answer `/api/chat` like Ollama: a call of the tool `add`, then its result."""
+    """Answer `/api/chat` like Ollama: first with a call of the tool `add`, then with its result as text."""
     result = next((message["content"] for message in request["messages"] if message["role"] == "tool"), None)
     if result is None:
         names = [tool["function"]["name"] for tool in request.get("tools", ())]

@@ -1,4 +1,4 @@
-"""Tests for a terminal that disappears without a signal, as if there were no controlling terminal."""
+"""Tests for a terminal that disappears without SIGHUP, as for a program without a controlling terminal."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Tests that a hostile server's text always reaches the terminal as visible marks, never as control bytes."""
+"""Tests that text from a hostile server reaches the terminal only as visible marks, never as control bytes."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tests that the output of commands about a hostile server has visible marks and no control bytes."""
+"""Tests that commands about a hostile server print its text with visible marks and without control bytes."""
 
 import json
 from pathlib import Path

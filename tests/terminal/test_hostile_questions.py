@@ -1,4 +1,4 @@
-"""Tests that text of a hostile model and questions of a hostile server are shown with visible marks."""
+"""Tests that text from a hostile model and questions from a hostile server are shown with visible marks."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def leave_question(terminal: Terminal, question: str) -> None:
 
 
 def unfold_until(terminal: Terminal, mark: str) -> None:
-    """Go back through the conversation, opening each block, until one contains *mark*."""
+    """Go back through the conversation, unfolding each block, until the screen shows *mark*."""
     terminal.press("C-t")
     terminal.wait_for("[ ] step")
     terminal.press("Enter")
@@ -39,7 +39,7 @@ def unfold_until(terminal: Terminal, mark: str) -> None:
 
 
 def styled_screen(terminal: Terminal) -> str:
-    """Return the screen with its colours, which show the focus."""
+    """Return the screen with its colours, which also show what has the focus."""
     return terminal.tmux("capture-pane", "-p", "-e")
 
 
@@ -49,7 +49,7 @@ def close_page(terminal: Terminal, page: str) -> None:
 
 
 def call_by_hand(terminal: Terminal, tool: str) -> None:
-    """Call a tool manually, without accepting an open suggestion with Enter."""
+    """Call a tool as the user, and make sure that Enter does not accept a suggestion instead."""
     terminal.type(f"!evil/{tool}")
     terminal.wait_for("(tool-words)")
     terminal.type(" ")

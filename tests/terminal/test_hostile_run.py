@@ -1,4 +1,4 @@
-"""Tests for `run` with a hostile server and model: output and stored data contain only visible marks."""
+"""Tests for `mcphost run` with a hostile server and model: output and stored data contain only visible marks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A long session with the program in a terminal: forty steps by keyboard."""
+"""A long session with the real program in a terminal: forty steps by keyboard."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.terminal.terminal import Terminal
 
 
 def begin(session: ChatSession) -> None:
-    """Set up and get the first answer with an attachment."""
+    """Open a chat, and get a first answer to a message with an attachment."""
     terminal = session.terminal
     session.step("start: the model and the server of this machine are proposed")
     terminal.run(*with_forked_worker())
@@ -32,7 +32,7 @@ def begin(session: ChatSession) -> None:
 
 
 def use_tools(session: ChatSession) -> None:
-    """Deny calls, allow them once and for the session, and edit them."""
+    """Deny tool calls, allow them once and for the session, and edit their arguments."""
     terminal = session.terminal
     session.step("deny a call")
     session.send('call add {"a": 1, "b": 2}')
@@ -86,7 +86,7 @@ def steer(session: ChatSession) -> None:
 
 
 def correct(session: ChatSession) -> None:
-    """Edit and retry messages, switch models, fork, and go back."""
+    """Edit and retry messages, switch models, fork the conversation, and go back."""
     terminal = session.terminal
     session.step("edit an earlier message and send it again")
     terminal.press("C-t")
@@ -130,7 +130,7 @@ def correct(session: ChatSession) -> None:
 
 
 def read(session: ChatSession) -> None:
-    """Find and copy text, fold a paste, and view costs, tasks and themes."""
+    """Search and copy text, fold a paste, and view costs, tasks and themes."""
     terminal = session.terminal
     session.step("find a word of an earlier result")
     terminal.press("C-f")
@@ -258,7 +258,7 @@ def keep(session: ChatSession) -> None:
 
 
 def come_back(session: ChatSession) -> None:
-    """Kill the program, and find everything unchanged in another window."""
+    """Kill the program, and find everything unchanged after starting it again."""
     terminal = session.terminal
     session.step("kill the program while a text is not sent yet")
     session.send("good night")

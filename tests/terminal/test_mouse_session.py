@@ -1,4 +1,4 @@
-"""A long session with the program in a terminal, with the mouse wherever possible; the keyboard only types text."""
+"""A long session with the real program in a terminal: by mouse wherever possible, with the keyboard only for text."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests for the bytes written for a user who is looking elsewhere, and for the terminal's title."""
+"""Tests for notifying a user who is not looking at the terminal, and for the terminal's title."""
 
 import os
 import pty
@@ -51,7 +51,7 @@ class RawTerminal:
         os.write(self._ours, data)
 
     def ask(self, *, then: bytes = b"") -> None:
-        """Send a message that leads to a question, together with more bytes."""
+        """Send a message that leads to a consent question; the bytes *then* follow Enter immediately."""
         self.wait_for(READY)
         self.send(b"what is 2 + 40?")
         self.wait_for(b"40?")
@@ -60,7 +60,7 @@ class RawTerminal:
         self.wait_for(b"waiting for you")
 
     def quit(self) -> None:
-        """Leave the program and read its last output."""
+        """Quit the program, and read its last output."""
         self.send(b"\x11")
         self.wait_for(TITLE_RESTORED)
         assert self._program.wait(20) == 0

@@ -1,4 +1,4 @@
-"""Tests with a read-only home: the chat works, reports what cannot be saved, and loses no question."""
+"""Tests with read-only folders: the chat works, reports what cannot be saved, and still asks every question."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def session(tmp_path: Path) -> Iterator[ChatSession]:
 
 
 def make_read_only(session: ChatSession, mounts: Mounts, *names: str) -> None:
-    """Begin a conversation, then reopen the chat with folders made read-only."""
+    """Begin a conversation, make the folders *names* read-only, reopen the chat, and send another message."""
     begin_on_disks(session, mounts, *FOLDERS)
     session.send("the first lighthouse")
     session.terminal.wait_for("got: the first lighthouse", seconds=60)
@@ -38,7 +38,7 @@ def see_history(session: ChatSession) -> None:
 
 
 def leave(session: ChatSession, *told: str) -> str:
-    """Quit, and return the screen once it shows the final messages."""
+    """Quit, and return the screen, which must show the texts *told*."""
     session.terminal.press("C-q")
     session.terminal.wait_for_shell()
     screen = session.terminal.wait_for(*told)

@@ -1,4 +1,4 @@
-"""Tests for sign-in on the screen of the real program, with and without a browser that returns."""
+"""Tests for a sign-in on the screen of the real program, when the browser calls back and when it does not."""
 
 import re
 from functools import partial

@@ -1,4 +1,4 @@
-"""Tests for internal errors during a sign-in: an error message, an exit code, and no exposed secret."""
+"""Tests for internal errors during a sign-in: there is a message and an exit code, and no secret is exposed."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ BROKEN = str(Path(__file__).with_name("fault_injection.py"))
 
 
 def secrets_of(peer: OAuthPeer) -> set[str]:
-    """Return the secrets that are in memory when the fault occurs."""
+    """Return the secrets that are in memory when the injected fault occurs."""
     return {*peer.codes, *(question["state"] for question in peer.asked)}
 
 

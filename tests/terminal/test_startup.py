@@ -1,4 +1,4 @@
-"""Tests for startup of the real program: before there is a host, the user can already type or quit."""
+"""Tests for starting the real program: the user can type and quit before the servers are loaded."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ FIRST_FRAME = "ype a message"  # the cursor may be on the first letter
 
 
 def start_chat_with_ten_servers(terminal: Terminal, folder: Path, *more: str) -> None:
-    """Start a chat with ten servers and the demo's model, up to its first frame."""
+    """Start a chat with ten servers and the demo model, and wait for the first frame."""
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(10)}}))

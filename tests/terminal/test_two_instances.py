@@ -1,4 +1,4 @@
-"""Tests for two concurrent chats that share a home directory: both work, and neither loses the other's data."""
+"""Tests for two chats at the same time with the same home folder: both work, and no data is lost."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def first(tmp_path: Path) -> Iterator[ChatSession]:
 
 @pytest.fixture
 def second(first: ChatSession) -> Iterator[ChatSession]:
-    """A second terminal with the same project and home, but without a chat yet."""
+    """Open a second terminal with the same project and home folder, in which no chat has been started."""
     with Terminal(first.folder, environment=first.environment) as terminal:
         terminal.run("cd", str(first.project))
         yield ChatSession(first.folder, first.model, first.environment, terminal)

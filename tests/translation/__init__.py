@@ -1,1 +1,1 @@
-"""Extract, merge and compile the catalog of translations."""
+"""Tools that extract, merge and compile the catalog of translations."""

@@ -1,6 +1,7 @@
 """Update the catalog of translations from the code: `uv run python -m tests.translation.catalog`.
 
-New texts get an empty translation, removed texts are dropped, and the compiled file is written next to the catalog.
+New texts are added without a translation, unused ones are removed, and the compiled file is written next to the
+catalog.
 """
 
 import ast
@@ -38,7 +39,7 @@ _HEADER = "# Simplified Chinese translation of mcphost."
 
 
 class MarkedText(NamedTuple):
-    """A text that is marked for translation in the code; `plural` is empty if there is only one form."""
+    """A text that the code marks for translation; `plural` is empty if the text has no plural form."""
 
     text: str
     plural: str = ""
@@ -46,7 +47,7 @@ class MarkedText(NamedTuple):
 
 
 def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
-    """Yield the marked texts of a module with their line numbers."""
+    """Yield the texts that a module marks for translation, with their line numbers."""
     for node in ast.walk(parse(path)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
             continue
@@ -215,7 +216,7 @@ COUNTED = ("minute", "second")
 
 
 def find_sentences(path: Path) -> Iterator[str]:
-    """Yield the user-facing sentences in a module below the UI, with fields in place of values.
+    """Yield the sentences for users in a module below the UI; values in them are replaced by named fields.
 
     These are the messages and hints of errors, and the reasons and results in questions and reports.
     """
@@ -241,7 +242,7 @@ def find_sentences(path: Path) -> Iterator[str]:
 
 
 def find_all_phrases(path: Path, name: str) -> Iterator[str]:
-    """Yield the sentences of a module of `SENTENCE_MODULES`, and the phrases of one of `PHRASE_MODULES`."""
+    """Yield the sentences of a module in `SENTENCE_MODULES`, or the phrases of one in `PHRASE_MODULES`."""
     tree = parse(path)
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -282,7 +283,7 @@ def _texts_of(node: ast.expr) -> Iterator[str]:
 
 
 def _name_field(value: ast.expr, taken: list[str]) -> str:
-    """Return a name for the field of a value: its last identifier, numbered if the name is already taken."""
+    """Return the name of the field for a value: the value's last identifier, with a number if the name is taken."""
     words = [one for one in ast.walk(value) if isinstance(one, ast.Name | ast.Attribute)]
     shown = next((one.attr if isinstance(one, ast.Attribute) else one.id for one in words if one), "value").strip("_")
     name = re.sub(r"\W", "", shown.lower()) or "value"
@@ -290,7 +291,7 @@ def _name_field(value: ast.expr, taken: list[str]) -> str:
 
 
 def extract() -> Catalog:
-    """Return a catalog of all marked texts and of the sentences of lower layers, without translations."""
+    """Return a catalog of all marked texts and of the sentences of lower layers, all untranslated."""
     found = Catalog(locale="zh_CN", project="mcphost", charset="utf-8", header_comment=_HEADER, fuzzy=False)
     for path in module_paths():
         for one, _line in find_marked_texts(path):
@@ -309,13 +310,13 @@ def extract() -> Catalog:
 
 
 def read() -> Catalog:
-    """Return the translations of `PO_FILE`."""
+    """Return the catalog with translations that is stored in `PO_FILE`."""
     with PO_FILE.open("rb") as file:
         return read_po(file, locale="zh_CN")
 
 
 def compile_catalog(catalog: Catalog) -> bytes:
-    """Return the content of the compiled file."""
+    """Return the content of the compiled (.mo) file."""
     catalog.creation_date = catalog.revision_date = _ANY_DATE
     written = io.BytesIO()
     write_mo(written, catalog)
@@ -323,7 +324,7 @@ def compile_catalog(catalog: Catalog) -> bytes:
 
 
 def write(catalog: Catalog) -> None:
-    """Write both files."""
+    """Write the catalog to its .po file and its compiled .mo file."""
     written = io.BytesIO()
     # Line numbers would change with every commit.
     write_po(written, catalog, width=120, sort_output=True, include_lineno=False, ignore_obsolete=True)
@@ -333,7 +334,7 @@ def write(catalog: Catalog) -> None:
 
 
 def main() -> None:
-    """Update both files from the code, and print the texts that have no translation."""
+    """Update both files from the code, and print the texts that have no translation yet."""
     catalog = extract()
     known = read()
     for message in catalog:

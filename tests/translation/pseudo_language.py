@@ -1,4 +1,4 @@
-"""A language whose words have other letters, which shows the texts that are not translated."""
+"""A pseudo-language with replaced letters, which reveals texts that are not translated."""
 
 import re
 from gettext import GNUTranslations
@@ -11,14 +11,14 @@ _FIELD = re.compile(r"(\{[^{}]*\}|%\(\w+\)s)")
 
 
 def disguise(text: str) -> str:
-    """Return a text with other letters, except in its fields."""
+    """Return a text with all letters replaced, except in its fields."""
     return "".join(
         part if part.startswith(("{", "%(")) else part.lower().translate(_LETTERS) for part in _FIELD.split(text)
     )
 
 
 class PseudoLanguage(GNUTranslations):
-    """A language in which each text is the English one with other letters."""
+    """A language in which each translation is the English text with its letters replaced."""
 
     def __init__(self) -> None:
         super().__init__()

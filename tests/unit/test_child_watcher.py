@@ -1,4 +1,4 @@
-"""Tests that child processes are watched without threads, and that exits are reported as in asyncio."""
+"""Tests that child processes are watched without threads, and that their exits are reported as asyncio would."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Tests for paths, and for a log that is private, redacted and never blocks."""
+"""Tests for mcphost's folders, and for its log: private to the user, without secrets, and never blocking."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Tests that secrets never appear in logs, in the audit log or on the screen."""
+"""Tests that known secrets are masked in logs, in the audit log and on the screen."""
 
 import json
 import resource

@@ -1,4 +1,4 @@
-"""Tests for outside text: deceptive characters become visible marks, and all others are kept."""
+"""Tests for sanitizing text from outside: deceptive characters become visible marks, and all others stay."""
 
 import json
 import unicodedata

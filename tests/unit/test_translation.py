@@ -1,4 +1,4 @@
-"""Tests for the language of the screen: how it is chosen, and that texts are translated when shown."""
+"""Tests for the language of the user interface: how it is chosen, and that texts are translated when shown."""
 
 from collections.abc import Iterator
 

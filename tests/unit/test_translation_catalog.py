@@ -1,4 +1,4 @@
-"""Tests that the catalog of translations is complete, up to date, and has the same fields as the English texts."""
+"""Tests that the translation catalog is complete and current, with the same fields as the English texts."""
 
 import io
 import re
@@ -21,7 +21,7 @@ def forms(value: Any) -> tuple[str, ...]:
 
 
 def translated(message: Any) -> list[tuple[str, str]]:
-    """Return each English form of a text with each of its translations."""
+    """Return pairs of an English form of a text (singular or plural) and one of its translations, "" if missing."""
     found = KNOWN.get(message.id, message.context)
     return [(one, other) for one in forms(message.id) for other in forms(found.string if found else "")]
 
@@ -32,12 +32,12 @@ def missing(*, sentences: bool) -> list[str]:
 
 
 def test_every_marked_text_has_a_translation() -> None:
-    """`uv run python -m tests.translation.catalog` adds new texts; CONTRIBUTING.md says how to translate them."""
+    """If this fails, run `uv run python -m tests.translation.catalog` and translate as described in CONTRIBUTING.md."""
     assert missing(sentences=False) == []
 
 
 def test_nearly_all_sentences_of_lower_layers_have_a_translation() -> None:
-    """A new error may wait for its translation; until then it is shown in English."""
+    """Five percent of the texts may lack a translation, because new error messages are shown in English at first."""
     without = missing(sentences=True)
     assert len(without) <= 0.05 * len(TEXTS), without
 
@@ -58,7 +58,7 @@ def test_a_translation_has_exactly_the_fields_of_the_text() -> None:
 
 
 def test_a_translation_keeps_line_breaks_and_spaces_at_its_ends() -> None:
-    """Texts are joined and laid out in columns, so a translation may drop a space but not a line break."""
+    """Texts are joined and laid out in columns, so a translation must have the same line breaks."""
     for message in TEXTS:
         for english, chinese in translated(message):
             if not chinese:
@@ -74,7 +74,7 @@ def test_no_translation_has_control_characters_or_is_fuzzy() -> None:
 
 
 def test_names_of_keys_stay_as_they_are_on_the_keyboard() -> None:
-    """A hint such as "^S apply" names the keys in each language."""
+    """A hint such as "^S apply" must name the same keys in each language."""
     keys = re.compile(r"\b(?:ctrl|shift|alt)\+\w+|\^[A-Z]\b|\bF\d+\b", re.IGNORECASE)
     wrong = [
         (english, chinese)
@@ -86,7 +86,7 @@ def test_names_of_keys_stay_as_they_are_on_the_keyboard() -> None:
 
 
 def test_the_compiled_catalog_is_the_one_of_the_texts() -> None:
-    """The headers are left out: they name the version of Babel that compiled the file."""
+    """Headers are not compared, because they contain the version of Babel that compiled the file."""
     compiled, expected = (
         {(message.context, forms(message.id)): forms(message.string) for message in read_mo(file) if message.id}
         for file in (io.BytesIO(MO_FILE.read_bytes()), io.BytesIO(compile_catalog(KNOWN)))

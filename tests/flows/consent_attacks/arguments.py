@@ -1,4 +1,4 @@
-"""Attacks with arguments and with the timing of answers: a call runs only as shown and approved."""
+"""Attacks with arguments and with the timing of the user's answers: a call must run exactly as approved."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, a
 async def propose_calls(
     setup: AttackSetup, frontend: SelectiveFrontend, *uses: dict[str, Any] | None, definition: Any = "t", **more: Any
 ) -> ScriptedModel:
-    """Return a model that calls the tool once with each set of arguments, all in one round."""
+    """Run a turn in which the model calls the tool `t` once with each of *uses*; return the model."""
     model = ScriptedModel(*(tool_round(("s__t", given)) for given in uses), text_round("ok"))
     async with setup.open_host(model, frontend, setup.stdio_server("s", definition), **more) as host:
         await host.conversation.send("go")

@@ -1,4 +1,4 @@
-"""The common setup of all attacks: hostile servers, a front end that refuses by default, and recorded effects."""
+"""The setup of all attacks: hostile servers, a user who refuses by default, and a file that records effects."""
 
 import json
 import os
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 class SelectiveFrontend:
-    """A front end that answers the kinds of questions that the attack allows, and refuses everything else."""
+    """A front end that answers questions of the kinds given to it, and refuses all others."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
     who = "person"
@@ -43,7 +43,10 @@ class SelectiveFrontend:
         self.asked: list[Question[Any]] = []
 
     async def ask(self, question: Question[Any]) -> Any:
-        """Answer a question; a configured answer may be a (possibly asynchronous) function of the question."""
+        """Answer with the next prepared answer for this kind of question, or refuse.
+
+        A prepared answer may be a function of the question, also an asynchronous one.
+        """
         self.asked.append(question)
         left = self.answers.get(question.KIND)
         if not left:
@@ -54,12 +57,12 @@ class SelectiveFrontend:
         return await answer if isinstance(answer, Awaitable) else answer
 
     def questions_of(self, kind: type[Question[Any]]) -> list[Any]:
-        """Return the questions of one kind asked so far."""
+        """Return the questions of the given kind that were asked so far."""
         return [question for question in self.asked if isinstance(question, kind)]
 
 
 class RecordingModel(ScriptedModel):
-    """A model that records each request as an effect; only sampling requests should reach it."""
+    """A model that records each request to it as an effect; it is used only for sampling requests."""
 
     def __init__(self, setup: "AttackSetup", *rounds: Any) -> None:
         super().__init__(*rounds)
@@ -73,7 +76,7 @@ class RecordingModel(ScriptedModel):
 
 
 class AttackSetup:
-    """The setup of one attack: its store, audit log, witness file and the plans of its servers."""
+    """The setup of one attack: its store, audit log and witness file, and the plans that its servers follow."""
 
     def __init__(self, folder: Path, open_host: OpenHost) -> None:
         self.folder = folder
@@ -83,7 +86,7 @@ class AttackSetup:
 
     # -- servers
     def write_plan(self, server: str, *tools: Any, revision: str = HANDSHAKE, **more: Any) -> Path:
-        """Write the plan of a server; `tools` contains definitions or names."""
+        """Write the plan that a server follows, and return its path; *tools* are tool definitions or names."""
         named = [tool if isinstance(tool, dict) else attack_tool(tool) for tool in tools]
         facts = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": server, "version": "1"}}
         fields = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
@@ -94,11 +97,11 @@ class AttackSetup:
         return path
 
     def server_environment(self, server: str, path: Path) -> dict[str, str]:
-        """Return the environment variables that the server's program needs."""
+        """Return the environment variables that the hostile server program needs to follow the plan at *path*."""
         return {"PLAN": str(path), "WITNESS": str(self.effect_file), "LEDGER": str(self.ledger), "SERVER": server}
 
     def stdio_server(self, name: str, *tools: Any, source: str = "flag", env: Any = None, **more: Any) -> ServerConfig:
-        """Return a server process that follows the plan."""
+        """Return the configuration of a hostile server process with a plan of its own."""
         config = {key: more.pop(key) for key in ("args", "trust_annotations", "file", "disabled") if key in more}
         path = self.write_plan(name, *tools, **more)
         era = "stateless" if more.get("revision") == MODERN else "handshake"
@@ -113,7 +116,7 @@ class AttackSetup:
 
     @asynccontextmanager
     async def http_server(self, name: str, *tools: Any, **more: Any) -> AsyncIterator[ServerConfig]:
-        """Return the same server over HTTP."""
+        """Run a hostile server over HTTP until the block ends; yield its configuration."""
         source = more.pop("source", "flag")
         path = self.write_plan(name, *tools, **more)
         command = [sys.executable, HOSTILE, "http"]
@@ -129,7 +132,7 @@ class AttackSetup:
     # -- the host
     @asynccontextmanager
     async def open_host(self, model: Any, frontend: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
-        """Open a host with this store and audit log, and wait until all servers that may start are ready."""
+        """Open a host with the attack's store and audit log; wait until its servers are ready unless `ready=False`."""
         required = AuditConfig(required=True)
         audit_log = more.pop("audit_log", None) or AuditLog(AuditStore(self.ledger), required)
         ready = more.pop("ready", True)
@@ -148,14 +151,14 @@ class AttackSetup:
         return True
 
     def record_effect(self, what: str, **more: Any) -> None:
-        """Record an effect that happened on the host's side."""
+        """Append an effect on the host's side to the witness file, with the number of audit rows at this moment."""
         line = {"what": what, "server": "", "seen": hostile_server.count_audit_rows(str(self.ledger)), **more}
         with self.effect_file.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     # -- the evidence
     def effects(self) -> list[Effect]:
-        """Return the effects that the witness file recorded."""
+        """Return the effects in the witness file, oldest first."""
         return (
             [json.loads(line) for line in self.effect_file.read_text().splitlines()]
             if self.effect_file.exists()
@@ -163,7 +166,7 @@ class AttackSetup:
         )
 
     def audit_rows(self) -> list[Row]:
-        """Return the rows of the audit log."""
+        """Return the rows of the audit log, oldest first."""
         if not self.ledger.exists():
             return []
         with sqlite3.connect(self.ledger) as db:
@@ -174,7 +177,7 @@ class AttackSetup:
 
 
 def attack_tool(name: str, description: str = "kind", **more: Any) -> dict[str, Any]:
-    """Return a tool definition."""
+    """Return the definition of a tool without parameters; *more* adds to it."""
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
@@ -183,7 +186,7 @@ AttackFn = Callable[[AttackSetup], Awaitable[None]]
 
 
 class Attack(Struct, frozen=True):
-    """An attack; `allowed_effects` had consent, and `may_start` tells whether a process may start."""
+    """An attack; the user consents to `allowed_effects`, and `may_start` says whether server processes may start."""
 
     description: str
     run: AttackFn
@@ -195,7 +198,7 @@ ATTACKS: dict[str, Attack] = {}
 
 
 def attack(description: str, *allowed_effects: str, may_start: bool = True) -> Callable[[AttackFn], AttackFn]:
-    """Register an attack."""
+    """Return a decorator that registers a function as an attack; *allowed_effects* have the user's consent."""
 
     def known(go: AttackFn) -> AttackFn:
         name = go.__name__
@@ -212,7 +215,7 @@ NEUTRAL_EFFECTS = ("process", "reached", "refused", "again")
 
 
 def check_effects(attack_case: Attack, effects: list[Effect], rows: list[Row]) -> None:
-    """Check that only allowed effects happened, and that consent to each was recorded beforehand."""
+    """Check that only allowed effects happened, and that an earlier audit row records consent to each of them."""
     used: set[int] = set()
     happened = Counter(
         _effect_name(effect) for effect in effects if effect["what"] not in ("process", "reached", "refused", "again")
@@ -232,7 +235,7 @@ def _effect_name(effect: Effect) -> str:
 
 
 def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
-    """Return the audit rows that permit this effect and no other."""
+    """Return the audit rows that permit this effect; an AssertionError means that one is missing."""
     where, what = {"server": effect["server"]}, effect["what"]
     if what in ("process", "reached"):
         return _start_rows(what, where, rows)
@@ -261,7 +264,7 @@ def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
 
 
 def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[Row]:
-    """Return the rows that permit a process or the HTTP messages of a connection."""
+    """Return the audit rows that permit starting a server's process or sending it HTTP messages."""
     started = _find_row(rows, kind="process" if what == "process" else "connection", event="started", **where)
     assert started["who"] in ("flag", "always", "session"), started
     if started["who"] == "session":
@@ -272,7 +275,7 @@ def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[R
 
 
 def _call_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
-    """Return the rows that approve exactly this call, with its arguments and tool definition."""
+    """Return the audit rows that approve exactly this call, with its arguments and tool definition."""
     about = {"kind": "tool", "server": effect["server"], "subject": effect["name"]}
     about["arguments"] = arguments_digest(effect["arguments"])
     started = _find_row(rows, event="started", definition=effect["definition"], **about)

@@ -1,4 +1,4 @@
-"""Attacks that change something after approval: the tool, the server, its command, its folder or the account."""
+"""Attacks that change something after approval: a tool, a server, its command, its folder or the account."""
 
 import sqlite3
 from pathlib import Path
@@ -34,12 +34,12 @@ from tests.flows.consent_attacks.attack import MODERN, AttackSetup, SelectiveFro
 
 
 def call_twice(name: str = "s__t", arguments: Any = None) -> ScriptedModel:
-    """Return a model that calls a tool in each of two rounds."""
+    """Return a model that calls the same tool in two rounds of one turn."""
     return ScriptedModel(tool_round((name, arguments or {})), tool_round((name, arguments or {})), text_round("ok"))
 
 
 async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer: Any, **more: Any) -> None:
-    """Run the host once with the tool allowed, as in an earlier run."""
+    """Run a host once in which the user answers the consent question for the tool `t` with *answer*."""
     frontend = SelectiveFrontend(approve_tool=[answer], trust_server=[TrustAlways()])
     async with setup.open_host(
         ScriptedModel(tool_round(("s__t", {})), text_round("ok")), frontend, server, **more
@@ -48,7 +48,7 @@ async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer:
 
 
 async def wait_for_relisting(host: Host, turn: Any) -> None:
-    """Apply the change, and wait until the host has listed the tools again."""
+    """Call *turn*, which changes the server, and wait until the host has listed the tools again."""
     feed = host.events.subscribe()
     turn()
     with anyio.fail_after(10):
@@ -143,7 +143,7 @@ async def changed_while_recorded(setup: AttackSetup) -> None:
     hosts: list[Host] = []
 
     class SlowAuditStore(AuditStore):
-        """A slow audit store, so that the server can change before a row is reported as written."""
+        """An audit store that changes the tool after writing the row of a started call, before it reports success."""
 
         async def append(self, factory: Any, about: Any = None) -> Any:
             entry = await super().append(factory, about)
@@ -237,7 +237,7 @@ async def another_command(setup: AttackSetup) -> None:
 
 
 async def expect_not_started(host: Host, server: str = "s") -> None:
-    """Expect that the server does not start."""
+    """Check that the host refuses to start the server."""
     try:
         await host.servers.ensure_ready(server)
     except McpHostError:

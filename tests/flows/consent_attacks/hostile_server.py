@@ -1,7 +1,8 @@
 """A hostile server program that follows a plan and records the effects that reach it.
 
-The plan is a JSON file, which is read again for each message; when it changes, its `push` messages are sent. Each line
-of the witness file contains an effect and the number of audit rows on disk at that moment.
+The plan is a JSON file, which the program reads again for each message; when the plan changes, the program sends the
+messages in `push`. Each line of the witness file contains an effect and the number of audit rows on disk at that
+moment.
 """
 
 import hashlib
@@ -26,14 +27,14 @@ def count_audit_rows(ledger: str) -> int:
 
 
 def record_effect(what: str, **more: Any) -> None:
-    """Append a line to the witness file."""
+    """Append an effect to the witness file, with the number of audit rows at this moment."""
     line = {"what": what, "server": os.environ["SERVER"], "seen": count_audit_rows(os.environ["LEDGER"]), **more}
     with open(os.environ["WITNESS"], "a") as file:
         file.write(json.dumps(line) + "\n")
 
 
 class HostileServer:
-    """A server that follows its plan and writes messages with `send`."""
+    """A server that answers messages according to its plan."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -53,7 +54,7 @@ class HostileServer:
             sys.stdout.flush()
 
     def send_pushes(self, had: Message) -> None:
-        """Send the plan's `push` messages whenever they change."""
+        """Watch the plan, and send the messages in `push` whenever the plan changes; *had* is the plan at the start."""
         while True:
             time.sleep(0.01)
             now = self.plan
@@ -72,7 +73,7 @@ class HostileServer:
         self.send(message)
 
     def handle(self, message: Message) -> Message | None:
-        """Return the response to a request, or None if there is no response (yet)."""
+        """Return the response to a message, or None if it gets no response now."""
         if "method" not in message:
             self._reply(message)
             return None
@@ -151,7 +152,7 @@ class HostileServer:
                 self.send({"id": ident, "result": {"content": [{"type": "text", "text": "done"}]}})
 
     def _record_reply(self, method: str, reply: Message) -> None:
-        """Record what a reply disclosed; a refusal discloses nothing unless it has content."""
+        """Record what a reply from the host disclosed; a refusal discloses nothing unless it has content."""
         if method == "elicitation/create":
             if reply.get("action") == "accept" or "content" in reply:
                 record_effect("form" if "content" in reply else "visited", content=reply.get("content"))
@@ -167,7 +168,7 @@ class HostileServer:
 
 
 def serve_stdio(server: HostileServer) -> None:
-    """Serve one JSON message per line."""
+    """Read one JSON message per line from standard input, and write the responses to standard output."""
     # The plan is read before the first message: a quick host may change it before the thread runs.
     threading.Thread(target=server.send_pushes, args=(server.plan,), daemon=True).start()
     for line in sys.stdin:
@@ -177,7 +178,7 @@ def serve_stdio(server: HostileServer) -> None:
 
 
 def serve_http(server: HostileServer) -> None:
-    """Serve JSON without streams; tool calls are redirected if the plan contains `redirect`."""
+    """Serve over HTTP without event streams; if the plan contains `redirect`, tool calls are redirected there."""
     from http.server import BaseHTTPRequestHandler, HTTPServer  # a third of the start-up time
 
     class Handler(BaseHTTPRequestHandler):
@@ -207,7 +208,7 @@ def serve_http(server: HostileServer) -> None:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Log nothing."""
+            """Do not print requests to standard error."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as listening:
         print(listening.server_address[1], flush=True)

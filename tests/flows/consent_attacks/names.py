@@ -1,4 +1,4 @@
-"""Attacks with names: an approval is valid for one tool of one server, not for look-alikes."""
+"""Attacks with names: approval of a tool must not extend to tools and servers with similar names."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,12 +12,15 @@ from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, a
 
 
 def answer_for_tool(server: str, name: str, answer: Any) -> Any:
-    """Return a function that answers questions about one tool, given by its wire names, and refuses all others."""
+    """Return a function that answers questions about one tool with *answer*, and refuses all others.
+
+    *server* and *name* are the original names, not those offered to the model.
+    """
     return lambda question: answer if (question.server, question.tool) == (server, name) else question.refusal()
 
 
 def call_every_tool(request: ModelRequest) -> Sequence[ModelEvent]:
-    """Return a round that calls every available tool."""
+    """Return a round in which the model calls every tool that it was offered."""
     names = [spec.name for spec in request.tools]
     assert len(names) == len(set(names))
     return tool_round(*((name, {}) for name in names))(request)
@@ -26,7 +29,7 @@ def call_every_tool(request: ModelRequest) -> Sequence[ModelEvent]:
 async def run_with_one_allowed(
     setup: AttackSetup, allowed: tuple[str, str], answer: Any, *servers: Any
 ) -> SelectiveFrontend:
-    """Allow one tool, then let a model call every available tool twice."""
+    """Let the model call every tool in two rounds, with a user who allows only the tool *allowed*."""
     frontend = SelectiveFrontend(approve_tool=[answer_for_tool(*allowed, answer) for _ in range(40)])
     async with setup.open_host(
         ScriptedModel(call_every_tool, call_every_tool, text_round("ok")), frontend, *servers

@@ -1,4 +1,4 @@
-"""Attacks with server requests (forms, URLs, sampling, roots) in both protocol eras, including out of order."""
+"""Attacks with server requests (forms, URLs, sampling, roots) in both protocol eras, also at unexpected moments."""
 
 from contextlib import suppress
 from typing import Any
@@ -29,14 +29,14 @@ URL = "https://example.com/pay?x=1"
 
 
 def attack_form_request(*names: str, **properties: Any) -> ServerRequest:
-    """Return a request for a form with this message and these fields."""
+    """Return an elicitation request for a form with this message and these fields."""
     fields = {**{name: {"type": "string"} for name in names}, **properties}
     schema = {"type": "object", "properties": fields}
     return ["elicitation/create", {"message": "?", "requestedSchema": schema}]
 
 
 def attack_url_request(url: str = URL) -> ServerRequest:
-    """Return a request to visit this URL."""
+    """Return an elicitation request that asks the user to visit this URL."""
     return ["elicitation/create", {"mode": "url", "message": "?", "url": url, "elicitationId": "e1"}]
 
 
@@ -57,7 +57,10 @@ async def call_manually(
     revision: str = HANDSHAKE,
     **more: Any,
 ) -> None:
-    """Call the tool manually; each server step is a set of requests keyed by name, or a complete result."""
+    """Call the server's tool as the user would; errors end the call silently.
+
+    Each step of the server is a set of requests, keyed by name, or a complete result.
+    """
     plan = [step if "asks" in step or "answer" in step else {"asks": step} for step in steps]
     server = setup.stdio_server("s", "t", revision=revision, calls={"t": plan})
     async with setup.open_host(model, frontend, server, **more) as host:
@@ -318,7 +321,7 @@ async def unrelated_request(setup: AttackSetup) -> None:
 
 
 async def wait_for_refusals(setup: AttackSetup, count: int) -> None:
-    """Wait until the server has received this many refusals."""
+    """Wait until the server has received *count* refusals."""
     with anyio.fail_after(10):
         while len([effect for effect in setup.effects() if effect["what"] == "refused"]) < count:
             await anyio.to_thread.run_sync(setup.effect_file.stat)

@@ -1,4 +1,4 @@
-"""Check that no attack makes anything run, open, start or be disclosed without recorded consent."""
+"""Tests that no attack can run, open, start or disclose anything without consent in the audit log."""
 
 from pathlib import Path
 

@@ -1,6 +1,7 @@
-"""Run the interop matrix and print a table; exit with 1 if a probe failed unexpectedly.
+"""Run the interop matrix (all peers, transports and start delays) and print a table.
 
-uv run python -m tests.peers.interop [--only WORDS] [--jobs N]
+Usage: uv run python -m tests.peers.interop [--only WORDS] [--jobs N]. The exit status is 1 if a probe failed
+unexpectedly.
 """
 
 import argparse
@@ -20,7 +21,10 @@ WIDTH = max(len(str(cell)) for cell in all_cells()) + 2
 
 
 async def run_matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.ProbeOutcome] | str]:
-    """Return the outcomes of each cell, or the reason why a peer cannot be installed."""
+    """Run the probes of each combination, *jobs* at a time.
+
+    Return the outcomes of each combination, or the reason why its peer cannot be installed.
+    """
     found: dict[Cell, list[probes.ProbeOutcome] | str] = {}
     turns = anyio.Semaphore(jobs)
 
@@ -40,7 +44,7 @@ async def run_matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.Pr
 
 
 def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
-    """Print one row of the table, followed by its failures."""
+    """Print the table row of one combination, followed by the errors of its failed probes."""
     if isinstance(outcomes, str):
         print(f"{cell!s:<{WIDTH}} missing: {outcomes}", flush=True)
         return
@@ -57,7 +61,7 @@ def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
 
 
 def _outcome_mark(outcome: probes.ProbeOutcome) -> str:
-    """Return the table's mark for an outcome."""
+    """Return the mark that stands for an outcome in the table."""
     if not outcome.is_good:
         return "FAIL" if outcome.fault else "WORKS"
     if outcome.limit is not None:

@@ -1,4 +1,4 @@
-"""Isolated installations of the interop peers in the cache directory, one per library."""
+"""Isolated installations of the interop peers in the cache folder, one for each library."""
 
 import fcntl
 import hashlib
@@ -21,7 +21,10 @@ REQUIREMENTS = {
 
 
 def python(library: str) -> str:
-    """Return the interpreter that has the library; mcp2 is a development dependency. Raises PeersMissing."""
+    """Return a Python interpreter for which the library is installed. Raises PeersMissing.
+
+    The library mcp2 is a development dependency; all others are installed on first use.
+    """
     if library not in REQUIREMENTS:
         return sys.executable
     requirement = REQUIREMENTS[library]
@@ -44,7 +47,7 @@ def python(library: str) -> str:
 
 
 def node_modules() -> str:
-    """Return the directory with every release of the TypeScript SDK. Raises PeersMissing."""
+    """Return the `node_modules` folder that contains all tested releases of the TypeScript SDK. Raises PeersMissing."""
     return str(node.package_root(HERE) / "node_modules")
 
 

@@ -1,4 +1,4 @@
-"""The peers of the interop matrix: how to start them, the expected era, and unsupported features."""
+"""The peers of the interop matrix: how each is started, the expected era, and the features it lacks."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ DELAYS = (0, 1, 3)
 
 @dataclass(frozen=True)
 class KnownLimitation:
-    """A feature that a release does not support: the reason, and words that the probe's error must contain."""
+    """A feature that a release lacks: the reason, and words that the failing probe's error must contain."""
 
     reason: str
     evidence: str
@@ -22,9 +22,9 @@ class KnownLimitation:
 
 @dataclass(frozen=True, eq=False)
 class Peer:
-    """A release of a library in one mode; `demanded` is the era that the configuration requests.
+    """A release of an MCP library in one mode; `demanded` is the protocol era that the configuration requests.
 
-    `limits` lists the probes that must fail, with the reasons.
+    `limits` contains the probes that must fail, with the reasons.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Peer:
     limits: dict[str, KnownLimitation] = field(default_factory=dict)
 
     def command(self, transport: str, delay: float) -> list[str]:
-        """Return the command that starts the peer. Raises PeersMissing."""
+        """Return the command that starts the peer over this transport. Raises PeersMissing."""
         if self.library in ("sdk-first", "sdk-one", "server"):
             script = str(HERE / "typescript_peer.mjs")
             return [
@@ -55,7 +55,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Cell:
-    """One peer over one transport, started after a delay in seconds."""
+    """A combination that the matrix tests: one peer over one transport, started after a delay in seconds."""
 
     peer: Peer
     transport: str
@@ -67,11 +67,11 @@ class Cell:
 
     @property
     def era(self) -> Era:
-        """Return the expected era; HTTP+SSE supports the handshake era only."""
+        """The protocol era that is expected; over HTTP+SSE it is always the handshake era."""
         return "handshake" if self.transport == "sse" else self.peer.era
 
     def limit(self, probe: str) -> KnownLimitation | None:
-        """Return why the probe is expected to fail on this peer, or None if it must pass."""
+        """Return why the probe must fail on this peer, or None if it must pass."""
         return self.peer.limits.get(f"{probe} {self.transport}", self.peer.limits.get(probe))
 
 
@@ -160,7 +160,7 @@ ALWAYS_RUN = (
 
 
 def all_cells() -> list[Cell]:
-    """Return every peer over every transport, and with every start delay on stdio."""
+    """Return the combinations of every peer with each of its transports and, on stdio, each start delay."""
     return [
         Cell(peer, transport, delay)
         for peer in INTEROP_PEERS

@@ -1,4 +1,4 @@
-"""The probes of the interop matrix, which use the product's own opener, session and change watching."""
+"""The probes of the interop matrix: small tests of one feature that use mcphost's own session code."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ PARIS_BLOCK = Raw(b'{"type":"text","text":"Paris"}')
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """The outcome of one probe: `fault` is None if it passed, and `limit` is set if it was expected to fail."""
+    """The outcome of one probe: `fault` is its error ("" if it passed), and `limit` is set if it must fail."""
 
     probe: str
     fault: str = ""
@@ -49,12 +49,12 @@ class ProbeOutcome:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the probe passed, or failed as expected."""
+        """Whether the probe passed, or failed with the expected error."""
         return not self.fault if self.limit is None else self.limit.evidence in self.fault
 
 
 class FakeEraStore:
-    """An EraStore that is empty at first."""
+    """An EraStore in memory for one server."""
 
     def __init__(self) -> None:
         self.known: ServerEras | None = None
@@ -67,7 +67,7 @@ class FakeEraStore:
 
 
 class ProbeSession:
-    """A connection to a peer, with all its listeners."""
+    """The connection to one peer, with everything that listens to it."""
 
     def __init__(self, cell: Cell, config: ServerConfig) -> None:
         self.cell = cell
@@ -91,7 +91,7 @@ class ProbeSession:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
-        """Connect to the peer and watch for changes."""
+        """Connect to the peer and watch for changes until the block ends."""
         opener = ClientSessionOpener(expand=str, eras=self.eras)
         async with AsyncExitStack() as stack:
             opening = opener.open(self.config, self.answers, self.observer)
@@ -111,10 +111,10 @@ class ProbeSession:
             tasks.cancel_scope.cancel()
 
     async def on_features(self, offers: ServerListing) -> None:
-        """Do nothing; the lists are read from `watching`."""
+        """Do nothing, because the probes read the lists from `watching`."""
 
     async def call(self, tool: str, on_notice: Callable[[Notification], None] | None = None, **arguments: Any) -> str:
-        """Call a tool and return the text of its result."""
+        """Call a tool and return the text of its result, which must be a single text and no error."""
         result = await self.session.request(
             CallTool(tool, arguments), on_notification=on_notice, deadline=PROBE_SECONDS
         )
@@ -124,7 +124,7 @@ class ProbeSession:
         return block.text
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Wait for a condition, at most for the probe's time limit."""
+        """Wait until *done* returns True; the probe's own time limit applies."""
         while not done():  # noqa: ASYNC110 - over many sources
             await anyio.sleep(0.02)
 
@@ -241,7 +241,7 @@ async def cancel(probe: ProbeSession) -> None:
 
 
 async def restart(probe: ProbeSession) -> None:
-    """Kill the process during a call and start another one with the same era."""
+    """Kill the server during a call, and check that a new process works in the same era."""
     known = probe.eras.known
     with suppress(ConnectionLost):
         await probe.call("crash")
@@ -286,12 +286,12 @@ LATE_START_PROBES = ("era", "tools", "form", "list changes")
 
 
 def probes_of(cell: Cell) -> list[str]:
-    """Return the names of the probes to run."""
+    """Return the names of the probes to run for a combination."""
     return list(LATE_START_PROBES if cell.delay else ALL)
 
 
 async def run(cell: Cell) -> list[ProbeOutcome]:
-    """Run all probes on one peer. Raises PeersMissing."""
+    """Run all probes of one combination. Raises PeersMissing."""
     names = probes_of(cell)
     outcomes: list[ProbeOutcome] = []
     async with _open_probe_session(cell) as probe:
@@ -327,7 +327,7 @@ def _error_text(error: BaseException) -> str:
 
 @asynccontextmanager
 async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
-    """Open a probe session with the peer, which is started first unless the transport is stdio."""
+    """Open a probe session with a peer; unless the transport is stdio, start the server first."""
     command, demanded = cell.peer.command(cell.transport, cell.delay), cell.peer.demanded or "auto"
     if cell.transport == "stdio":
         yield ProbeSession(cell, ServerConfig(name="peer", command=command[0], args=tuple(command[1:]), era=demanded))

@@ -1,4 +1,4 @@
-"""A server of the Python SDK or FastMCP with the surface that the interop matrix probes.
+"""A server written with the Python SDK or FastMCP that offers everything the interop matrix probes.
 
 Usage: python_peer.py LIBRARY TRANSPORT DELAY. LIBRARY is mcp1, mcp2, fastmcp2, fastmcp3 or fastmcp4. TRANSPORT is
 stdio, http or sse; the last two listen on $PEER_PORT (0 by default) and print their port. DELAY is the time in seconds
@@ -44,7 +44,7 @@ class Person(BaseModel):
 
 
 def has_rounds(ctx: Any) -> bool:
-    """Return whether the request is from the stateless era, in which servers request input through results."""
+    """Return True in the stateless era, in which servers request input in the result of a call."""
     return HAS_ROUNDS and ctx.session.protocol_version == "2026-07-28"
 
 

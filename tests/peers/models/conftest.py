@@ -1,7 +1,7 @@
-"""Share one worker process and event loop per file of model tests, because importing litellm takes seconds.
+"""Fixtures that share one worker process and event loop per test file, because importing litellm takes seconds.
 
-They are not shared by the whole session, because asynchronous fixtures of a wider scope share anyio's runner, and after
-one test cancels it, all later tests fail.
+They are not shared by the whole session: asynchronous fixtures of a wider scope share anyio's runner, and after one
+test cancels it, all later tests fail.
 """
 
 import os
@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
-    """Run the real worker, without the API keys in the developer's environment."""
+    """Run the real model worker, without the API keys of the developer's environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_client, "WORKER_COMMAND", model_worker_command())
         process = WorkerProcess(LOG.append)
@@ -42,7 +42,7 @@ async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
 
 @pytest.fixture(scope="session")
 def aimock_url() -> Generator[str]:
-    """Return aimock's address."""
+    """Run aimock, an npm program that imitates model providers; yield its base URL."""
     try:
         command = aimock_command()
     except PeersMissing as reason:
@@ -81,7 +81,7 @@ def wait_until_open(port: int, child: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 async def raw_provider(anyio_backend: str) -> AsyncGenerator[tuple[RawProvider, str]]:
-    """Return the raw provider and its address."""
+    """Run a RawProvider; yield it and its base URL."""
     ours = RawProvider()
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(anyio.abc.SocketAttribute.local_port)

@@ -1,4 +1,4 @@
-"""Model requests for the tests, and the provider APIs that they are sent to."""
+"""Model requests for the tests, and the provider APIs to which they are sent."""
 
 import base64
 from typing import Any
@@ -67,7 +67,7 @@ def create_model(route: str, base: str, worker: WorkerProcess, **deadlines: floa
 
 
 async def ask_model(model: LiteLlmModel, *messages: Message | str, tools: tuple[ToolSpec, ...] = TOOLS) -> ModelRound:
-    """Run one model round to its end, even if that is an error."""
+    """Run one round of the model to its end, even if it ends with an error."""
     heard = ModelRound()
     conversation = tuple(user_message(message) if isinstance(message, str) else message for message in messages)
     try:

@@ -1,4 +1,4 @@
-"""A model provider on loopback with faults that a mock cannot show: silence, truncated streams and disconnects."""
+"""A model provider on loopback with faults that mocks cannot imitate: silence, truncated streams and disconnects."""
 
 import json
 import time
@@ -60,7 +60,7 @@ class RawProvider:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the events, in order to wait for the next request and its end."""
+        """Reset `asked` and `gone`, so that a test can wait for the next request and for its end."""
         self.hung_up: float | None = None
         self.asked = anyio.Event()
         self.gone = anyio.Event()
@@ -128,7 +128,7 @@ class RawProvider:
             await self._chunk(stream, b"")
 
     def _refuse_tools(self, body: dict[str, Any]) -> str:
-        """Return the message that refuses the request's tools, or "" to accept them."""
+        """Return the message with which the tools in a request are refused, or "" if they are accepted."""
         for at, (name, tool) in enumerate(zip(tool_names(body), tool_definitions(body), strict=True)):
             if name in self.bad_tools and self.bad_keyword in json.dumps(tool):
                 return self.bad_tools[name].format(name=name, at=at)
@@ -167,18 +167,18 @@ class RawProvider:
 
 
 def tool_names(body: dict[str, Any]) -> list[str]:
-    """Return the names of the tools in a request of any API."""
+    """Return the names of the tools in a request, whatever API it uses."""
     return [tool.get("name") or tool["function"]["name"] for tool in tool_definitions(body)]
 
 
 def tool_definitions(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the tools in a request of any API."""
+    """Return the tool definitions in a request, whatever API it uses."""
     tools = body.get("tools") or []
     return tools[0]["function_declarations"] if tools and "function_declarations" in tools[0] else tools
 
 
 def ollama_chunk(*, done: bool = False, **message: Any) -> dict[str, Any]:
-    """Return one line of an Ollama answer; if *done*, the last one."""
+    """Return one line of an answer in Ollama's format, the last one if *done*."""
     chunk = {
         "model": "llama3.1",
         "created_at": "2026-01-01T00:00:00Z",
@@ -189,7 +189,7 @@ def ollama_chunk(*, done: bool = False, **message: Any) -> dict[str, Any]:
 
 
 def responses_event(kind: str, **members: Any) -> Json:
-    """Return one event of the Responses API."""
+    """Return one event of OpenAI's Responses API."""
     return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}
 
 
@@ -197,7 +197,7 @@ WordEventFn = Callable[[str], tuple[str, dict[str, Any]]]
 
 
 def stream_format(path: str) -> tuple[WordEventFn, list[tuple[str, dict[str, Any]]]]:
-    """Return how an API streams a word, and what it sends before the first word."""
+    """Return a function that formats a word as an event of the API at *path*, and the events before the first word."""
     if "generateContent" in path or "GenerateContent" in path:
         return lambda word: (
             "",

@@ -1,4 +1,4 @@
-"""Tests for five wire formats with the real worker and aimock: text, reasoning, parallel calls, usage and errors."""
+"""Tests for five provider APIs with the real worker and aimock: text, reasoning, parallel calls, usage and errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests for the answer schema on the wire, in each provider's own format, also together with tools."""
+"""Tests that the schema of an answer is sent in each provider's own format, also together with tools."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for model parameters in the bytes sent by the real worker, and for models that do not accept tools."""
+"""Tests for model parameters as the real worker sends them, and for models that do not accept tools."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def create_unknown_model(
 
 @pytest.fixture
 def brief_provider(raw_provider: tuple[RawProvider, str]) -> tuple[RawProvider, str]:
-    """A provider that answers with two words."""
+    """A provider that answers immediately with two words."""
     ours, base = raw_provider
     ours.words, ours.ending, ours.pause = 2, "complete", 0
     return ours, base
@@ -188,7 +188,7 @@ async def test_earlier_calls_and_results_are_sent_as_text_to_a_model_without_too
 
 
 def anthropic_stream(**usage: int) -> list[dict[str, Any]]:
-    """Return the events of an Anthropic answer with these input token counts."""
+    """Return the events of an answer from Anthropic; *usage* adds to its token counts."""
     message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "stop_reason": None}
     return [
         {"type": "message_start", "message": {**message, "usage": {"input_tokens": 10, "output_tokens": 1, **usage}}},
@@ -255,7 +255,7 @@ async def test_a_later_request_begins_with_the_same_tools_and_messages(
 
 
 def without_mark(value: Any) -> Any:
-    """Return JSON without cache markers."""
+    """Return a JSON value without markers for prompt caching."""
     if isinstance(value, dict):
         return {key: without_mark(item) for key, item in value.items() if key != "cache_control"}
     return [without_mark(item) for item in value] if isinstance(value, list) else value

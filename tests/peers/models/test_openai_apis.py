@@ -1,4 +1,4 @@
-"""Tests for both OpenAI APIs on the wire: the requests, and how the answers are parsed."""
+"""Tests for both OpenAI APIs: the requests that are sent, and how the answers are parsed."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ REFUSED: Json = {"type": "message", "id": "i", "role": "assistant", "status": "c
 
 
 def completion_chunk(delta: Json, reason: str | None = None) -> Json:
-    """Return one chunk of Chat Completions."""
+    """Return one chunk of an answer from the Chat Completions API."""
     choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
 
@@ -42,7 +42,7 @@ def final_event(status: str, *output: Json, **members: Any) -> Json:
 
 
 def tool_call_events(*pieces: str) -> list[Json]:
-    """Return an answer of the Responses API with reasoning and a tool call whose arguments come in pieces."""
+    """Return a streamed answer of the Responses API: reasoning, and a tool call whose arguments arrive in pieces."""
     whole = {**CALL, "arguments": "".join(pieces)}
     added = responses_event("output_item.added", item={**whole, "arguments": ""})
     done = responses_event("output_item.done", item=whole)
@@ -225,7 +225,7 @@ async def test_items_that_come_only_as_a_whole_are_read(
 
 
 def chat_config(base: str) -> ModelConfig:
-    """Return the configuration of the reasoning model for the Chat Completions API."""
+    """Return the configuration that uses the reasoning model through the Chat Completions API."""
     return ModelConfig(name="openai/gpt-5", api_base=f"{base}/v1", api="auto")
 
 

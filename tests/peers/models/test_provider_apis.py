@@ -1,7 +1,7 @@
-"""Tests for each provider's API with the real worker: parsing of answers, and the bytes of the next request.
+"""Tests for each provider's API with the real worker: how answers are parsed, and the bytes of the next request.
 
-The formats are taken from the API references: OpenAI (Chat Completions, Responses), Anthropic (Messages), Google
-(`streamGenerateContent`), Ollama (`/api/chat`), and of DeepSeek, vLLM and llama.cpp for `reasoning_content`.
+The formats are taken from the API references of OpenAI (Chat Completions, Responses), Anthropic (Messages), Google
+(`streamGenerateContent`) and Ollama (`/api/chat`), and, for `reasoning_content`, of DeepSeek, vLLM and llama.cpp.
 """
 
 import json
@@ -236,7 +236,7 @@ WANTED: dict[str, list[Json]] = {
 
 
 def without_extras(value: Any, road: str) -> Any:
-    """Return the sent message without cache markers; for Ollama, also without empty lists and call IDs."""
+    """Return a sent message without cache markers and, for Ollama, without empty lists and call ids."""
     if isinstance(value, list):
         return [without_extras(item, road) for item in value]
     if not isinstance(value, dict):
@@ -253,7 +253,7 @@ def road_model(road: str, base: str, worker: WorkerProcess, **settings: Any) -> 
 
 
 async def continue_with_results(model: LiteLlmModel, reply: ModelRound) -> None:
-    """Send another request, with the answer and a result with an image for each of its calls."""
+    """Send the next request: the model's answer, and for each of its calls a result with an image."""
     replay = next((event.replay for event in reversed(reply.events) if getattr(event, "replay", "")), "")
     thinking = (ThinkingPart(reply.thinking, replay),) if reply.thinking else ()
     answer = Message(role="assistant", parts=(*thinking, TextPart(reply.text), *reply.uses), model=model.name)

@@ -1,4 +1,4 @@
-"""Tests for the real worker with a raw provider: disconnects, silence, truncated streams, refused ports, crashes."""
+"""Tests for the real worker with disconnects, silence, truncated streams, closed ports and crashes."""
 
 import json
 import os

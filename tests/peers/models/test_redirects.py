@@ -1,4 +1,4 @@
-"""Tests that neither the key nor the conversation is sent to the target of a provider's redirect."""
+"""Tests that if a provider redirects a request, neither the key nor the conversation is sent to the target."""
 
 import pytest
 

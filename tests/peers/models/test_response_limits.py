@@ -1,4 +1,4 @@
-"""Tests for the real worker with endless answers, absurd usage reports and very many calls."""
+"""Tests for the real worker with endless answers, absurd token counts and very many tool calls."""
 
 import gzip
 from typing import Any

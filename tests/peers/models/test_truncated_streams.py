@@ -1,4 +1,4 @@
-"""Tests for answers that end early or take too long, from a provider on the wire."""
+"""Tests for streamed answers that end early or take too long."""
 
 import time
 from typing import Any
@@ -26,7 +26,7 @@ async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
 
 
 def gemini(text: str, **more: Any) -> dict[str, Any]:
-    """Return one chunk in the format that Gemini streams."""
+    """Return one chunk of an answer in Gemini's streaming format."""
     return {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": 0, **more}]}
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the sign-in tests."""
+"""Fixtures for the sign-in tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An authorization server for the device flow, and its user."""
+"""An authorization server for the device flow, and a simulated user who signs in with its code."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 
 class DeviceCodeServer(OAuthPeer):
-    """A server that answers polls with the errors in `said`, then with a token."""
+    """A server that answers each poll with the next error code in `said`, and with a token when none is left."""
 
     said: list[str]
     code: dict[str, Any]
@@ -34,7 +34,7 @@ class DeviceCodeServer(OAuthPeer):
 
 
 class DeviceCodeUser:
-    """A user who reads the code and confirms it."""
+    """A user who is shown the device code, and answers with `answer`; `shown` records the arguments of each sign-in."""
 
     def __init__(self, answer: str | None = "") -> None:
         self.answer = answer

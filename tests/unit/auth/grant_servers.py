@@ -1,4 +1,4 @@
-"""Authorization servers for client grants, with their keys."""
+"""Authorization servers for sign-ins without a user and for tokens bound to a key, with helpers for keys and JWTs."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 
 class MachineTokenServer(OAuthPeer):
-    """A server that grants tokens to machines, and issues assertions for users like an identity provider."""
+    """A server for client credentials and token exchange, which also acts as the identity provider."""
 
     async def token(self, request: ReceivedRequest) -> None:
         form = self.form(request)

@@ -26,7 +26,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 @dataclass
 class OAuthPeer:
-    """Both servers; changed attributes take effect immediately."""
+    """A protected MCP server and its authorization server; changed attributes take effect immediately."""
 
     origin: str = ""
     lifetime: int | None = 3600
@@ -173,7 +173,10 @@ class OAuthPeer:
 
 
 class ToolsPeer(OAuthPeer):
-    """An MCP server of 2025-11-25: `tools:read` to list, `tools:write` to call, and nothing for the `free` methods."""
+    """An MCP server of 2025-11-25 that requires the scope `tools:read`, and `tools:write` for tool calls.
+
+    The methods in `free` require no token.
+    """
 
     free: tuple[str, ...] = ()
 
@@ -200,7 +203,7 @@ class ToolsPeer(OAuthPeer):
 
 @asynccontextmanager
 async def run_peer(kind: type[OAuthPeer] = OAuthPeer, **settings: Any) -> AsyncIterator[OAuthPeer]:
-    """Run both servers on one port."""
+    """Run an MCP server and its authorization server on one port."""
     one = kind(**settings)
     async with raw_http.serve(one.handle) as server:
         one.origin = f"http://127.0.0.1:{server.port}"
@@ -209,7 +212,7 @@ async def run_peer(kind: type[OAuthPeer] = OAuthPeer, **settings: Any) -> AsyncI
 
 @dataclass
 class BrowserUser:
-    """A user who signs in at every URL unless configured otherwise."""
+    """A user who completes the sign-in at every URL, unless configured otherwise."""
 
     urls: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -250,7 +253,7 @@ class BrowserUser:
 
 @dataclass
 class RefusedRequest:
-    """A refused request, as a transport reports it."""
+    """A refused request, with the values that a transport reports."""
 
     status: int = 401
     www_authenticate: str = ""
@@ -259,7 +262,7 @@ class RefusedRequest:
 
 
 def create_oauth(peer: OAuthPeer, user: Any, token_store: TokenStore | None = None, **settings: Any) -> OAuthProvider:
-    """Return the product's OAuthProvider for a peer."""
+    """Return an OAuthProvider of mcphost for a peer and a simulated user."""
     target = SignInTarget(server="peer", url=peer.url, **settings)
     return OAuthProvider(
         target, OAuthHttpClient(UrlPolicy(peer.url)), token_store or TokenStore(MemoryBackend(), None), user
@@ -275,7 +278,7 @@ async def _send(auth: OAuthProvider, peer: OAuthPeer) -> tuple[int, RefusedReque
 
 
 async def send_request(auth: OAuthProvider, peer: OAuthPeer) -> int:
-    """Send one request as a transport does, and return its status."""
+    """Send one request like a transport, without asking the user, and return the HTTP status."""
     for _ in range(3):
         status, refused = await _send(auth, peer)
         if status not in (401, 403) or not await auth.recover(refused):
@@ -284,7 +287,7 @@ async def send_request(auth: OAuthProvider, peer: OAuthPeer) -> int:
 
 
 async def send_with_sign_in(auth: OAuthProvider, peer: OAuthPeer) -> int:
-    """Send a request as a caller does, with an interactive sign-in if needed."""
+    """Send one request like a session, with an interactive sign-in if needed, and return the HTTP status."""
     for attempt in range(1, 9):
         status, refused = await _send(auth, peer)
         if status not in (401, 403):

@@ -1,4 +1,4 @@
-"""Storage backends for secrets, and users who choose between them."""
+"""Storage backends for secrets, and a simulated user who chooses between them."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from mcphost.serialization import replace
 
 
 class StorageUser:
-    """A user who answers from lists and records the questions."""
+    """A user who answers storage and passphrase questions from prepared lists, and records the questions."""
 
     def __init__(self, *places: tuple[str, str], phrases: tuple[str | None, ...] = ()) -> None:
         self.places, self.phrases = list(places), list(phrases)
@@ -29,7 +29,7 @@ def read_all_files(folder: Path) -> bytes:
 
 
 async def age_sign_in(auth: Any, token_store: TokenStore, seconds: float = 4000) -> None:
-    """Make the stored sign-in this many seconds older."""
+    """Change the stored sign-in so that it appears to be *seconds* older."""
     signed = auth.current_sign_in
     tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
     auth.current_sign_in = replace(signed, tokens=tokens)
@@ -37,7 +37,7 @@ async def age_sign_in(auth: Any, token_store: TokenStore, seconds: float = 4000)
 
 
 class SharedFolderBackend(MemoryBackend):
-    """A backend that processes share, like a keyring."""
+    """A backend that several processes share through a folder, as they would share a keyring."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class SharedFolderBackend(MemoryBackend):
 
 
 class OpenMemoryBackend(MemoryBackend):
-    """A memory backend whose secrets are accessible to the test."""
+    """A backend in memory that lets the test read the secrets."""
 
     def __init__(self) -> None:
         super().__init__()

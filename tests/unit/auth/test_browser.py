@@ -17,7 +17,7 @@ NASTY = "https://as.example/a?x=$(touch%20owned);touch$IFS'owned'&y=*"
 
 @pytest.fixture
 def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create a browser that records its arguments."""
+    """Install a fake browser that writes its arguments to a file, and return the path of that file."""
     program = tmp_path / "browser"
     program.write_text(
         f"#!{sys.executable}\nimport json, os, sys\nnew, told = {str(tmp_path / 'new')!r}, {str(tmp_path / 'told')!r}\n"
@@ -29,7 +29,7 @@ def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def wait_for_arguments(told: Path) -> list[str]:
-    """Wait until the browser has started, and return its arguments."""
+    """Wait until the fake browser has written its arguments to the file *told*, and return them."""
     deadline = time.monotonic() + 30
     while not told.exists():
         assert time.monotonic() < deadline, "the browser did not start"

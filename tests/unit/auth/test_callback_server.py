@@ -1,4 +1,4 @@
-"""Tests for the callback listener with browsers, other local programs, and web pages that know the port."""
+"""Tests for the callback listener against browsers, other local programs, and web pages that know its port."""
 
 import socket
 

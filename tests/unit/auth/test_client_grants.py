@@ -1,4 +1,4 @@
-"""Tests for sign-ins without a user and for key-bound tokens: what is sent, where, and how often."""
+"""Tests for sign-ins without a user and for tokens bound to a key: what is sent, where, and how often."""
 
 import base64
 import json

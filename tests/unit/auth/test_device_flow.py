@@ -1,4 +1,4 @@
-"""Tests for the device flow: the code is polled at the server's interval and for a limited time."""
+"""Tests for the device flow: mcphost polls for the token at the server's interval and for a limited time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for authorization servers without registration: an entered client ID is used, stored and corrected."""
+"""Tests for authorization servers without registration: the user enters a client ID, which is stored."""
 
 import json
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ SECRET = "the-client-secret-7"
 
 
 class KnownClientPeer(OAuthPeer):
-    """A peer that knows one client: its id, secret and redirect URI."""
+    """A peer that issues tokens only to the client with the right secret."""
 
     secret: str = SECRET
 

@@ -1,4 +1,4 @@
-"""Tests for locks between processes: a waiting process gets the lock before its last holder."""
+"""Tests for locks between processes: a waiting process gets the lock before the previous holder can take it again."""
 
 import fcntl
 import threading

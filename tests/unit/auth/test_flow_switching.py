@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
 class SwitchingUser(BrowserUser):
-    """A user who switches flows a number of times and then uses the current one."""
+    """A user who switches between the flows `times` times and then completes the current one."""
 
     def __init__(self, times: int) -> None:
         super().__init__(visit=False)

@@ -1,4 +1,4 @@
-"""Tests that any input from an authorization server gives a valid value or SignInRequired, and nothing else."""
+"""Tests that any document from an authorization server gives a valid value or SignInRequired, nothing else."""
 
 import json
 import tracemalloc
@@ -97,7 +97,7 @@ def test_a_compressed_document_has_exactly_one_complete_stream() -> None:
 
 
 class SlowBody:
-    """A body that arrives one byte at a time."""
+    """A response body that arrives one byte at a time."""
 
     headers: ClassVar[dict[str, str]] = {}
     status_code = 200

@@ -1,4 +1,4 @@
-"""Tests for the keyring: only encrypting backends, a real Secret Service, and a clear error without one."""
+"""Tests for the keyring: only encrypting backends are used, a real Secret Service works, and errors are clear."""
 
 import os
 import shutil

@@ -74,7 +74,7 @@ async def serve_behind_proxy(
 
 
 def fake_resolver(**addresses: Sequence[str]) -> Resolver:
-    """Return a resolver that knows only these names."""
+    """Return a resolver for the given host names only; an underscore in a keyword stands for a dot."""
     table = {name.replace("_", "."): value for name, value in addresses.items()}
 
     async def resolve(host: str, port: int) -> Sequence[str]:

@@ -19,7 +19,7 @@ async def answer_hello(request: ReceivedRequest) -> None:
 
 
 def create_tls_requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:
-    """Create requests to a name that only the test resolver knows."""
+    """Return a client for https://mcp.example, which resolves to loopback; looked-up names are appended to *asked*."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         asked.append(host)

@@ -1,4 +1,4 @@
-"""Tests for endless interim responses and header sections of a sign-in server, also in TLS and tunnels."""
+"""Tests that endless interim responses and headers from a sign-in server are cut off, also over TLS and tunnels."""
 
 import asyncio
 import ssl
@@ -18,7 +18,7 @@ FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12
 
 
 class HeadFloodServer:
-    """A server that sends `before` forever, or `count` times before a valid response."""
+    """A server that sends the bytes `before` forever, or `count` times followed by a valid response."""
 
     def __init__(self, before: bytes, count: int | None = None) -> None:
         self.before = before

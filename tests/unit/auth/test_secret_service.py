@@ -68,7 +68,7 @@ LARGE = """
 
 
 def run_script(folder: Path, body: str) -> tuple[list[str], float]:
-    """Run the script; return its output and the time it took in seconds."""
+    """Run the lines *body* in a process with its own Secret Service; return its output lines and the seconds used."""
     with secret_service(folder) as env:
         (daemon,) = [
             child for child in psutil.Process().children(recursive=True) if child.name().startswith("gnome-keyring-d")

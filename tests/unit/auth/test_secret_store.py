@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FailingBackend:
-    """A keyring backend with one failure; `kept` contains the secrets it received."""
+    """A keyring backend with one fault; `kept` contains the secrets it has stored."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
@@ -51,7 +51,7 @@ class FailingBackend:
 
 
 class HangingBackend(FailingBackend):
-    """A backend that responds only when the test tells it to."""
+    """A keyring backend that does not answer reads until the test sets `go`."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -292,7 +292,7 @@ async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_remov
 
 
 class LosingBackend(FailingBackend):
-    """A backend without its collection for the next `left` calls, like gnome-keyring during other writes."""
+    """A keyring backend whose next `left` reads fail, as gnome-keyring's do while something else is being written."""
 
     def __init__(self, left: int, slowly: float = 0) -> None:
         super().__init__("")
@@ -335,7 +335,7 @@ async def test_a_possibly_refused_request_is_not_tried_again(monkeypatch: pytest
 
 
 class OverlapBackend(FailingBackend):
-    """A backend that detects two concurrent callers."""
+    """A keyring backend that detects two concurrent callers."""
 
     def __init__(self) -> None:
         super().__init__("")

@@ -1,4 +1,4 @@
-"""Tests for secrets that are kept in memory if no storage works."""
+"""Tests for secrets that are kept in memory when no storage works."""
 
 import pytest
 
@@ -10,10 +10,10 @@ pytestmark = pytest.mark.anyio
 
 
 class LockedBackend(MemoryBackend):
-    """A storage whose secrets cannot be deleted."""
+    """A secret store whose secrets cannot be deleted."""
 
     async def delete(self, name: str) -> None:
-        """Fail."""
+        """Raise McpHostError, as a locked keyring would."""
         raise McpHostError("The keyring is locked.")
 
 

@@ -34,7 +34,7 @@ ADDRESSES = {
 
 
 async def sign_in_error_text(peer: OAuthPeer) -> str:
-    """Return the message and hint of a sign-in that fails before opening a browser or sending a secret."""
+    """Return the text of the error that ends a sign-in, and check that no browser was opened and no secret was sent."""
     user = BrowserUser()
     with pytest.raises(SignInRequired) as raised:
         await send_with_sign_in(create_oauth(peer, user), peer)

@@ -1,4 +1,4 @@
-"""Tests that each step of a sign-in, each poll for a code, and the end are reported as progress."""
+"""Tests that each step of a sign-in, each poll for a token, and the end are reported as progress."""
 
 import io
 import re

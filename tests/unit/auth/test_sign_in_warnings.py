@@ -1,4 +1,4 @@
-"""Tests for warnings that a user sees before a sign-in."""
+"""Tests for the warnings about suspicious URLs and tokens that are shown before a sign-in."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests that stored discovery results are bounded, contain no secrets, and survive token refreshes."""
+"""Tests that stored discovery results are bounded in size, contain no secrets, and survive token refreshes."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def sign_in_and_reload(peer: OAuthPeer, folder: Path) -> Account:
-    """Sign in, and return the index entry as another process reads it."""
+    """Sign in, and return the stored account as another process would read it from the index."""
     assert await send_with_sign_in(create_oauth(peer, BrowserUser(), TokenStore(MemoryBackend(), folder)), peer) == 200
     (entry,) = await TokenStore(MemoryBackend(), folder).accounts()
     return entry

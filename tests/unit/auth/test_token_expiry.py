@@ -1,4 +1,4 @@
-"""Tests for clock changes, suspends and short-lived tokens: no account is signed out, no expired token is sent."""
+"""Tests for clock changes, suspends and short-lived tokens: accounts stay signed in, and no expired token is sent."""
 
 import time
 from pathlib import Path
@@ -31,7 +31,7 @@ class Clocks:
         self.ran += seconds
 
     def forget(self) -> None:
-        """Continue as in a new process that has not seen any token yet."""
+        """Forget all tokens seen so far, as a new process would."""
         self._monkeypatch.setattr(tokens_of, "token_ages", TokenAges(lambda: self.ran, lambda: self.wall))
 
 
@@ -129,7 +129,7 @@ async def test_a_refusal_of_an_old_token_is_about_its_age_also_when_the_clock_wa
 
 
 class WholeSecondsPeer(OAuthPeer):
-    """A peer that counts in whole seconds: a token issued at 0.9 for one second expires at 1.0."""
+    """A peer that rounds expiry times down to seconds: a token issued at 0.9 s for one second expires at 1.0 s."""
 
     ends: dict[str, int]
 

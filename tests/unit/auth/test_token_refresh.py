@@ -1,4 +1,4 @@
-"""Tests that tokens are refreshed once for all tasks and processes, before or after expiry, and stored."""
+"""Tests that a token is refreshed only once for all tasks and processes, before or after it expires, and is stored."""
 
 import subprocess
 import sys

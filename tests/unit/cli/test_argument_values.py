@@ -1,4 +1,4 @@
-"""Tests for KEY=VALUE and --args: conversion according to the tool's schema, with clear errors."""
+"""Tests for tool arguments given as KEY=VALUE or --args: converted according to the schema, with clear errors."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for `mcphost chat` and `mcphost demo` before and after the UI runs: folders, and the theme."""
+"""Tests for what `mcphost chat` and `mcphost demo` do before and after the UI runs: folders, logs and themes."""
 
 import logging
 import os

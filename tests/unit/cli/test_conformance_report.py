@@ -1,4 +1,4 @@
-"""Tests that `mcphost doctor --conformance` reports what this build supports, from the tables used by the code."""
+"""Tests that `mcphost doctor --conformance` reports exactly what the tables in the code support."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tests for output of commands: formatted on a terminal, plain elsewhere, and never interpreted."""
+"""Tests for the output of commands: styled on a terminal, plain elsewhere, without interpreting any markup in it."""
 
 import io
 import re
@@ -19,14 +19,14 @@ SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class FakeTerminal(io.StringIO):
-    """A text stream that claims to be a terminal."""
+    """A text stream that reports being a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def open_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """Use a terminal of 40 columns with colours as standard output; return a function that returns its content."""
+    """Replace standard output with a colour terminal of 40 columns; return a function that returns its output."""
     stream = FakeTerminal()
     monkeypatch.setattr(sys, "stdout", stream)
     for name, value in (("TERM", "xterm-256color"), ("COLUMNS", "40"), ("LINES", "10")):
@@ -36,7 +36,7 @@ def open_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return the lines without escape sequences and trailing spaces."""
+    """Return the lines of a text without escape sequences and trailing spaces."""
     return [line.rstrip() for line in SEQUENCE.sub("", text).splitlines()]
 
 

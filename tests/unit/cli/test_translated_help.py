@@ -1,4 +1,4 @@
-"""The help and the errors of the command line are in the user's language."""
+"""Tests that the help and error messages of the command line are in the user's language."""
 
 import re
 from argparse import Namespace
@@ -46,7 +46,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def names_of(words: tuple[str, ...]) -> set[str]:
-    """Return the names of commands and the choices of a command's arguments."""
+    """Return the words that a command's help may contain untranslated: command names, and choices of arguments."""
     known = {"mcphost", *COMMANDS, *EDIT_ACTIONS, "list", "trust", "check", "changes", "secure"}
     if words:
         parser = main.command_parser(*words)

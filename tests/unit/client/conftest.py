@@ -1,4 +1,4 @@
-"""Fixtures of the client tests, with shorter waiting times."""
+"""Fixtures for the client tests, which shorten waiting times."""
 
 import pytest
 
@@ -10,12 +10,12 @@ LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
 
 @pytest.fixture
 def fast_task_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Poll tasks every hundredth of a second."""
+    """Poll tasks every 10 ms."""
     monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
     monkeypatch.setattr(tasks, "FIRST_POLL_INTERVAL", 0.01)
 
 
 @pytest.fixture(autouse=True)
 def _shorten_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the wait before resuming a stream; one test checks the real value."""
+    """Shorten the wait before an event stream is resumed; one test checks the real value."""
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", 0.05)

@@ -1,6 +1,6 @@
 """A scripted stdio server for tests of era negotiation: `era_server.py KIND DELAY NOTES`.
 
-It waits DELAY seconds before it reads anything, and adds a line to the file NOTES for each start and each message.
+The server waits DELAY seconds before it reads anything, and adds a line to the file NOTES for each start and message.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Fakes for the host's side of a session."""
+"""Fakes for the objects with which a session reports to its host."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -9,7 +9,7 @@ from mcphost.protocol.server_requests import ClientResult, ServerRequest, Server
 
 
 class FakeRequestHandler:
-    """A RequestHandler with a prepared reply for each method; it records the requests."""
+    """A RequestHandler that has one prepared reply for each method and records the server's requests."""
 
     def __init__(self, replies: dict[str, ClientResult] | None = None) -> None:
         self.replies = replies or {}
@@ -40,7 +40,7 @@ class FakeRequestHandler:
 
 
 class RecordingObserver:
-    """A SessionObserver that records everything."""
+    """A SessionObserver that records everything a session reports."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Test the handler of a server's `roots/list` requests in isolation, recording its messages."""
+"""Run mcphost's handler of `roots/list` requests without a session, and record the messages it sends."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ EMPTY = Raw(b"{}")
 
 
 class IncomingRootsRequests:
-    """Roots requests of a server with the recorded replies; sending waits until `held` is set."""
+    """A server's `roots/list` requests and mcphost's recorded replies; `held`, if given, delays every reply."""
 
     def __init__(self, held: anyio.Event | None = None) -> None:
         self.sent: list[JsonRpcMessage] = []
@@ -25,17 +25,17 @@ class IncomingRootsRequests:
         self.answering: ServerRequestDispatcher
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """Record one message."""
+        """Record one message, and wait until `held` is set if it was given."""
         self.sent.append(message)
         if self._unblocked is not None:
             await self._unblocked.wait()
 
     def ask(self, ident: int | str, params: Raw = EMPTY) -> None:
-        """Dispatch one request from the server."""
+        """Pass one `roots/list` request from the server to the handler."""
         self.answering.dispatch(JsonRpcRequest(ident, "roots/list", params), _no_context)
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Let other tasks run until a condition is true."""
+        """Let other tasks run until *done* returns True."""
         while not done():
             await anyio.lowlevel.checkpoint()
 
@@ -48,7 +48,7 @@ async def _no_context() -> ServerRequestContext:
 async def answer_requests(
     answers: FakeRequestHandler, held: anyio.Event | None = None
 ) -> AsyncIterator[IncomingRootsRequests]:
-    """Answer requests until the block ends and every answer is written, for at most twenty seconds."""
+    """Answer requests until the block ends and all answers are written; fail after twenty seconds."""
     requests = IncomingRootsRequests(held)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

@@ -34,7 +34,7 @@ def text_answer(text: str = "ok") -> dict[str, Any]:
 
 
 def stateless_server(on_call: RequestHandler) -> RequestHandler:
-    """Return a server of 2026-07-28 whose tool calls are answered by `on_call`."""
+    """Return the handler of a 2026-07-28 server whose tool calls are answered by *on_call*."""
 
     async def handler(request: ReceivedRequest) -> object:
         if request.method == "POST" and request.message["method"] == "server/discover":
@@ -52,7 +52,7 @@ def handshake_server(
     refusal: int = 400,
     on_get: RequestHandler | None = None,
 ) -> RequestHandler:
-    """Return a server of the handshake era."""
+    """Return the handler of a server of the handshake era."""
 
     async def handler(request: ReceivedRequest) -> object:
         if request.method == "GET":
@@ -92,7 +92,7 @@ async def open_http_session(
 
 
 def close_stream_after(data: bytes) -> RequestHandler:
-    """Answer a tool call with a stream that contains only this data and then ends."""
+    """Return a handler that answers a tool call with an event stream of only *data*, which then closes."""
 
     async def call(request: ReceivedRequest) -> object:
         await request.stream()
@@ -103,7 +103,7 @@ def close_stream_after(data: bytes) -> RequestHandler:
 
 
 class SessionForgettingServer:
-    """A server of the handshake era that can forget its sessions; its name differs in each session."""
+    """A server of the handshake era that can forget its session, and reports a different name in each session."""
 
     def __init__(self, *, lasting: bool = True, revision: str = "2025-11-25") -> None:
         self.revision = revision

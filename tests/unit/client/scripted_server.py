@@ -1,4 +1,4 @@
-"""A scripted server at the other end of an in-process pipe, reached through the product's own opener."""
+"""A scripted server on an in-process pipe, which is opened and negotiated by the code that mcphost itself uses."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -34,7 +34,7 @@ def empty_result(peer: "ScriptedServer", method: str, params: dict[str, Any]) ->
 
 
 class RecordingPipe(InMemoryChannel):
-    """A pipe that records the client's lines; while `is_full`, each write has to wait."""
+    """A pipe that records the lines sent by the client; while `is_full` is set, each write has to wait."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         super().__init__(warn, wait_writable=lambda: anyio.sleep_forever() if self.is_full else None)
@@ -49,8 +49,8 @@ class RecordingPipe(InMemoryChannel):
 class ScriptedServer:
     """A server whose `script(peer, method, params)` returns a result, an ErrorData, or NO_REPLY.
 
-    `seen` contains all decoded messages of the client. `initialize` and `server/discover` are answered as the revision
-    requires, unless `opening` returns an answer.
+    `seen` contains all decoded messages from the client. `initialize` and `server/discover` are answered as the
+    revision requires, unless the function `opening` returns an answer.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ScriptedServer:
         self.ident: Any = None
 
     def methods(self) -> list[str]:
-        """Return the methods of the client's messages, or "answer" for responses."""
+        """Return the methods of the messages from the client, with "answer" for each response."""
         return [message.get("method", "answer") for message in self.seen]
 
     def answers(self) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ class ScriptedServer:
         self.pipe.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     async def wait_until(self, done: Callable[[], bool]) -> None:
-        """Wait at most twenty seconds until a condition on the received messages is true."""
+        """Wait until *done* returns True, checking it after each message received; fail after twenty seconds."""
         with anyio.fail_after(20):
             while not done():
                 self._arrived = anyio.Event()
@@ -134,7 +134,7 @@ class ScriptedServer:
 
 
 class PipeOpener(ClientSessionOpener):
-    """The product's opener, with a pipe instead of a process."""
+    """mcphost's session opener, with an in-process pipe instead of a process."""
 
     peer: ScriptedServer
 
@@ -150,7 +150,7 @@ async def connect_to(
     eras: EraStore | None = None,
     **more: Any,
 ) -> AsyncIterator[Session]:
-    """Open a session with a scripted server, negotiated by the real opener."""
+    """Open a session with a scripted server, negotiated by mcphost's own session opener."""
     opener = PipeOpener(expand=str, limits=limits or Limits(request_timeout=5, connect_timeout=5), eras=eras)
     opener.peer = peer
     config = ServerConfig(name="peer", command="peer", **more)

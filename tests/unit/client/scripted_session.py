@@ -101,11 +101,11 @@ class SubscriptionServer:
         self._changed = anyio.Event()
 
     def __call__(self, method: str, params: dict[str, Any]) -> Any:
-        """Answer a request; by default, call `handle_other`."""
+        """Answer a request by calling `handle_other`; subclasses may override this."""
         return self.handle_other(method, params)
 
     def listen(self, ident: int, params: dict[str, Any]) -> None:
-        """Open a subscription."""
+        """Record a new subscription, and acknowledge it unless `accept_filter` returns None."""
         self.opened.append({"id": ident, **params["notifications"]})
         honoured = self.accept_filter(params["notifications"])
         if honoured is not None:
@@ -114,7 +114,7 @@ class SubscriptionServer:
         self._changed = anyio.Event()
 
     async def until(self, count: int) -> None:
-        """Wait until this many subscriptions have been opened in total."""
+        """Wait until *count* subscriptions have been opened in total."""
         while len(self.opened) < count:
             await self._changed.wait()
 

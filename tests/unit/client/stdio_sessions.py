@@ -1,4 +1,4 @@
-"""Sessions with the faulty server over stdio."""
+"""Sessions over stdio with the faulty server in tests/peers."""
 
 import sys
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Tests that unread messages of a server are bounded in bytes, not only in number."""
+"""Tests that a server's unread messages are bounded in bytes, not only in number."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ROOTS = ListRootsResult((Root("file:///a"),))
 
 
 def memory_of(make: Callable[[], object]) -> int:
-    """Return the memory in bytes that the result of `make` uses."""
+    """Return the memory in bytes that the value returned by *make* occupies."""
     tracemalloc.start()
     try:
         kept = make()

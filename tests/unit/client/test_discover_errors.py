@@ -1,4 +1,4 @@
-"""Tests for errors in response to `server/discover`, and the protocol era that each implies."""
+"""Tests for errors in response to `server/discover`: which ones lead to the handshake, and which are final."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for the last steps of negotiation with an HTTP server: sign-in first, then HTTP+SSE."""
+"""Tests for HTTP servers that accept neither era at first: a sign-in is tried, then the older HTTP+SSE transport."""
 
 import json
 from collections.abc import Mapping
@@ -160,7 +160,7 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
 
 
 class RememberedEras:
-    """An EraStore for one server."""
+    """An EraStore that remembers the protocol era (handshake or stateless) of one server."""
 
     def __init__(self, eras: ServerEras | None = None) -> None:
         self.eras = eras

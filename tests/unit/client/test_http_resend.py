@@ -1,4 +1,4 @@
-"""Tests that a refused request is resent unchanged with the current account, unless it was cancelled."""
+"""Tests that a request refused for its token is resent unchanged with a new token, unless it was cancelled."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +24,7 @@ BOTH = ["stateless", "handshake"]
 
 
 class RenewingAuthorizer:
-    """An authorizer whose token can be refreshed silently, or only by an interactive sign-in."""
+    """An authorizer whose token can be refreshed silently or only by an interactive sign-in, as configured."""
 
     def __init__(self, *, quietly: bool = True) -> None:
         self.number = 0
@@ -58,7 +58,7 @@ class RenewingAuthorizer:
 
 
 def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
-    """Return a handler that accepts tool calls only with the last of these tokens."""
+    """Return a handler that accepts tool calls only with the last token in *wants*."""
 
     async def call(request: ReceivedRequest) -> object:
         if request.message["method"] == "tools/call" and request.headers["authorization"] != f"Bearer {wants[-1]}":
@@ -72,7 +72,10 @@ def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
 async def open_sender(
     era: str, token: RenewingAuthorizer
 ) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
-    """Open a RequestSender with the token t-0, for a server whose tools require t-1."""
+    """Open a RequestSender whose token is t-0, although the server requires t-1 for tools.
+
+    Yield the server, the sender and the extra headers that a tool call needs in this era.
+    """
     async with serve(refuse_other_tokens(era, ["t-1"])) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn, authorizer=token)
         async with dialer.connect() as channel:

@@ -1,4 +1,4 @@
-"""Tests for event streams that end before the response: resumed if the revision allows it."""
+"""Tests for event streams that end before the response: they are resumed if the protocol revision allows it."""
 
 import anyio
 import pytest
@@ -22,7 +22,10 @@ pytestmark = pytest.mark.anyio
 
 
 def answer_resumption(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[str], list[float]]:
-    """Return a handler for GET requests that resume after event *ident*, with lists of the recorded IDs and times."""
+    """Return a handler that answers the call once a stream is resumed after event *ident*.
+
+    The two lists contain the event IDs that the client resumed after, and the times of these requests.
+    """
     heard: list[str] = []
     times: list[float] = []
 

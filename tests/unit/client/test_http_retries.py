@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assume that a server has read the request if it closes the connection without a response."""
+    """Treat every connection that closes without a response as if the server had read the request."""
     monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
 
 
@@ -38,7 +38,7 @@ TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type
 
 
 def refuse_then_answer(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
-    """Return a handler that refuses with each of *refusals* in turn and then answers."""
+    """Return a handler that uses each of *refusals* for one request and *then* for all later ones."""
     left = list(refusals)
 
     async def handler(request: ReceivedRequest) -> object:

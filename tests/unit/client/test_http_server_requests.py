@@ -1,4 +1,4 @@
-"""Tests for HTTP server requests: the session keeps its account, whatever the user does at a URL."""
+"""Tests that a server's request to visit a URL over HTTP changes neither the session's account nor its headers."""
 
 import anyio
 import pytest

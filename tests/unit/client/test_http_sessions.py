@@ -1,4 +1,4 @@
-"""Tests for HTTP sessions that the server forgets: a new session is opened, and refused requests are repeated."""
+"""Tests for servers that forget their HTTP session: mcphost opens a new one and repeats the refused requests."""
 
 import json
 
@@ -47,7 +47,7 @@ async def test_a_forgotten_session_is_reopened_and_the_refused_call_repeated(rev
 
 
 class StubbornServer(SessionForgettingServer):
-    """A server whose calls never end, with a configurable response to DELETE."""
+    """A server whose tool calls never end, and which answers DELETE with `status`."""
 
     def __init__(self, status: int | None = 202) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tests for sessions with servers that require an account: sign-in while connecting, and step-up during a call."""
+"""Tests for sessions with servers that require an account: sign-in while connecting, and more scopes during a call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 class NotebookServer(OAuthPeer):
-    """A server of 2026-07-28 with one private resource, which differs for each token."""
+    """A server of 2026-07-28 with one private resource, whose content depends on the token."""
 
     scope_of_cache = "private"
 
@@ -65,7 +65,7 @@ async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> No
 
 
 class RevisionServer(OAuthPeer):
-    """A server of the tested revision, with sessions if the revision has them; it always requires an account."""
+    """A server of the revision under test that always requires a token, with HTTP sessions if the revision has them."""
 
     revision = Revision.V2025_11_25
 
@@ -168,7 +168,10 @@ async def test_public_results_stay_cached_across_a_sign_in() -> None:
 
 
 class SessionServer(ToolsPeer):
-    """A server whose sessions end after a sign-in, and whose authorization server can be silenced."""
+    """A server that starts an HTTP session after the sign-in, and whose token endpoint hangs while `stuck` is set.
+
+    `ended` contains the Authorization header of each request that ends a session.
+    """
 
     ended: tuple[str, ...] = ()
     stuck = False
@@ -203,7 +206,7 @@ async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal()
 
 
 class LateSignInServer(ToolsPeer):
-    """A server that accepts a call, ends its stream and then requires a sign-in for the rest."""
+    """A server that accepts a call, closes its event stream early, and requires a sign-in to resume it."""
 
     taken = 0
 
@@ -304,7 +307,7 @@ def test_the_grants_of_a_configuration_become_machines() -> None:
 
 
 class SseToolsServer(ToolsPeer):
-    """A server over HTTP+SSE whose stream requires an account."""
+    """A server of the HTTP+SSE transport whose event stream requires an account."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -1,4 +1,4 @@
-"""Tests for the limits of HTTP streams and redirects: sizes, types, floods and parallel streams."""
+"""Tests for limits on HTTP event streams and redirects: sizes, content types, floods and parallel streams."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ MEGABYTE = 1_000_000
 
 
 def stream_reply(*pieces: bytes) -> RequestHandler:
-    """Answer a call with these pieces of an event stream; %ID% is the call's id."""
+    """Return a handler that answers a call with *pieces* of an event stream; %ID% stands for the id of the call."""
 
     async def call(request: ReceivedRequest) -> object:
         await request.stream()

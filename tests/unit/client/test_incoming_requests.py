@@ -1,4 +1,4 @@
-"""Tests for requests of a server, and their cancellation."""
+"""Tests for requests that a server sends to mcphost, and for cancelling them."""
 
 from typing import cast
 

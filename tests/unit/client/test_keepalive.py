@@ -1,4 +1,4 @@
-"""Tests for pings in both directions, and for ending a session whose server does not answer them."""
+"""Tests for pings in both directions, and for ending a session whose server does not answer pings."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ async def test_an_answered_ping_resets_the_count_of_missed_ones(monkeypatch: pyt
 
 
 async def test_a_server_busy_with_a_call_is_not_pinged_and_not_abandoned() -> None:
-    """Many servers do one thing at a time, so a healthy one would miss a ping during a long tool call."""
+    """Many servers do one thing at a time, so even a healthy server cannot answer a ping during a long tool call."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         busy.append(peer.ident)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FewerFoldersHandler(FakeRequestHandler):
-    """A handler that shares only the first folder, because the others were removed."""
+    """A handler that, once `left` is set, shares only the first folder, as if the user had removed the others."""
 
     left = False
 

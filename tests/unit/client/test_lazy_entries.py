@@ -1,4 +1,4 @@
-"""Tests for long lists whose entries are stored as text and decoded on access."""
+"""Tests for long lists whose entries are kept as JSON text and decoded on each access."""
 
 import json
 from typing import Any

@@ -71,7 +71,7 @@ async def test_a_handshake_offers_the_newest_revision_and_identifies_the_client(
 @pytest.mark.req("transport.custom.preserve")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> None:
-    """Run an in-process session in each revision: opening, calls, and no feature that the revision lacks."""
+    """Open a session and call a tool in each revision; no message may use a feature that the revision lacks."""
     peer = ScriptedServer(revision=revision.value)
     async with connect_to(peer) as session:
         assert session.facts.revision is revision
@@ -454,7 +454,7 @@ class EraMemory:
 @pytest.mark.req("life.era.persist")
 @pytest.mark.parametrize("code", [-32601, -32022, -32600])
 async def test_a_server_whose_era_changed_is_probed_again_and_stored_again(code: int) -> None:
-    """The server refuses the handshake that it accepted last time."""
+    """The server refuses the stored era's handshake, so mcphost probes it and stores the stateless era."""
 
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":

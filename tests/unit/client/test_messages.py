@@ -1,4 +1,4 @@
-"""Tests for the rules of all messages: ids, errors, `_meta`, notifications, progress and cancellation."""
+"""Tests for rules about all messages: ids, errors, `_meta`, notifications, progress and cancellation."""
 
 import json
 from typing import Any
@@ -284,7 +284,7 @@ TRACE = {
 async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that invents no keys cannot misuse a reserved one."""
+    """The specification reserves some `_meta` keys, so a client that invents none cannot misuse them."""
     for name, value in TRACE.items():
         monkeypatch.setenv(name, value)
     peer = ScriptedServer(revision=revision)
@@ -401,7 +401,7 @@ async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> 
 @pytest.mark.req("life.timeout.hard-max")
 @pytest.mark.req("life.timeout.configurable")
 async def test_an_explicit_deadline_is_a_hard_limit_that_progress_does_not_extend() -> None:
-    """`--timeout` sets this for every call."""
+    """The command-line flag `--timeout` sets such a deadline for every call."""
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
     limits = Limits(request_timeout=5, request_timeout_max=10)
     async with connect_to(peer, limits=limits, era="handshake") as session, anyio.create_task_group() as group:
@@ -422,7 +422,7 @@ async def test_an_explicit_deadline_is_a_hard_limit_that_progress_does_not_exten
 
 # -- cancellation
 class WaitingUser(FakeRequestHandler):
-    """A user who never answers; `open` and `withdrawn` count the questions."""
+    """A user who never answers; `open` counts the questions asked, and `withdrawn` those that were withdrawn."""
 
     def __init__(self) -> None:
         super().__init__({"elicitation/create": ElicitResult("decline")})

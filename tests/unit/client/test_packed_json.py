@@ -1,4 +1,4 @@
-"""Tests for storing the texts of a long list in blocks, compressed where this is cheap and worthwhile."""
+"""Tests for storing long lists as blocks of JSON text, compressed where that is cheap and saves memory."""
 
 import json
 import random
@@ -19,7 +19,7 @@ COUNT = 128
 
 
 def similar_definitions(block: int) -> list[bytes]:
-    """Return definitions that resemble each other, like those of one server."""
+    """Return tool definitions that resemble each other, as those of one server do."""
     return [b'{"name":"search_%d_%d","description":"%s"}' % (block, number, b"text " * 120) for number in range(COUNT)]
 
 
@@ -30,7 +30,7 @@ def incompressible_texts() -> list[bytes]:
 
 
 class CountedZlib:
-    """A wrapper of zlib that counts the calls to each function."""
+    """A wrapper of the module zlib that counts the calls of each function."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Tests for pagination, input rounds and changes, with a scripted server on an in-process pipe."""
+"""Tests for paginated lists, `input_required` results and change notifications, with a scripted server on a pipe."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for two opening requests on one pipe, when the first is answered while the second is delayed."""
+"""Tests for opening a session with two requests at once, when the answer to the first arrives during the second."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ProbeServer:
-    """A server that answers the probe on demand and counts `initialize` requests."""
+    """A server that answers `server/discover` on demand and counts the `initialize` requests."""
 
     is_drained = True
 

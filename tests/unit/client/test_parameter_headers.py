@@ -1,4 +1,4 @@
-"""Tests for repeating arguments as headers, as the schema extension defines."""
+"""Tests for tool arguments that are repeated as HTTP headers because the tool's schema marks them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for several concurrent requests: answers in any order, and cancellation by notification."""
+"""Tests for several requests at the same time: answers in any order, and cancellation by notification."""
 
 from typing import Any
 

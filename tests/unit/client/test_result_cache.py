@@ -287,7 +287,7 @@ async def test_entries_of_a_cached_page_count_in_addition_to_their_bytes(monkeyp
 
 
 class CountingUri(str):
-    """URI that counts how often it is compared with the beginning of another."""
+    """A URI that counts how often `startswith` is called on any URI of this class."""
 
     __slots__ = ()
     comparisons: ClassVar[int] = 0

@@ -1,4 +1,4 @@
-"""Tests for tasks that the client runs for a server: bounded in number, time and bytes."""
+"""Tests for tasks that mcphost runs at the request of a server: bounded in number, time and bytes."""
 
 import weakref
 from typing import Any
@@ -33,7 +33,7 @@ FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object",
 
 
 class SlowHandler(FakeRequestHandler):
-    """A handler that replies on demand and records withdrawn requests."""
+    """A handler that replies on demand and records the requests that were withdrawn."""
 
     def __init__(self, *, let: bool = False, reply: ClientResult = SAID) -> None:
         super().__init__({"sampling/createMessage": reply, "elicitation/create": ElicitResult("decline")})
@@ -78,7 +78,7 @@ class TaskRequestServer:
         return (await self.ask(method, **params | more))["result"]["task"]
 
     async def until(self, ident: str, status: str) -> dict[str, Any]:
-        """Poll the task like a server until it has this status, and return its state."""
+        """Poll the task, as a server would, until it has this status; return the state of the task."""
         with anyio.fail_after(20):
             while (state := (await self.ask("tasks/get", taskId=ident))["result"])["status"] != status:
                 await anyio.lowlevel.checkpoint()
@@ -127,7 +127,7 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
 @pytest.mark.req("samp.task-augmented")
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_task_that_was_not_offered_is_a_plain_request(revision: str) -> None:
-    """Roots are never tasks, and before 2025-11-25 nothing is."""
+    """A roots request never runs as a task, and before 2025-11-25 no request does."""
     peer, answers = ScriptedServer(revision=revision), SlowHandler(let=True)
     answers.replies["roots/list"] = ListRootsResult((Root("file:///a"),))
     answers.capabilities["roots"] = {}
@@ -300,7 +300,7 @@ async def test_the_list_is_paged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> None:
-    """A server's task sends a request that itself runs as a task; the acknowledgement names the server's task."""
+    """A request sent by a server's task runs as a task of mcphost; the acknowledgement names the server's task."""
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, SlowHandler(let=True), era="handshake"):
@@ -350,7 +350,7 @@ async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytes
 
 
 class TaskWork:
-    """The work of a task; a weak reference shows whether it is still referenced."""
+    """The work of a task; the test uses a weak reference to check that the finished task no longer holds it."""
 
     async def __call__(self) -> JsonRpcMessage:
         return JsonRpcResponse(1, Raw(b"{}"))

@@ -1,4 +1,4 @@
-"""Tests for era negotiation with processes that start late, support one or both eras, or do not answer."""
+"""Tests for era negotiation with processes that start late, support one or both protocol eras, or do not answer."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ KINDS: list[tuple[str, Era]] = [
 
 
 class NegotiationServer:
-    """A scripted server, its notes, and the era store that its connections share."""
+    """A scripted server with its notes file; the object is also the era store of all connections to the server."""
 
     def __init__(self, folder: Path, kind: str, delay: float = 0, known: ServerEras | None = None) -> None:
         self.known = known
@@ -45,7 +45,7 @@ class NegotiationServer:
         self.known = eras
 
     async def use(self) -> Era:
-        """Connect and call a tool; its result must come from the negotiated era."""
+        """Connect, call the tool `era`, check that it names the negotiated era, and return that era."""
         with anyio.fail_after(60):
             opener = ClientSessionOpener(expand=str, eras=self)
             async with opener.open(self.config, FakeRequestHandler(), RecordingObserver()) as session:
@@ -55,7 +55,7 @@ class NegotiationServer:
                 return session.facts.era
 
     def starts(self) -> list[list[str]]:
-        """Return the methods that each started process received."""
+        """Return, for each process started so far, the methods that it received."""
         return [part.split() for part in self.notes.read_text().split("started")[1:]]
 
 
@@ -115,7 +115,7 @@ async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_aske
 @pytest.mark.req("life.era.dual-server")
 @pytest.mark.parametrize("delay", [0, 1, 3])
 async def test_a_server_is_connected_in_its_newest_era_however_late_it_starts(tmp_path: Path, delay: float) -> None:
-    """All kinds start in parallel, because most of the time is spent waiting for them."""
+    """The servers of all kinds run at the same time, because the test mostly waits for them to start."""
 
     async def meet(kind: str, era: Era) -> None:
         folder = tmp_path / kind

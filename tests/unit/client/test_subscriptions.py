@@ -39,7 +39,7 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def first_changes(session: Session, want: WatchedChanges, count: int) -> list[Notification]:
-    """Return the next *count* changes and end the iteration."""
+    """Return the next *count* changes, and close the iterator, which ends the subscription."""
     changes: AsyncIterator[Notification] = session.changes(want)
     out = [await anext(changes) for _ in range(count)]
     await changes.aclose()  # type: ignore[attr-defined]

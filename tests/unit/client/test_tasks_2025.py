@@ -76,7 +76,7 @@ def create_task_peer(jobs: TaskServer2025, revision: str = "2025-11-25", declare
 
 
 def methods_after_lists(peer: ScriptedServer) -> list[str]:
-    """Return the methods that were sent after the lists."""
+    """Return the methods that the client sent after its last list request."""
     return peer.methods()[peer.methods().index("tools/list") + 1 :]
 
 
@@ -410,7 +410,7 @@ async def test_a_result_that_was_not_ready_is_requested_again() -> None:
 
 @pytest.mark.req("task.old.any-stream")
 async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> None:
-    """The question arrives on the GET stream, progress with tasks/result, and the status with an unrelated call."""
+    """The question arrives on the GET stream, progress on that of tasks/result, and the status with another call."""
     answers, notifications = BlockingHandler(), list[Notification]()
     answers.released.set()
     answered, listening = anyio.Event(), anyio.Event()
@@ -582,7 +582,7 @@ async def test_a_task_created_after_its_caller_left_is_cancelled_then() -> None:
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_quitting_waits_briefly_for_task_cancellations() -> None:
-    """The caller and the session are cancelled together, but even a slow HTTP server is notified."""
+    """Although the caller and the session are cancelled together, even a slow HTTP server gets the cancellation."""
     recorded: list[str] = []
     opened, polled = anyio.Event(), anyio.Event()
     sessions: list[Session] = []

@@ -1,4 +1,4 @@
-"""Tests for the tasks extension of 2026-07-28 (SEP-2663): handles, polling, input and faults."""
+"""Tests for the tasks extension of 2026-07-28 (SEP-2663): created tasks, polling, input and faults."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def input_required_task(*keys: str, **more: Any) -> dict[str, Any]:
 async def call_dig(
     jobs: ExtensionTaskServer, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
 ) -> tuple[str, ScriptedServer]:
-    """Call the tool `dig`; return the text of its result and the server."""
+    """Call the tool `dig` of a server that runs it as a task; return the text of the result and the server."""
     peer = create_extension_peer(jobs)
     async with connect_to(peer, answers) as session:
         return single_text(await session.request(CallTool("dig"), deadline=deadline)), peer
@@ -197,7 +197,7 @@ async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> N
 
 @pytest.mark.parametrize("kind", ["task", "complete", None])
 async def test_the_kind_of_a_polled_state_is_ignored(kind: str | None) -> None:
-    """The specification's examples use `task` where its text says `complete`."""
+    """The field `resultType` is ignored: the specification's examples use `task` where its text says `complete`."""
     text, _ = await call_dig(
         ExtensionTaskServer(
             extension_task("completed", kind) if kind else {**extension_task("completed"), "resultType": ""}
@@ -208,7 +208,7 @@ async def test_the_kind_of_a_polled_state_is_ignored(kind: str | None) -> None:
 
 @pytest.mark.req("task.ext.both-shapes")
 async def test_a_finished_task_handle_is_polled_once_for_its_result() -> None:
-    """A CreateTaskResult contains no result, whatever a server adds to it."""
+    """A CreateTaskResult never carries the result of the task, even if a server adds one to it."""
     jobs = ExtensionTaskServer(
         created=task_handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}}
     )
@@ -407,7 +407,7 @@ async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
 
 # -- notices
 class NotifyingTaskServer(ExtensionTaskServer):
-    """A server that reports the end of a task at once on its subscription; polling would take a minute."""
+    """A server that reports the end of a task immediately on its subscription; polling would take a minute."""
 
     def __init__(self, granted: Any = None, *, end: bool = True) -> None:
         super().__init__(extension_task(pollIntervalMs=60_000), created=task_handle(pollIntervalMs=60_000))

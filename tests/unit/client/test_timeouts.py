@@ -1,4 +1,4 @@
-"""Tests for time limits that pause while the user is asked, and for those that do not."""
+"""Tests for time limits: those of calls pause while the user is being asked, and others do not."""
 
 from functools import partial
 from typing import Any
@@ -20,14 +20,14 @@ UNTIL = 1_000_000.0
 
 
 class DeadlineScope:
-    """An object with a deadline."""
+    """A stand-in for a cancel scope, with only a deadline."""
 
     def __init__(self) -> None:
         self.deadline = UNTIL
 
 
 def create_call(calls: dict[int, PausableDeadline], ident: int) -> DeadlineScope:
-    """Return a call that was just sent."""
+    """Add a call that was just sent to *calls*; return its cancel scope."""
     scope = DeadlineScope()
     calls[ident] = PausableDeadline(scope, UNTIL, UNTIL, 60)
     return scope
@@ -101,7 +101,7 @@ async def test_the_time_of_a_call_is_paused_at_most_a_thousand_times_and_for_fou
 
 
 class FloodHandler(FakeRequestHandler):
-    """A handler that refuses roots/list requests after varying delays, and shows forms to the user."""
+    """A handler that refuses roots/list requests after varying delays, and takes half a second to refuse a form."""
 
     count = 0
 
@@ -117,7 +117,7 @@ class FloodHandler(FakeRequestHandler):
 
 @pytest.mark.parametrize(("method", "ends"), [("roots/list", True), ("elicitation/create", False)])
 async def test_the_time_of_a_call_is_paused_only_while_the_user_is_asked(method: str, ends: bool) -> None:
-    """Server requests that are refused at once do not extend the time limit of the call, however many there are."""
+    """Server requests that are refused without asking the user do not extend the time limit of the call."""
 
     def script(peer: ScriptedServer, asked: str, params: dict[str, Any]) -> Any:
         if asked == "tools/call":

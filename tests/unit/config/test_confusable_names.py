@@ -1,4 +1,4 @@
-"""Tests for confusable server names: refused if no difference is visible, otherwise renamed."""
+"""Tests for similar server names: refused if the difference is invisible, otherwise one server is renamed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests that the rules and files in docs/consent.md are parsed as documented."""
+"""Tests that the rules and configuration files shown in docs/consent.md are parsed as that page describes."""
 
 import re
 from pathlib import Path

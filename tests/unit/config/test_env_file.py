@@ -1,4 +1,4 @@
-"""Tests for `envFile`: syntax, location, limits, and the part covered by an approval."""
+"""Tests for `envFile` in a server's entry: syntax, location, limits, and which part of it an approval covers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tests for references, and for digests of servers."""
+"""Tests for references such as `${env:NAME}` in a server's entry, and for the digests of servers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hostile files of other hosts: what reading them costs, and how they are refused."""
+"""Tests that hostile configuration files of other MCP hosts are refused, at a bounded cost in time and memory."""
 
 import json
 import time
@@ -21,7 +21,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def cost_of_plain_values(size: int) -> float:
-    """Return the CPU seconds in which Python's parser of JSON reads *size* bytes of short values, at least 1 MB."""
+    """Return the CPU seconds that `json.loads` needs for *size* bytes (at least 1 MB) of short values."""
     text = json.dumps([1] * (max(size, 1_000_000) // 3))
     started_at = time.thread_time()
     json.loads(text)

@@ -1,4 +1,4 @@
-"""Tests for `${input:ID}`: definitions in VS Code's files, stored values, and their effect on approvals."""
+"""Tests for `${input:ID}`: definitions in VS Code's format, stored values, and their effect on approvals."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for edits of JSON text with comments."""
+"""Tests for editing JSON text that contains comments."""
 
 import json
 import string
@@ -125,7 +125,7 @@ _VALUES = st.recursive(
 
 
 def _with_comments(document: Any, choose: Any) -> str:
-    """Return JSON with random comments and trailing commas between tokens."""
+    """Return *document* as JSON with random comments and trailing commas between its tokens."""
     text = json.dumps(document, indent=choose.draw(st.sampled_from([None, 2, "\t"])), ensure_ascii=False)
     lines = text.split("\n")
     marks = st.sampled_from(["", "", " // a, b } {", ' /* "x": 1, */'])

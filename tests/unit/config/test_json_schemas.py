@@ -92,19 +92,19 @@ BAD_SETTINGS = [
 
 
 def is_accepted(schema: dict[str, Any], document: Any) -> bool:
-    """Return whether an editor would report no problem."""
+    """Return whether a document conforms to a schema, that is, whether an editor would report no problem."""
     return jsonschema_rs.validator_for(schema).is_valid(document)
 
 
 def entry_problems(entry: Any) -> list[str]:
-    """Return the problems that the parser reports for an entry."""
+    """Return the problems that mcphost's parser reports for a server's entry in mcp.json."""
     problems: list[str] = []
     parse_servers({"mcpServers": {"time": entry}}, "mcp.json", "user", problems.append)
     return problems
 
 
 def settings_problems(text: str) -> list[str]:
-    """Return the problems that the parser reports for a config.toml."""
+    """Return the problems that mcphost's parser reports for the text of a config.toml."""
     problems: list[str] = []
     try:
         parse_settings(text, "config.toml", problems.append)

@@ -1,4 +1,4 @@
-"""Tests for the table [keys] in config.toml."""
+"""Tests for the table [keys] in config.toml, which changes keyboard shortcuts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests for the lock file: stable bytes, and one clear error for anything that is not a valid lock."""
+"""Tests for the lock file: the same servers give the same bytes, and anything invalid gives one clear error."""
 
 import json
 import random

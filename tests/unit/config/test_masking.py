@@ -1,4 +1,4 @@
-"""Tests that secret-looking values in a server's entry are masked, and the rest stays readable."""
+"""Tests that values in a server's entry that look like secrets are masked, and the rest stays readable."""
 
 import pytest
 

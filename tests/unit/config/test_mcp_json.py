@@ -30,7 +30,7 @@ def read_server(folder: Path, entry: Any) -> ServerConfig:
 
 
 def entry_problem(folder: Path, entry: Any, name: str = "x") -> str:
-    """Return the only problem of a broken entry next to a good one, which must be loaded."""
+    """Return the only problem reported for a broken entry; the valid entry next to it must be loaded."""
     config = read_servers(folder, {"mcpServers": {name: entry, "good": {"command": "true"}}})
     assert [server.name for server in config.servers] == ["good"]
     assert len(config.problems) == 1

@@ -1,4 +1,4 @@
-"""Tests for converting a model's settings to text in form fields and back."""
+"""Tests for converting a model's settings to the text of form fields, and back."""
 
 import pytest
 

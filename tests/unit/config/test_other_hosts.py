@@ -1,4 +1,4 @@
-"""Tests that servers in other hosts' files, in each documented format, become valid entries."""
+"""Tests that the server files of other MCP hosts, in each documented format, give valid entries for mcp.json."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ TOKEN = {"Authorization": "Bearer ${env:TOKEN}"}
 
 
 class Case(NamedTuple):
-    """A file of another host: its path below the home folder, its content, and the expected entries."""
+    """A file of another MCP host: its path below the home folder, its content, and the entries expected from it."""
 
     path: str
     content: Any

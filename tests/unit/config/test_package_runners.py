@@ -1,4 +1,4 @@
-"""Tests that commands which download a program before running it are recognized by name."""
+"""Tests that commands such as `npx`, which download a program before running it, are recognized by name."""
 
 import pytest
 

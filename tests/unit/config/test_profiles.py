@@ -1,4 +1,4 @@
-"""Tests for profiles in config.toml: parsing, selection and effect."""
+"""Tests for profiles in config.toml: how they are parsed and selected, and what they change."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for commands in Markdown files: what is read, how arguments are filled in, and what is refused."""
+"""Tests for slash commands in Markdown files: what is read, how arguments are filled in, and what is refused."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ Review {path}. Look at {focus}; keep {braces} and $HOME.
 
 
 def load(tmp_path: Path, files: dict[str, str]) -> tuple[dict[str, PromptCommand], list[str]]:
-    """Write the files below a configuration folder and a project; return the commands and the problems."""
+    """Write files to the configuration folder and a project; return the commands and problems found there."""
     (tmp_path / "repo" / ".git").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

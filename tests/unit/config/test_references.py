@@ -1,4 +1,4 @@
-"""Tests for references in a server's entry: supported forms, expansion, and refused forms."""
+"""Tests for references such as `${env:NAME}` in a server's entry: accepted forms, expansion, and refused forms."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Tests for the file of recent and favourite models: order, bounds, parameters and damage."""
+"""Tests for the file of recent and favourite models: order, limits, parameters and damaged files."""
 
 from pathlib import Path
 

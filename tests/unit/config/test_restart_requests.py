@@ -1,4 +1,4 @@
-"""Tests for requests to restart a server, which a command passes to running chats through a file."""
+"""Tests for restarting a server from another terminal: the command leaves a request in a file for running chats."""
 
 from pathlib import Path
 

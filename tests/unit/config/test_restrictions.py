@@ -1,4 +1,4 @@
-"""Tests that a restriction on a user's server also applies to the same server in a project, under any name."""
+"""Tests that the user's restrictions on a server also apply when a project configures it under another name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for rules as text: what they can express, and that parsing is the inverse of formatting."""
+"""Tests for permission rules as text: what they can express, and that formatting and parsing are inverse."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests for planned edits of the files that servers are configured in."""
+"""Tests for edits of the files that configure servers, which are planned before anything is written."""
 
 import json
 import os
@@ -26,7 +26,7 @@ TIME: dict[str, Any] = {"command": "uvx", "args": ["mcp-server-time"]}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the working directory of mcphost; the configuration is in `config` next to it."""
+    """Return mcphost's working directory; the configuration folder `config` is next to it."""
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -1,4 +1,4 @@
-"""Tests for the precedence of config.toml, environment and flags, and for the reported problems."""
+"""Tests for settings from config.toml, the environment and flags: which one wins, and which problems are reported."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Tests for references in a server's command or URL: parsing, restrictions and approval."""
+"""Tests for references such as `${env:NAME}` in a server's command or URL: parsing, restrictions and approval."""
 
 import json
 import os

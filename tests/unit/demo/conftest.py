@@ -1,4 +1,4 @@
-"""Run the demo server as a process."""
+"""Fixtures for the demo tests: a demo server running as a process."""
 
 import subprocess
 import sys

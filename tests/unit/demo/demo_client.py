@@ -1,4 +1,4 @@
-"""A client of the demo server that writes and reads raw lines."""
+"""A minimal client for the demo server that writes and reads raw JSON lines."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ REQUEST_META = {
 
 
 class DemoClient:
-    """A client of the demo server that writes and reads raw lines."""
+    """A client for the demo server that writes and reads raw JSON lines."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""Tests for the interactive tools of the demo server, in both eras, with hand-written JSON."""
+"""Tests for the demo server's tools that ask the user something, in both protocol eras, with hand-written JSON."""
 
 from typing import Any
 from urllib.error import HTTPError
@@ -13,7 +13,7 @@ ERAS = ["handshake", "stateless"]
 
 
 class InteractiveClient:
-    """A client that calls a tool, answers its questions, and records them."""
+    """A client that calls a tool, answers the server's requests, and records them."""
 
     def __init__(self, peer: DemoClient, era: str, can: Any = None) -> None:
         self.peer, self.modern = peer, era == "stateless"
@@ -24,7 +24,7 @@ class InteractiveClient:
             peer.hello(capabilities=CAN if can is None else can)
 
     def call(self, tool: str, reply: Any, **arguments: Any) -> Any:
-        """Call a tool and return the result; `reply` is a result, or a function of the question."""
+        """Call a tool and return the result; *reply* answers the server's request, or is a function that does."""
         params = {"name": tool, "arguments": arguments}
         if not self.modern:
             return self._legacy(params, reply)
@@ -73,7 +73,7 @@ def test_tea_is_ordered_with_a_form(client: InteractiveClient) -> None:
 
 
 def visit_url(asked: Any) -> Any:
-    """Visit the URL after trying a wrong one on the same server."""
+    """Visit the URL that the server asked for, after trying a wrong path on the same server."""
     url = asked["params"]["url"]
     assert url.startswith("http://127.0.0.1:")
     opener = build_opener(ProxyHandler({}))

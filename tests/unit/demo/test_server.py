@@ -1,4 +1,4 @@
-"""Tests for the demo server as a subprocess, in both eras, with hand-written JSON."""
+"""Tests for the demo server as a subprocess, in both protocol eras, with hand-written JSON."""
 
 import json
 import subprocess

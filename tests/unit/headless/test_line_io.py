@@ -1,4 +1,4 @@
-"""Tests for the input and output lines of the pipe, over real file descriptors."""
+"""Tests for the lines that `mcphost pipe` reads and writes, over real file descriptors."""
 
 import os
 from pathlib import Path

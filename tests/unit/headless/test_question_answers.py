@@ -1,4 +1,4 @@
-"""Tests for questions on the pipe: their content, the accepted answers, and how they end."""
+"""Tests for the host's questions in `mcphost pipe`: content, accepted answers, and how questions end."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ CHANGED = ReviewToolChanges(
 
 
 def rule_with_scope(text: str) -> Rule:
-    """Return the full text of a rule without a scope."""
+    """Return the rule written in *text*, with the scope "conversation"."""
     return replace(parse_rule(text), scope="conversation")
 
 

@@ -1,4 +1,4 @@
-"""Tests for answers in noninteractive runs: `--yes` allows calls, and everything else is refused."""
+"""Tests for consent in noninteractive runs: `--yes` allows tool calls, and everything else is refused."""
 
 import pytest
 

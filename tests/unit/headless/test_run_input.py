@@ -1,4 +1,4 @@
-"""Tests for the answer schema of a run: which answers match, what the model is sent, and the second attempt."""
+"""Tests for `mcphost run` with an answer schema: accepted answers, the model's prompt, and the second attempt."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An in-process server whose tool `ask` first sends server requests, in the form that its revision defines."""
+"""An in-process server whose tool `ask` sends requests to the host first, in the form defined by its revision."""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,13 +31,13 @@ ServerRequests = dict[str, tuple[str, dict[str, Any]]]
 
 
 def form_request(properties: dict[str, Any] | None = None, **more: Any) -> tuple[str, dict[str, Any]]:
-    """Return a request for a form with these fields."""
+    """Return an elicitation request for a form with these fields."""
     schema = {"type": "object", "properties": properties or {}, **more}
     return "elicitation/create", {"message": "Who are you?", "requestedSchema": schema}
 
 
 def url_request(url: str, ident: str = "e1", **more: Any) -> tuple[str, dict[str, Any]]:
-    """Return a request to visit a URL."""
+    """Return an elicitation request that asks the user to visit a URL."""
     return "elicitation/create", {"mode": "url", "message": "Go there.", "url": url, "elicitationId": ident, **more}
 
 
@@ -51,9 +51,9 @@ ROOTS = ("roots/list", dict[str, Any]())
 
 
 class AskingServer(InProcessServer):
-    """A server whose tool sends the requests in `asks` and returns the replies as JSON with the same keys.
+    """A server whose tool `ask` sends the requests in `asks`, and returns the replies as JSON under the same keys.
 
-    The arguments of a call may contain other `asks`. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
+    The arguments of a call may contain other requests. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
     """
 
     def __init__(self, revision: str, asks: ServerRequests | None = None) -> None:
@@ -109,7 +109,7 @@ class AskingServer(InProcessServer):
                 self.ask(f"{ident}/{key}", method, given)
 
     def ask(self, ident: str, method: str, params: dict[str, Any]) -> None:
-        """Send a request outside of any call."""
+        """Send a request to the host."""
         self.send(JsonRpcRequest(ident, method, Raw(encode(params))))
 
     def say(self, method: str, **params: Any) -> None:
@@ -129,12 +129,12 @@ class AskingServer(InProcessServer):
                 self.finish(ident, given)
 
     def finish(self, ident: Any, replies: dict[str, Any]) -> None:
-        """Return the result of the tool."""
+        """Return the replies as the result of the tool call *ident*."""
         text = {"type": "text", "text": json.dumps(replies)}
         self.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
 
     async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
-        """Wait for this many replies to requests outside of calls, and return the replies."""
+        """Wait until the host has answered *count* requests in total; return all replies with their request ids."""
         while len(self.results) < count:
             await self.changed.wait()
         return self.results
@@ -152,7 +152,7 @@ async def open_asking_host(
     audit_log: Any = None,
     **more: Any,
 ) -> AsyncIterator[Host]:
-    """Open a host connected to the servers; a single server is named `peer`."""
+    """Open a host that is connected to the given servers; a single server is named `peer`."""
     known = {"peer": peers} if isinstance(peers, AskingServer) else peers
     servers = tuple(
         ServerConfig(name=name, command="in-process", source="flag",
@@ -180,7 +180,10 @@ async def open_asking_host(
 async def collect_replies(
     folder: Path, revision: str, asks: ServerRequests, *answers: Any, model: Any = None, **more: Any
 ) -> Any:
-    """Return the server's replies and the front end's questions when the front end gives these answers."""
+    """Let a server send the requests *asks*; return the host's replies and the questions that the user was asked.
+
+    *answers* are the user's answers to these questions, in order.
+    """
     peer, frontend = AskingServer(revision, asks), ScriptedFrontend(*answers)
     async with open_asking_host(folder, peer, frontend, model, **more) as host:
         outcome = await host.tools.call("peer", "ask", {})

@@ -1,4 +1,4 @@
-"""Fixtures of the host tests."""
+"""Fixtures for the host tests."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from mcphost.sandbox.schema_validator import SchemaValidator
 
 @pytest.fixture
 async def rule_matcher() -> AsyncIterator[RuleMatcher]:
-    """Return a matcher with its own validator process."""
+    """Return a matcher for permission rules that has its own schema validator process."""
     checker = SchemaValidator()
     yield RuleMatcher(checker)
     await checker.close()

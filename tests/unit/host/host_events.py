@@ -1,4 +1,4 @@
-"""Wait for an event of the host."""
+"""A helper that waits for an event of the host."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from mcphost.host.events import HostEvent
 
 
 async def wait_for_event(feed: EventQueue, kind: type[HostEvent]) -> Any:
-    """Return the next event of the given type."""
+    """Wait for the next event of the given type, and return it."""
     async for event in feed:
         if isinstance(event, kind):
             return event

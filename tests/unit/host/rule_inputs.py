@@ -1,4 +1,4 @@
-"""Tool calls in the form that permission rules are matched with."""
+"""Tool calls in the form in which permission rules are compared with them."""
 
 from typing import Any
 

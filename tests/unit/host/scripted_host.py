@@ -1,4 +1,4 @@
-"""A real Host with in-process, scripted servers, reached through the product's own opener and session."""
+"""A real Host with scripted in-process servers, reached through mcphost's own session code."""
 
 import asyncio
 import json
@@ -94,7 +94,7 @@ class InProcessServer(InMemoryChannel):
 
 
 class PeerOpener(ClientSessionOpener):
-    """The product's opener, with pipes to in-process servers."""
+    """mcphost's session opener, with in-process servers instead of processes and URLs."""
 
     def __init__(self, peers: dict[str, InProcessServer]) -> None:
         super().__init__(expand=str)
@@ -108,17 +108,17 @@ ToolDefinition = dict[str, Any]
 
 
 def tool_definition(name: str, **members: Any) -> ToolDefinition:
-    """Return the definition of a tool without parameters, with optional additional members."""
+    """Return the definition of a tool without parameters; *members* are added to it."""
     return {"name": name, "inputSchema": {"type": "object"}, **members}
 
 
 def tools_result(*definitions: ToolDefinition) -> dict[str, Any]:
-    """Return a tools/list result."""
+    """Return a tools/list result with these definitions."""
     return {"tools": list(definitions), "ttlMs": 0, "cacheScope": "private"}
 
 
 def text_result(text: str, **members: Any) -> dict[str, Any]:
-    """Return a tool result with one text."""
+    """Return a tool result that contains one text; *members* are added to it."""
     return {"content": [{"type": "text", "text": text}], **members}
 
 
@@ -128,7 +128,7 @@ def create_peer(
     info: dict[str, Any] | None = None,
     **answers: Any,
 ) -> InProcessServer:
-    """Return a server; in the names of *answers*, `__` stands for a slash."""
+    """Return an in-process server; in the keywords of *answers*, `__` stands for the slash in a method's name."""
     given = {"tools": {}} if capabilities is None else capabilities
     return InProcessServer(
         {name.replace("__", "/"): answer for name, answer in answers.items()},
@@ -161,11 +161,11 @@ async def open_host_with(
     same_as: tuple[str, ...] = (),
     args: dict[str, tuple[str, ...]] | None = None,
 ) -> AsyncIterator[Host]:
-    """Open a host that is connected to all its servers; a single one is named `peer`.
+    """Open a host that is connected to all *peers*; a single one is named `peer`.
 
-    `reviewed` are servers whose results the user reviews before the model gets them. `same_as` are names of the user's
-    own servers that are treated as identical to every server here. `args` are the arguments of the servers' commands by
-    name; without them, each command has the server's name as its argument.
+    *reviewed* names the servers whose results the user reviews before the model gets them. *same_as* names servers of
+    the user that are treated as identical to every server here. *args* contains the arguments of each server's command;
+    without them, a command has the server's name as its argument.
     """
     known = {"peer": peers} if isinstance(peers, InProcessServer) else peers
     servers = tuple(
@@ -205,7 +205,7 @@ async def open_host_with(
 
 
 class PeerSequenceOpener(ClientSessionOpener):
-    """The product's opener; each connection is made to the next server."""
+    """mcphost's session opener, which connects to the next in-process server at each connection."""
 
     def __init__(self, peers: tuple[ScriptedServer, ...], tasks: CancellingTaskGroup) -> None:
         super().__init__(expand=str, limits=Limits(request_timeout=5, connect_timeout=5))
@@ -222,9 +222,9 @@ class PeerSequenceOpener(ClientSessionOpener):
 async def open_peer_host(
     folder: Path, *peers: ScriptedServer, url: str = "", model: ScriptedModel | None = None, **config: Any
 ) -> AsyncIterator[Host]:
-    """Open a host whose server `peer` is not started; `config` adds to its configuration.
+    """Open a host whose server `peer` is not started yet; *config* adds to the server's configuration.
 
-    With `url`, the server listens at that URL instead of being one of `peers`.
+    With *url*, the server listens at that URL instead of being one of *peers*.
     """
     database = Database(folder / "store.db")
     server = ServerConfig(name="peer", command="" if url else "peer", url=url, source="flag", **config)

@@ -33,9 +33,9 @@ async def open_setup(
     backend: MemoryBackend | None = None,
     frontend: ScriptedFrontend | None = None,
 ) -> AsyncIterator[tuple[Host, Setup]]:
-    """Open a host with the configuration in *home* that looks for model servers and Anthropic on closed ports.
+    """Open a host with the configuration in *home*; the default addresses of Ollama and Anthropic are closed ports.
 
-    A model server of a test may take any amount of time to answer.
+    A model server that a test starts may take up to 30 seconds to answer.
     """
     folder = home / "project"
     folder.mkdir(exist_ok=True)

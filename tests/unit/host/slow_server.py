@@ -1,4 +1,4 @@
-"""An in-process server whose tool `slow` answers when the test decides, and `quick` answers at once."""
+"""An in-process server whose tool `slow` answers when the test decides; the tool `quick` answers immediately."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class SlowServer(InProcessServer):
         self._arrived = anyio.Event()
 
     async def wait_for_calls(self, count: int) -> None:
-        """Wait until *count* calls of `slow` are waiting for their answer."""
+        """Wait until *count* calls of `slow` have arrived and are still unanswered."""
         with anyio.fail_after(10):
             while len(self.waiting) < count:
                 self._arrived = anyio.Event()

@@ -1,4 +1,4 @@
-"""Tests that the connection reports the account of a call, and that the approval shows it."""
+"""Tests for accounts: which one a call uses, how the approval names it, and switching and signing out."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Tracker(OAuthPeer):
-    """A server with one tool, for signed-in users or (with `open`) for all users."""
+    """An MCP server with one tool; it requires a sign-in unless `open` is set."""
 
     open = False
 
@@ -74,7 +74,7 @@ class Tracker(OAuthPeer):
 async def open_tracker_host(
     folder: Path, peer: OAuthPeer, frontend: ScriptedFrontend, account: str = ""
 ) -> AsyncIterator[Host]:
-    """Open a host with only this server, and a user who signs in at every URL."""
+    """Open a host with only this server, and a user who completes every sign-in."""
     server = ServerConfig(name="tracker", url=peer.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
     opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
@@ -187,7 +187,7 @@ class CallbackFrontend(ScriptedFrontend):
 
 
 class TokenRecordingTracker(Tracker):
-    """A tracker that records the token of each request."""
+    """A server that records the token of each request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class TokenRecordingTracker(Tracker):
 
 
 async def access_tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) -> dict[str, str]:
-    """Return the token of each account."""
+    """Return the access token of each signed-in account, by account name."""
     found = [await token_store.load(peer.url, kept.account.account) for kept in await host.accounts.list_accounts()]
     return {signed.account: signed.tokens.access for signed in found if signed is not None}
 
@@ -212,7 +212,7 @@ async def access_tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) ->
 async def open_host_with_two_accounts(
     folder: Path, peer: OAuthPeer, frontend: Any, *, user: BrowserUser | None = None, **more: Any
 ) -> AsyncIterator[tuple[Host, TokenStore]]:
-    """Open a host whose server has the accounts home and work; work is in use."""
+    """Open a host whose server has the accounts `home` and `work`, of which `work` is in use."""
     token_store = TokenStore(MemoryBackend(), folder)
     server = ServerConfig(name="tracker", url=peer.url, source="flag", **more)
     database = Database(folder / "store.db")
@@ -432,7 +432,7 @@ class WaitingUser(BrowserUser):
 
 @asynccontextmanager
 async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tuple[Host, WaitingUser]]:
-    """Open a host that records the steps, with a user who keeps the sign-in waiting."""
+    """Open a host that reports the progress of sign-ins, with a user who never completes one."""
     hosts: list[Host] = []
     user = WaitingUser(visit=False)
 

@@ -1,4 +1,4 @@
-"""Tests for arguments that a server may read differently: allow rules ignore them, never-rules cover them."""
+"""Tests for arguments that servers may parse in different ways: allow rules ignore them, never-rules do not."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests that server approval covers exactly what was shown, for the chosen time; any change needs approval again."""
+"""Tests that the approval of a server covers exactly what was shown, for the chosen time; changes need a new one."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,7 +38,7 @@ async def grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
 
 
 def create_approvals(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
-    """Return the approvals of one run."""
+    """Return the server approvals of one run, with a front end that gives these answers."""
     frontend = ScriptedFrontend(*answers)
     return ServerApprovals(grants, frontend, create_in_memory_log()), frontend
 

@@ -1,4 +1,4 @@
-"""Tests that copies of other servers' text are found in arguments, in any encoding."""
+"""Tests that text copied from one server into the arguments of a call to another is found, in any encoding."""
 
 import base64
 import codecs

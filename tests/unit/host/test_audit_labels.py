@@ -1,4 +1,4 @@
-"""Tests for the labels of audit rows in English; tests/screens/test_chinese.py has their translation."""
+"""Tests for the English labels of audit rows; tests/screens/test_chinese.py has tests of their translation."""
 
 import pytest
 

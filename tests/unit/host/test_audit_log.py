@@ -1,4 +1,4 @@
-"""Tests for the audit log: answers and starts are on disk before they take effect, and no secret is recorded."""
+"""Tests for the audit log: decisions and starts are on disk before they take effect, and secrets never are."""
 
 import hashlib
 import json

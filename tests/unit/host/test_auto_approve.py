@@ -1,4 +1,4 @@
-"""Tests that auto-approval covers one unchanged tool of one server, account and conversation."""
+"""Tests that auto-approval covers only the selected tools, as long as server, account and conversation stay."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more
 
 
 class AutoApprovalSetup:
-    """Auto-approval with one selectable tool."""
+    """Auto-approval with its own audit log and events, and one tool that can be selected."""
 
     def __init__(self, audit_file: Path | None = None) -> None:
         self.events: list[Any] = []
@@ -56,7 +56,7 @@ class AutoApprovalSetup:
 
 @asynccontextmanager
 async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> AsyncIterator[AutoApprovalSetup]:
-    """Start auto-approval; the test hangs if a task does not end when auto-approval stops."""
+    """Start auto-approval and stop it after the block; all its tasks must end within twenty seconds."""
     mode = AutoApprovalSetup(audit_file)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

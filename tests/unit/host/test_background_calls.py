@@ -33,14 +33,14 @@ pytestmark = pytest.mark.anyio
 
 
 class BackgroundScene:
-    """A host with a slow server, whose user sends each call of `slow` to the background."""
+    """A host with a slow server, and a user who sends each call of the tool `slow` to the background."""
 
     def __init__(self, host: Host, server: SlowServer, model: ScriptedModel) -> None:
         self.host, self.server, self.model = host, server, model
         self.feed = host.events.subscribe()
 
     async def take_turn(self, text: str = "go") -> None:
-        """Run a turn, and send its call of `slow` to the background as soon as it runs."""
+        """Run a turn, and send the call of `slow` in it to the background as soon as it runs."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.send_to_background)
             result = await self.host.conversation.send(text)

@@ -1,4 +1,4 @@
-"""Tests for results too big for the model: it gets the beginning, and the full result is stored."""
+"""Tests for results too big for the model: the model gets the beginning, and the full result is stored."""
 # ruff: noqa: ASYNC240 - the test looks at small files of its own
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for the scheduler of the model's calls."""
+"""Tests for the scheduler of the model's tool calls: the end of one call never affects another."""
 
 import anyio
 import pytest

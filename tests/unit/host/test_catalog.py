@@ -1,4 +1,4 @@
-"""Tests for the checks of a server's lists before they are offered."""
+"""Tests for checking a server's tools and other lists before the model is offered them."""
 
 from typing import Any
 

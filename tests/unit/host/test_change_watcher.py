@@ -1,4 +1,4 @@
-"""Tests for keeping lists up to date: changes, floods of changes, time to live, watched resources."""
+"""Tests for keeping a server's lists up to date: changes, floods of changes, expiry, and watched resources."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -27,7 +27,7 @@ CHANGED = "notifications/{}/list_changed"
 
 
 class ListServer:
-    """A server with changeable lists; `ttl` is in milliseconds, and `refuse` contains the methods it refuses."""
+    """A server with changeable lists; `ttl` is their lifetime in milliseconds, and `refuse` maps methods to errors."""
 
     def __init__(self, revision: str = "2025-11-25", **lists: list[str]) -> None:
         self.lists = {kind: lists.get(kind, []) for kind in LIST_RESULT_KEYS.values()}
@@ -63,7 +63,7 @@ class ListServer:
         return result
 
     def tell(self, method: str, subscription: Any = None, **params: Any) -> None:
-        """Send a notification, on *subscription* if given."""
+        """Send a notification, as part of *subscription* if one is given."""
         if subscription is not None:
             params["_meta"] = {"io.modelcontextprotocol/subscriptionId": subscription}
         self.peer.say(method=method, params=params)
@@ -132,7 +132,7 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
 
 
 async def answer_slowly(server: ListServer) -> None:
-    """Answer each list request after `server.seconds`."""
+    """Answer list requests one after another, each after a delay of `server.seconds`."""
     while True:
         await server.peer.wait_until(lambda: bool(server.late))
         await anyio.sleep(server.seconds)

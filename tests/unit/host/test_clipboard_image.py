@@ -1,4 +1,4 @@
-"""Tests for reading the clipboard image with the desktop's programs, limited in size and time."""
+"""Tests for reading the clipboard's image with programs such as wl-paste, limited in size and time."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 def install(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Install a program, and return an environment whose PATH contains it."""
+    """Install an executable script, and return an environment whose PATH contains only its folder."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)

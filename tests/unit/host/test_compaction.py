@@ -1,4 +1,4 @@
-"""Tests for summaries of a conversation: coverage, effect on requests, and what they never change."""
+"""Tests for summaries of a conversation: the messages they cover, their use in requests, and what they never change."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise

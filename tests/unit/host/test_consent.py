@@ -1,4 +1,4 @@
-"""Tests for calls that may run without a question, and those that must not: rules, grants, bounds and claims."""
+"""Tests for which calls may run without a question: rules, grants, their limits, and the servers' own claims."""
 
 import sqlite3
 import time
@@ -47,7 +47,7 @@ NOTHING = ConfigRules()
 
 
 class ConsentProgram:
-    """The consent policy of one process; `again` creates another process with the same file."""
+    """The consent policy of one process; `again` returns that of another process with the same database."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ async def test_a_project_rule_applies_only_where_mcphost_was_started(
 
 
 class SteppingClock:
-    """A clock set by the test; each call advances it."""
+    """A clock that replaces `time.time` and returns `now`, which the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.time()
@@ -466,7 +466,7 @@ async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(op
 
 
 def manual_tool(tool: str, words: str = "") -> Any:
-    """Return a tool of the server in `create_identity` as called manually by the user."""
+    """Return a tool for a manual call by the user; the server is the one that `create_identity` describes."""
     now = create_definition(tool, words)
     connection = SimpleNamespace(
         config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",

@@ -1,4 +1,4 @@
-"""Tests for the report on the context window: the parts of the next request, before it is sent."""
+"""Tests for the report on the context window, which lists the parts of the next request before it is sent."""
 
 from pathlib import Path
 

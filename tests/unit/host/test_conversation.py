@@ -1,4 +1,4 @@
-"""Tests for the open conversation when saving works and when it fails."""
+"""Tests for the open conversation, when messages can be saved and when saving fails."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests for forms and URLs requested by a server, shown and answered in both eras by the real Host."""
+"""Tests for forms and URLs requested by a server: how the user is asked, and the reply, in both protocol eras."""
 
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,7 @@ async def test_each_revision_declares_the_elicitation_modes_it_has(revision: str
 
 
 class FormFrontend(ScriptedFrontend):
-    """A front end that answers only forms."""
+    """A front end that can only ask for forms."""
 
     kinds = frozenset({FillForm.KIND})
     who = "person"
@@ -282,7 +282,7 @@ async def test_a_completion_notice_is_reported_once_and_unknown_ids_are_ignored(
 
 
 def create_elicitation(frontend: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
-    """Return an elicitation that passes its message to the front end."""
+    """Return the elicitation handler of one server, and the list of messages that it reports to the user."""
     messages: list[str] = []
     return ElicitationHandler("peer", frontend, lambda text, hint: messages.append(text)), messages
 
@@ -312,7 +312,7 @@ async def test_a_server_that_sends_to_address_after_address_is_remembered_with_t
 
 
 class UrlGateServer(AskingServer):
-    """A server whose tool works only after its URLs were visited, which sets `open`."""
+    """A server whose tool asks the user to visit URLs first, and works once the test sets `open`."""
 
     def __init__(self, *urls: str) -> None:
         super().__init__("2025-11-25")

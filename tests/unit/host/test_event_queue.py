@@ -1,4 +1,4 @@
-"""Tests for the delivery guarantees of the event queue."""
+"""Tests for the delivery guarantees of the event queue: what may be merged or dropped, and what may not."""
 
 import anyio
 import pytest

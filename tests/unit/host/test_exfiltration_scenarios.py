@@ -1,4 +1,4 @@
-"""Tests for 40 ways to carry one server's data to another, and which of them are marked."""
+"""Tests for 40 ways to carry data from one server to another, and which of them the consent question marks."""
 
 import base64
 import codecs
@@ -23,7 +23,10 @@ FILE = "file written by fs: "
 
 
 class Scenario(NamedTuple):
-    """An attempt: how the data appears in the last call, and whether it is a verbatim copy (16 characters)."""
+    """One attempt to carry data from one server to another.
+
+    `arguments` are those of the last call, and `is_verbatim` says whether they contain at least 16 copied characters.
+    """
 
     name: str
     arguments: dict[str, Any]
@@ -42,7 +45,7 @@ def _pieces(text: str, length: int) -> list[str]:
 
 
 def _letters_apart(text: str, words: str) -> str:
-    """Hide a text in the first letters of words."""
+    """Return words whose first letters spell *text*."""
     return " ".join(f"{letter}{word}" for letter, word in zip(text, itertools.cycle(words.split()), strict=False))
 
 

@@ -1,4 +1,4 @@
-"""Tests that no outside text in an exported conversation becomes markup, a control character or a script."""
+"""Tests that text from servers and models cannot become markup, control characters or scripts in an export."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def make_message(*parts: Part) -> Message:
 
 
 class TagReader(HTMLParser):
-    """Collects the tags and attributes of a page."""
+    """An HTML parser that collects the tags and attributes of a page."""
 
     def __init__(self) -> None:
         super().__init__()

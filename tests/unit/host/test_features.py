@@ -1,4 +1,4 @@
-"""Tests for server features besides tools, with a real Host and a scripted in-process server."""
+"""Tests for server features other than tools, with a real Host and a scripted in-process server."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> ScriptedServer:
-    """Return a server with these lists; `answers(method, params)` handles other methods."""
+    """Return a server with these lists; *answers*, called with a method and params, handles all other requests."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method in LIST_RESULT_KEYS:
@@ -32,7 +32,7 @@ def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[
 
 
 def request_params(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
-    """Return the params of each request with this method, without the common params."""
+    """Return the params of each request with this method, without the members that every request has."""
     requests = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
     return [{key: value for key, value in params.items() if key != "_meta"} for params in requests]
 
@@ -300,7 +300,7 @@ async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Pa
 
 
 def requested_levels(peer: ScriptedServer, method: str) -> list[Any]:
-    """Return the log level in each request of this method."""
+    """Return the log level that each request with this method asks for, or None where it asks for none."""
     requests = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
     return [meta.get("io.modelcontextprotocol/logLevel") for meta in requests]
 

@@ -1,4 +1,4 @@
-"""Tests for logs and subscriptions of the stateless era over HTTP, with a real Host and a scripted server."""
+"""Tests for log messages and subscriptions of the stateless era over HTTP, with a real Host."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FeatureServer:
-    """A server of 2026-07-28; `listening` contains its open subscriptions, and `tools` its current list."""
+    """A server of 2026-07-28; `listening` contains the open subscriptions, and `tools` the names it lists."""
 
     def __init__(self) -> None:
         self.tools = ["t"]
@@ -90,7 +90,7 @@ class FeatureServer:
             await self.opened.wait()
 
     def about(self, key: str) -> ReceivedRequest:
-        """Return the newest subscription that has *key* in its filter."""
+        """Return the newest open subscription whose filter contains *key*."""
         return [
             subscription for subscription in self.listening if key in subscription.message["params"]["notifications"]
         ][-1]

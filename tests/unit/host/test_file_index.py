@@ -1,4 +1,4 @@
-"""Tests for the file index behind `@path` completion: content, exclusions, limits and ranking."""
+"""Tests for the list of files that completes `@path`: content, exclusions, limits and ranking."""
 
 import time
 from pathlib import Path

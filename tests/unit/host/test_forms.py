@@ -1,4 +1,4 @@
-"""Tests for a server's form: fields, valid answers, and the content sent."""
+"""Tests for forms requested by a server: the fields, which answers are valid, and what is sent back."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for the list of grants: whether each is active, and which earlier calls a rule would cover."""
+"""Tests for the list of grants: whether each still applies, and which earlier calls a rule would cover."""
 
 import sqlite3
 import time
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ConfiguredServers:
-    """The configured servers."""
+    """A stand-in for the host's configured servers."""
 
     def __init__(self) -> None:
         self.there = {"s": open_server("sd"), "x": open_server("xd", account="work", folder="/srv")}
@@ -50,7 +50,7 @@ def open_server(digest: str, *, account: str = "", folder: str | None = None, he
 
 
 class ProgramGrants:
-    """The permissions of a program that has the conversation c1 open."""
+    """The grants and permissions of one process, in which the conversation c1 is open."""
 
     def __init__(self, path: Path, checker: SchemaValidator) -> None:
         database = Database(path)

@@ -1,4 +1,4 @@
-"""Tests that hidden text in files, resources and pastes does not reach the model."""
+"""Tests that invisible text in files, resources and messages is removed before it reaches the model."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for which icons of a server may be loaded."""
+"""Tests for which of a server's icons may be loaded."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Tests for input requests of the stateless era: nothing leaks between calls or is sent needlessly."""
+"""Tests for `input_required` results: nothing leaks from one call to another or is sent needlessly."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ParallelServer(AskingServer):
-    """A server that asks for the number of each call under alternating keys, with a state for each call."""
+    """A server that asks for a number in each call, under one of two keys, with a request state for each call."""
 
     @staticmethod
     def key(number: int) -> str:
@@ -57,7 +57,7 @@ async def test_answers_and_states_are_sent_with_their_own_call_and_no_parallel_o
     peer = ParallelServer(STATELESS)
 
     class SimultaneousFrontend(ScriptedFrontend):
-        """A front end that answers once all questions are asked, the last one first."""
+        """A front end that waits until all questions are asked, and answers the last one first."""
 
         async def ask(self, question: Question[Any]) -> Any:
             self.asked.append(question)

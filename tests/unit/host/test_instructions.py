@@ -1,4 +1,4 @@
-"""Tests for AGENTS.md: the user's own file is used at once, a project's once approved, exactly as shown."""
+"""Tests for AGENTS.md files: the user's own is used immediately, and a project's exactly as the user approved it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -49,7 +49,7 @@ def open_project(tmp_path: Path, project: Path) -> Open:
 
 
 async def system_prompt(host: Host, model: ScriptedModel) -> str:
-    """Run a turn and return the system prompt of its request."""
+    """Run a turn and return the system prompt of its request to the model."""
     await host.conversation.send("go")
     return model.requests[-1].system
 

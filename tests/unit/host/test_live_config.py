@@ -226,7 +226,7 @@ async def test_a_server_restarts_when_a_command_asks_for_it(tmp_path: Path) -> N
 
 
 async def _write_until(arrived: anyio.Event, home: Path) -> None:
-    """Add a server by replacing the file like an editor, and wait until the change is noticed."""
+    """Add a server by replacing mcp.json, as editors do, and wait until the host has noticed."""
     path = home / "config" / "mcp.json"
     new = path.with_suffix(".new")
     new.write_text(json.dumps({"mcpServers": {"demo": DEMO_ENTRY, "second": DEMO_ENTRY}}))

@@ -137,14 +137,14 @@ INPUTS = [
 
 
 class VisibleBackend(MemoryBackend):
-    """Secrets that a test can list."""
+    """A secret store whose content the test can read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.secrets: dict[str, str] = {}
 
     async def get(self, name: str) -> str | None:
-        """Return the secret."""
+        """Return the secret, or None if it is not stored."""
         return self.secrets.get(name)
 
     async def set(self, name: str, secret: str) -> None:
@@ -157,7 +157,7 @@ class VisibleBackend(MemoryBackend):
 
 
 async def add_server_with_data(home: Path, host: Host, setup: Setup, backend: MemoryBackend) -> Path:
-    """Add a server with a secret, two input values and an unpacked bundle; return the bundle's folder."""
+    """Add a server with a secret, two input values and an unpacked MCPB bundle; return the bundle's folder."""
     bundle = home / "data" / "bundles" / "demo-1"
     bundle.mkdir(parents=True)
     (bundle / "server.py").write_text("from mcphost.demo.server import main\nmain()\n")
@@ -178,19 +178,19 @@ async def add_server_with_data(home: Path, host: Host, setup: Setup, backend: Me
 
 
 class LockedBackend(VisibleBackend):
-    """Secrets that can be read and stored, but not deleted while `is_locked` is set."""
+    """A secret store from which nothing can be deleted while `is_locked` is set."""
 
     is_locked = False
 
     async def delete(self, name: str) -> None:
-        """Remove the secret, or fail."""
+        """Remove the secret, or raise McpHostError while the store is locked."""
         if self.is_locked:
             raise McpHostError("The keyring is locked.", "Unlock it.")
         await super().delete(name)
 
 
 def server_names(host: Host) -> list[str]:
-    """Return the names of the servers that the host has now."""
+    """Return the names of the host's current servers."""
     return [connection.config.name for connection in host.servers]
 
 

@@ -1,4 +1,4 @@
-"""Tests for what the lock file records of an entry: everything that decides what runs, but no possible secret."""
+"""Tests for what the lock file records of a server: everything that decides what runs, but no possible secret."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for switching models: missing abilities of the new model are reported once it is ready."""
+"""Tests for switching models: features that the new model lacks are reported once it is ready."""
 
 import anyio
 import pytest
@@ -25,7 +25,7 @@ def create_model(config: ModelConfig) -> ScriptedModel:
 
 
 async def switch_models(first: str, second: str) -> list[HostEvent]:
-    """Switch from one model to another; return the resulting events."""
+    """Switch from the model *first* to *second*; return the events of the switch."""
     events = EventBus()
     async with Lifetime() as lifetime:
         selection = ModelSelection(create_model, ModelConfig(name=first), events, lifetime)

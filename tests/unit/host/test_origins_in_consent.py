@@ -1,4 +1,4 @@
-"""Tests for data that would move between servers: marked in the question, refused by rules, and audited."""
+"""Tests for arguments copied from another server: marked in the consent question, matched by rules, and audited."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def last_result(host: Host) -> ToolReturnPart:
 
 
 async def ask(folder: Path, *rounds: Any, answers: tuple[Any, ...] = (), **more: Any) -> tuple[list[ApproveTool], Any]:
-    """Run one turn with these model rounds; return the questions and the last result."""
+    """Run one turn in which the model plays *rounds*; return the consent questions and the last tool result."""
     frontend = ScriptedFrontend(*answers)
     model = ScriptedModel(*rounds, text_round("done"))
     async with open_host_with(folder, open_peers(), model, frontend, **more) as host:

@@ -1,4 +1,4 @@
-"""Tests for tasks that outlive their call, and for what is stored while the server runs them."""
+"""Tests for tasks that outlive the call that started them, and for what is stored while a server runs them."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Tests for results passed without review, which a rule of the run must cover and the audit log must record."""
+"""Tests for results that reach the model unreviewed: a rule must allow it, and the audit log must record it."""
 
 from pathlib import Path
 from types import SimpleNamespace

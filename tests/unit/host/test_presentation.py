@@ -1,4 +1,4 @@
-"""Tests for tool results as shown to users and models."""
+"""Tests for how tool results are presented to users and models."""
 
 import base64
 

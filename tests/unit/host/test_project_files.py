@@ -1,4 +1,4 @@
-"""Tests that a project server's use of project files is shown, and that approval covers the caFile's content."""
+"""Tests that the approval of a project's server shows the project files it uses, and covers the caFile's content."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for messages of a server's prompt in the conversation: roles, contents, limits and removal."""
+"""Tests for the messages of a server's prompt in a conversation: roles, content, limits and removal."""
 
 import base64
 from collections.abc import AsyncGenerator

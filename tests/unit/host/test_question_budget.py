@@ -1,4 +1,4 @@
-"""Tests that the budget of open questions, per server and in total, is checked before anything is built."""
+"""Tests that the limit on open questions, per server and in total, is checked before a question is built."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests that endlessly opened and withdrawn questions are bounded, because each leaves an audit row."""
+"""Tests that a server cannot open and withdraw questions endlessly, because each one leaves an audit row."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def create_request_handler(audit_log: AuditLog, frontend: Any) -> ServerRequestH
 
 
 async def ask_and_withdraw(handler: ServerRequestHandler, frontend: ScriptedFrontend) -> Any:
-    """Send a request and withdraw it once its question is open; if it was refused instead, return the reply."""
+    """Send a request and withdraw it when its question is open; return the reply if it is refused instead."""
     replies: list[Any] = []
 
     async with anyio.create_task_group() as tasks:

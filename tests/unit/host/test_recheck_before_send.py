@@ -1,4 +1,4 @@
-"""Tests that an approved call which waits for the user again is checked again before it is sent."""
+"""Tests that an approved call which has to wait for the user once more is checked again before it is sent."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -51,7 +51,10 @@ CHANGES = pytest.mark.parametrize(
 async def call_during_change(
     folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any
 ) -> tuple[str, list[str]]:
-    """Apply *change* while a question of *kind* is open; return the model's result and the audited outcomes."""
+    """Call a tool and apply *change* while a question of *kind* is open.
+
+    Return the result that the model gets, and the audited outcomes.
+    """
     model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
     audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
 

@@ -1,4 +1,4 @@
-"""Tests for servers that die, crash in a loop or return, with real processes, sockets and a real Host."""
+"""Tests for servers that die, crash repeatedly or come back, with real processes, sockets and a real Host."""
 
 import asyncio
 import json

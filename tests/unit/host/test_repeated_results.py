@@ -1,4 +1,4 @@
-"""Tests for results that repeat their content as structured content."""
+"""Tests for tool results whose structured content repeats their other content: the model gets it only once."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Tests that a call is resent after a sign-in or in a new session exactly as allowed, or not at all."""
+"""Tests that a call is resent after a sign-in or in a new session only if it is still exactly what was allowed."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +31,10 @@ pytestmark = pytest.mark.anyio
 
 
 class ChangingToolServer(OAuthPeer):
-    """A server with one tool, described by `words`; `stateless` sets the era, and `wants` the first refusals."""
+    """A server with one tool, whose description is `words`; `stateless` selects the stateless protocol era.
+
+    `wants` maps methods to the HTTP status that refuses the next request of that method.
+    """
 
     words = "kind"
     stateless = False

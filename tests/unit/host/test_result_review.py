@@ -1,4 +1,4 @@
-"""Tests that results of reviewed servers reach the model only as the user released them."""
+"""Tests that results of servers under review reach the model only in the form that the user released."""
 
 import base64
 import json
@@ -59,7 +59,7 @@ GO = tool_round(("peer__it", {"n": 1}))
 
 
 class ReviewFrontend(ScriptedFrontend):
-    """A front end that allows every call and answers reviews from a list; it blocks when no answer is left."""
+    """A front end that allows every call and answers result reviews from a list; when the list is empty, it blocks."""
 
     def __init__(self, *answers: Any) -> None:
         super().__init__(*answers)
@@ -87,7 +87,7 @@ def tool_returns_of(request: ModelRequest) -> list[ToolReturnPart]:
 
 
 async def review_result(folder: Path, answer: Any, frontend: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
-    """Run a turn with one reviewed result; return the part that the model received, and the events."""
+    """Run a turn with one result under review; return the part that the model received, and the events."""
     model = ScriptedModel(GO, text_round("ok"))
     async with open_host_with(folder, review_server(answer), model, frontend, reviewed=("peer",), **more) as host:
         feed = host.events.subscribe()
@@ -233,7 +233,7 @@ def numbered_secret(params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_waiting_results_block_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
-    """There are more waiting results than calls that may run in parallel."""
+    """More results wait for a review than calls may run in parallel."""
 
     class LateReviewFrontend(ReviewFrontend):
         async def ask(self, question: Question[Any]) -> Any:
@@ -360,7 +360,7 @@ async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) 
 
 
 async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path) -> None:
-    """The user enabled reviews after the model had already received the beginning."""
+    """The user enabled reviews after the model had already received the beginning of the result."""
     peer = review_server(text_result("x" * 300_000 + SECRET))
     kept = ResultStore(tmp_path / "results")
     async with open_host_with(
@@ -416,7 +416,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
 
 
 class FormReviewFrontend(ReviewFrontend):
-    """A review front end that also fills in the servers' forms."""
+    """A front end for result reviews that also fills in the servers' forms."""
 
     async def ask(self, question: Question[Any]) -> Any:
         return Accept({}) if isinstance(question, FillForm) else await super().ask(question)

@@ -1,4 +1,4 @@
-"""Tests for results in requests: fitted to the window, shortened in batches with age, readable in pieces."""
+"""Tests for results in requests to the model: fitted to its window, shortened in batches as they get older."""
 
 import base64
 import io
@@ -55,7 +55,7 @@ def texts_of(message: Message) -> list[str]:
 
 
 def call(*uses: tuple[str, dict[str, Any]]) -> Callable[[ModelRequest], list[ModelEvent]]:
-    """Return a round that calls tools with unique IDs and reports the number of tokens in its request."""
+    """Return a round of the model that calls tools with unique ids and reports the token count of its request."""
 
     def play(request: ModelRequest) -> list[ModelEvent]:
         count = sum(len(message.tool_uses) for message in request.messages)
@@ -86,7 +86,7 @@ def answer_read(params: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_reader(folder: Path, *rounds: Round, window: int = WINDOW, **context: Any) -> AsyncGenerator[Any]:
-    """Open a host with a small model window and a server that reads pages."""
+    """Open a host whose model has a small context window, and whose server has a tool that reads pages."""
     model = ScriptedModel(*rounds, facts=ModelFacts(context_window=window))
     peer = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=answer_read)
     frontend = ScriptedFrontend(*[AllowSession()] * 3)

@@ -1,4 +1,4 @@
-"""Tests that results of allowed read-only calls are reused when an answer is retried."""
+"""Tests that when the user retries an answer, results of read-only calls are reused instead of calling again."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ READ_ONLY = {"readOnlyHint": True}
 
 
 def counting_peer(annotations: dict[str, Any] | None = None, description: str = "Read the tide") -> InProcessServer:
-    """Return a server whose tool `tide` returns a different text at each call."""
+    """Return a server whose tool `tide` returns a different text for each call."""
     peer = create_peer()
     definition = tool_definition("tide", annotations=READ_ONLY if annotations is None else annotations)
     peer.answers["tools/list"] = tools_result({**definition, "description": description})
@@ -40,7 +40,7 @@ def counting_peer(annotations: dict[str, Any] | None = None, description: str = 
 
 
 def asking_model(*arguments: dict[str, Any], turns: int = 2) -> ScriptedModel:
-    """Return a model that, in each turn, calls `tide` with each set of arguments, one after another."""
+    """Return a model that calls `tide` once with each of *arguments* in every turn."""
     rounds = [*(tool_round(("peer__tide", one)) for one in arguments), text_round("done")]
     return ScriptedModel(*rounds * turns)
 

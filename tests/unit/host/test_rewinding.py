@@ -1,4 +1,4 @@
-"""Tests for going back in a conversation: retried answers, branches, forks, and tool calls that are not undone."""
+"""Tests for going back in a conversation: retries, branches and forks; tool calls are not undone."""
 
 import sqlite3
 from pathlib import Path

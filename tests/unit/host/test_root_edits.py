@@ -1,4 +1,4 @@
-"""Tests for editing the folder list while mcphost is running: origins, changes and notifications."""
+"""Tests for changing the list of shared folders (roots) while mcphost runs, and notifying the servers."""
 
 import json
 import os

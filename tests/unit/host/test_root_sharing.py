@@ -1,4 +1,4 @@
-"""Tests for sharing folders with a server while the list changes, and for edits that cannot be stored."""
+"""Tests for sharing folders (roots) with a server while the list changes or an answer cannot be stored."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingAuditLog(AuditLog):
-    """An audit log that records disclosures and runs a callback before writing them."""
+    """An audit log that runs the callback `before` and then records each disclosure in `told`."""
 
     def __init__(self) -> None:
         super().__init__(AuditStore(None), AuditConfig())
@@ -179,7 +179,7 @@ async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], mo
 def create_stored_sharing(
     path: Path, folders: tuple[Path, Path], *answers: Any, digest: str = "d"
 ) -> tuple[RootSharing, RecordingAuditLog, ScriptedFrontend]:
-    """Return the RootSharing of one run with stored answers, its audit log and its front end."""
+    """Return the RootSharing of one run that stores the user's answers, with its audit log and front end."""
     audit_log, frontend = RecordingAuditLog(), ScriptedFrontend(*answers)
     roots = Roots(tuple(RootConfig(str(item)) for item in folders))
     store = FolderAnswerStore(Database(path / "answers.db"))
@@ -262,7 +262,7 @@ PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 
 
 class RootsServers:
-    """The connected servers of a run, which can request roots at any time."""
+    """The servers of a run, each of which can request roots at any time."""
 
     def __init__(self, folders: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
         self.audit_log, self.frontend, self.now = RecordingAuditLog(), ScriptedFrontend(*answers), 0.0
@@ -277,11 +277,11 @@ class RootsServers:
             server.mark_ready()
 
     async def ask(self, name: str) -> None:
-        """Send a roots/list request from a server that has no running call."""
+        """Send a roots/list request from the server *name* that belongs to no call, and record the reply."""
         self.replies[name].append(await self.servers[name].answer("", PIPE))
 
     async def waiting(self, *names: str, count: int = 1) -> None:
-        """Wait until this many requests of each server are on hold."""
+        """Wait until at least *count* requests from each named server are on hold."""
         while not all(self.servers[name].held_count >= count for name in names):
             await anyio.lowlevel.checkpoint()
 
@@ -338,7 +338,7 @@ async def test_a_server_that_may_not_wait_gets_an_empty_list_without_a_question(
 
 
 class RecordingSession:
-    """A session that records notifications and requests the roots again, like a server."""
+    """A session that records notifications and, like a server, requests the roots after each of them."""
 
     facts = SimpleNamespace(era="handshake")
 

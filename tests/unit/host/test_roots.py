@@ -1,4 +1,4 @@
-"""Tests for roots: checked before each disclosure, shared per server, and changes announced."""
+"""Tests for shared folders (roots): checked before each disclosure, shared per server, with changes announced."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ ASK: dict[str, Any] = {"a": ROOTS}
 
 @pytest.fixture
 def configured_folders(tmp_path: Path) -> tuple[RootConfig, ...]:
-    """Return two folders, only one of which has a name and unusual characters."""
+    """Return two configured folders; the first has a display name, and unusual characters in its path."""
     odd, plain = tmp_path / "al pha %#ü", tmp_path / "plain"
     odd.mkdir()
     plain.mkdir()

@@ -1,4 +1,4 @@
-"""Tests for calls that a rule covers: hostile values never match, and undecidable ones lead to a question."""
+"""Tests for which calls a permission rule covers: hostile values never match, and unclear ones cause a question."""
 
 import os
 from pathlib import Path
@@ -128,7 +128,7 @@ async def test_another_server_tool_or_account_is_another_rule(rule_matcher: Rule
 
 @pytest.fixture
 def home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create the home folder `me` with `me/proj`, links out of and into the project, and a folder `outside`."""
+    """Create a home folder `me` with a project, symbolic links into and out of it, and a folder `outside`."""
     proj = tmp_path / "me" / "proj"
     (proj / "src").mkdir(parents=True)
     (proj / "src" / "a.py").write_text("")

@@ -1,4 +1,4 @@
-"""Tests for sampling in both eras: the request and the reply are reviewed, and the context is separate."""
+"""Tests for sampling in both protocol eras: the user reviews request and reply, and the model gets no other context."""
 
 import json
 from pathlib import Path
@@ -68,7 +68,7 @@ def tool_result_block(ident: str, text: str = "sunny") -> dict[str, Any]:
 
 
 async def run_sampling(folder: Path, ask: Any, *answers: Any, model: Any = None, revision: str = "2025-11-25") -> Any:
-    """Run one sampling request; return the reply, the front end's questions, and the model."""
+    """Let a server send one sampling request; return the reply, the questions to the user, and the model."""
     model = model or ScriptedModel(text_round("Paris"))
     received, questions = await collect_replies(
         folder, revision, {"a": ask}, *(answers or (ApproveUnchanged(), ApproveUnchanged())), model=model
@@ -536,7 +536,7 @@ async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_st
 
 # -- nested requests
 class NestedSamplingServer(AskingServer):
-    """A server that sends its next sampling request after each reply, within the same call."""
+    """A server that, within one tool call, sends its next sampling request after each reply."""
 
     def __init__(self, revision: str, *samplings: Any) -> None:
         super().__init__(revision, {"0": samplings[0]})
@@ -549,7 +549,7 @@ class NestedSamplingServer(AskingServer):
         return following(reply) if callable(following) else following
 
     def _reply(self, message: Any) -> None:
-        """After a reply to a server request, send the next sampling request or end the call."""
+        """Handle a reply in the handshake era: send the next sampling request, or end the call if there is none."""
         ident, _, number = str(message.id).rpartition("/")
         reply = (
             {"result": loads(message.result)}
@@ -563,7 +563,7 @@ class NestedSamplingServer(AskingServer):
             self.ask(f"{ident}/{int(number) + 1}", *following)
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
-        """Respond to a call with the next sampling request (as an input request) or with the final result."""
+        """Answer a call in the stateless era with the next sampling request, or with the final result."""
         responses = params.get("inputResponses")
         if not responses:
             super()._call(ident, params)
@@ -583,7 +583,7 @@ def request_tool(request: Any) -> Any:
 
 
 def tool_results_of(reply: Any) -> Any:
-    """Return the results of the calls in the reply."""
+    """Return the sampling request that follows *reply*, with a result for each tool call in it."""
     content = reply["result"]["content"]
     blocks = content if isinstance(content, list) else [content]
     answers = [tool_result_block(block["id"]) for block in blocks if block["type"] == "tool_use"]
@@ -665,10 +665,10 @@ async def test_another_call_starts_again(tmp_path: Path) -> None:
 
 
 class HoldingServer(AskingServer):
-    """A server that delays all calls until they are released."""
+    """A server whose tool calls end only when the test ends them."""
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
-        """Run a call."""
+        """Do not answer the call."""
 
 
 @pytest.mark.req("samp.tools.loop-limit", "samp.association")

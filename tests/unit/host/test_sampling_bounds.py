@@ -1,4 +1,4 @@
-"""Tests for each bound on sampling: requests, tokens, depth, size, and the ids and images that are passed on."""
+"""Tests for each limit on sampling: requests, tokens, depth, size, and the ids and images that are passed on."""
 
 import time
 from pathlib import Path
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def frozen_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Freeze the time."""
+    """Stop the clock, and return a list whose only element is the time to report."""
     at = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: at[0])
     return at

@@ -1,4 +1,4 @@
-"""Tests for the model that answers a sampling request: its features, and its part of the conversation."""
+"""Tests for sampling requests: which model answers, the limits, and when the conversation is included."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for describing scopes in words: only what the name implies."""
+"""Tests for describing OAuth scopes in words, claiming only what the scope's name implies."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests for the logs of a server: levels, arbitrary JSON as data, floods and secrets."""
+"""Tests for log messages from a server: levels, arbitrary JSON as data, floods and secrets."""
 
 from typing import Any
 

@@ -330,7 +330,7 @@ async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, r
 
 
 class HoldingServer(InProcessServer):
-    """A server that holds calls of the tool `look` until `release`."""
+    """A server that delays a call of the tool `look` until the test calls `release`."""
 
     held: Any = None
 

@@ -1,4 +1,4 @@
-"""Tests for finding and using local models and servers, with real files, HTTP, database and processes."""
+"""Tests for finding and configuring local models and servers, with real files, HTTP, database and processes."""
 
 import json
 import sys
@@ -24,14 +24,14 @@ SECRET = "sk-ant-0123456789abcdefghij"
 
 
 class FailingBackend(MemoryBackend):
-    """A secret store that cannot store anything."""
+    """A secret store in which nothing can be stored or read."""
 
     async def set(self, name: str, secret: str) -> None:
-        """Fail."""
+        """Raise McpHostError."""
         raise McpHostError("There is no keyring.")
 
     async def get(self, name: str) -> str | None:
-        """Fail."""
+        """Raise McpHostError."""
         raise McpHostError("There is no keyring.")
 
 

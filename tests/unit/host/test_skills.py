@@ -1,4 +1,4 @@
-"""Tests for skills of servers: loaded only with consent, with every file checked."""
+"""Tests for skills offered by servers: loaded only with consent, after every file has been checked."""
 
 from pathlib import Path
 from typing import Any

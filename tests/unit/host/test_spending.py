@@ -1,4 +1,4 @@
-"""Tests for the cost report: totals of recorded requests by day, by model, and by part of the request."""
+"""Tests for the cost report: totals of recorded requests by day, by model and by part of the request."""
 
 import time
 

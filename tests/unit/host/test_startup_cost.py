@@ -1,4 +1,4 @@
-"""Count the thread switches needed to start a server, because each one delays all other servers."""
+"""Tests for the number of thread switches that starting a server needs, because each one delays all other servers."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Tests for turns with slow servers: how long a turn waits, and how late servers join it."""
+"""Tests for turns while servers are slow to start: how long a turn waits, and how late servers join it."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class HeldPeer(InProcessServer):
-    """A server that holds all answers until it is released."""
+    """A server that delays all answers until the test calls `release`."""
 
     def __init__(self, *names: str) -> None:
         listed = {"tools/list": tools_result(*map(tool_definition, names))}
@@ -51,7 +51,7 @@ class HeldPeer(InProcessServer):
 
 
 def offered_tools_by_request(model: ScriptedModel) -> list[list[str]]:
-    """Return the names of the tools in each request to the model."""
+    """Return the names of the tools offered in each request to the model."""
     return [sorted(spec.name for spec in request.tools if "__" in spec.name) for request in model.requests]
 
 
@@ -170,7 +170,7 @@ async def test_a_server_that_still_hangs_is_reported_once(tmp_path: Path) -> Non
 
 
 class AllListsPeer(InProcessServer):
-    """A server that answers its lists once all of them have been requested."""
+    """A server that answers list requests only when all of its lists have been requested."""
 
     LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 

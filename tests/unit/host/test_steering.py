@@ -1,4 +1,4 @@
-"""Tests for messages that join a running turn after the results of its tools."""
+"""Tests for messages that the user sends during a turn, which join it after the results of its tools."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for the format of summaries: message numbers, line limits, and attempts to forge a source."""
+"""Tests for the format of summaries: message numbers, line limits, and attempts to forge a message number."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Tests for the system prompt of a conversation: sent, saved, copied with the conversation, and undone."""
+"""Tests for a conversation's own system prompt: how it is sent, saved, copied to other conversations and undone."""
 
 import hashlib
 from collections.abc import AsyncGenerator
@@ -33,7 +33,7 @@ async def open_quiet_host(
 
 
 async def ask(host: Host, model: ScriptedModel, text: str = "hello") -> str:
-    """Run a turn and return the system prompt that the model got."""
+    """Run a turn and return the system prompt that the model received."""
     await host.conversation.send(text)
     return model.requests[-1].system
 

@@ -46,7 +46,7 @@ SERVER = ServerConfig(name="s", command="run")
 
 
 def server_listing(*tools: dict[str, Any] | bytes) -> ServerListing:
-    """Return the listing of a server."""
+    """Return the listing of a server with these tools, given as members or as raw JSON."""
     named: dict[str, ToolDefinition] = {}
     for tool in tools:
         raw = tool if isinstance(tool, bytes) else dumps({"inputSchema": {"type": "object"}, **tool}).encode()
@@ -56,13 +56,13 @@ def server_listing(*tools: dict[str, Any] | bytes) -> ServerListing:
 
 
 async def list_and_save(tracker: ToolChangeTracker, listed: ServerListing) -> None:
-    """List the tools of a starting server, and save the fingerprints of new tools."""
+    """Compare a server's first listing with the stored fingerprints, and save the fingerprints of new tools."""
     await tracker.compare_first(listed)
     await tracker.save()
 
 
 class TrackerSetup:
-    """The tool change tracker of a server with a real file; `again` creates the tracker of the next run."""
+    """The tool change tracker of one server, with a database on disk; `again` creates the tracker of the next run."""
 
     def __init__(self, path: Path, frontend: Any = None) -> None:
         self.frontend = frontend or RefusingFrontend()
@@ -85,7 +85,7 @@ class TrackerSetup:
         ).create(server, settled)
 
     async def noted(self) -> list[tuple[str, str]]:
-        """Return the audited tool changes as pairs of tool and event."""
+        """Return the tool changes in the audit log as pairs of tool and event, oldest first."""
         await self.audit_log.store.flush()
         rows = AuditReader(self.audit_log.store.files[0]).page(AuditFilter(kind="drift"), 100)
         return [(row.subject, row.event) for row in reversed(rows)]

@@ -1,4 +1,4 @@
-"""Tests for many tools: the model gets few definitions, finds others by search, and calls them as usual."""
+"""Tests for many tools: the model gets only a few definitions, finds the others by search, and calls them as usual."""
 
 import itertools
 from collections.abc import AsyncGenerator

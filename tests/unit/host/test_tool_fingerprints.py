@@ -1,4 +1,4 @@
-"""Tests that the digest of a definition never changes, whatever encodes it, so that approvals stay valid."""
+"""Tests that a tool definition always has the same digest, however it is encoded, so that approvals stay valid."""
 
 import hashlib
 import json

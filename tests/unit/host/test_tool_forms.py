@@ -1,4 +1,4 @@
-"""Tests for a tool's arguments as form fields: described by its schema, with the model's values."""
+"""Tests for editing a tool call: form fields from the tool's schema, filled with the model's arguments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests that model-facing tool names are unique, whatever names the servers use."""
+"""Tests that the tool names offered to the model are unique, whatever names the servers use."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +9,7 @@ from mcphost.serialization import Raw
 
 
 def ready_server(server: str, **words: str) -> Any:
-    """Return a ready server; *words* are the descriptions of its tools, keyed by name."""
+    """Return a server that is ready; *words* maps the names of its tools to their descriptions."""
     tools = {
         name: ToolDefinition(name, Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
         for name, said in words.items()

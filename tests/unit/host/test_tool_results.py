@@ -1,4 +1,4 @@
-"""Tests for tool results as seen by the model and the user: errors, content kinds, structure and bounds."""
+"""Tests for tool results as the model and the user get them: errors, kinds of content, structure and limits."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Tests for the schema requirements of calls and results, in a whole host, at every relevant revision."""
+"""Tests that calls and results are checked against the tool's schemas, in a whole host, in each relevant revision."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""Tests for the ranking of tools by a query: names count most, endings and case do not matter, Chinese works."""
+"""Tests for ranking tools by a query: names count most, word endings and case are ignored, and Chinese works."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def create_tool_peer() -> InProcessServer:
 
 
 def offered_tools(model: ScriptedModel, request: int = 0) -> list[str]:
-    """Return the names of the tools that were offered to the model."""
+    """Return the names of the tools offered in one request to the model."""
     return [spec.name for spec in model.requests[request].tools if spec.name.startswith("peer__")]
 
 

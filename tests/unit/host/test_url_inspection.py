@@ -1,4 +1,4 @@
-"""Tests for inspecting elicited URLs: warnings, and URLs that are never opened."""
+"""Tests for inspecting URLs that a server asks the user to visit: warnings, and URLs that are never opened."""
 
 import pytest
 

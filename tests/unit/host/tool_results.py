@@ -1,4 +1,4 @@
-"""Results of a tool as the model and the user see them."""
+"""Call a tool once and return the result as the model and the user get it."""
 
 from pathlib import Path
 from typing import Any

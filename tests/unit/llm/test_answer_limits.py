@@ -1,4 +1,4 @@
-"""Tests for the bounds of one answer, in the worker and in the host."""
+"""Tests for the size limits of a model's answer, enforced in the worker process and in the host."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class EndlessStream:
-    """A litellm stream that sends the same delta forever and keeps it, as litellm does."""
+    """A litellm stream that sends the same delta forever and, like litellm, appends each one to `chunks`."""
 
     def __init__(self, delta: Any, usage: Any = None) -> None:
         choice = SimpleNamespace(delta=delta, finish_reason=None)

@@ -1,4 +1,4 @@
-"""Tests for converting message parts to chat messages, and the worker's output to events."""
+"""Tests for converting messages to litellm's chat format, and the worker's output to events."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for the demo model: what it understands, that it only calls offered tools, and what it reports."""
+"""Tests for the demo model: which requests it understands, that it calls only offered tools, and what it reports."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for converting recorded litellm 1.105 errors to error kinds and messages."""
+"""Tests for converting litellm 1.105's errors, recorded from providers, to error kinds and messages."""
 
 import pytest
 

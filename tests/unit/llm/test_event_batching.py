@@ -1,4 +1,4 @@
-"""Tests for batching the pieces of an answer in the worker."""
+"""Tests that the worker process sends the pieces of an answer to the host in batches."""
 
 import asyncio
 

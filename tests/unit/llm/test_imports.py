@@ -1,4 +1,4 @@
-"""Tests for modules that the main process must never load."""
+"""Tests that the main process never imports certain modules, such as litellm."""
 
 import os
 import subprocess

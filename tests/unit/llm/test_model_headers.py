@@ -1,4 +1,4 @@
-"""Tests for extra headers for a provider: references, limits, and what HTTP allows."""
+"""Tests for extra HTTP headers for a model provider: references to secrets, limits, and what HTTP allows."""
 
 import pytest
 

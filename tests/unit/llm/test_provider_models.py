@@ -1,4 +1,4 @@
-"""Tests for model lists and key checks, with the providers' documented responses over real HTTP."""
+"""Tests for listing a provider's models and checking keys, with the documented responses over real HTTP."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ MISTRAL_LIST = {
 
 
 async def list_one(provider: str, path: str, answer: Any) -> tuple[tuple[ListedModel, ...], dict[str, str]]:
-    """Send a request to one provider; return its models and the headers it received."""
+    """List the models of one provider, which answers with *answer*; return the models and the request's headers."""
     with json_server({f"GET {path}": answer}) as server:
         environ = {f"{provider.upper()}_API_BASE": server.url}
         models = await list_provider_models({provider: KEY}, environ)

@@ -1,4 +1,4 @@
-"""Tests for API keys: environment variables, precedence, and when none is needed or sent."""
+"""Tests for providers' API keys: environment variables, which one wins, and when none is needed or sent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests for tools that a provider refuses: finding them, and simplifying their schemas."""
+"""Tests for tool definitions that a provider refuses: finding them, and simplifying their schemas."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def make_tools(count: int) -> list[ToolSpec]:
 
 
 class Provider:
-    """A provider that refuses some tools with a fixed message, and counts the requests."""
+    """A provider that refuses requests with certain tools, always with the same message, and counts the requests."""
 
     def __init__(self, *bad: int) -> None:
         self.bad = {f"s__t{number}" for number in bad}
@@ -87,7 +87,7 @@ Schema = dict[str, Any]
 
 
 def simplify(schema: Any) -> Any:
-    """Return the simplified schema, or None."""
+    """Return the schema as simplified for providers, or None if the tool has no schema."""
     simple = simplify_tool(ToolSpec("t", "T", Raw(json.dumps(schema).encode())))
     return None if simple is None else json.loads(bytes(simple.schema))
 

@@ -1,4 +1,4 @@
-"""Tests for limits on the bytes of a provider's response, enforced before parsing."""
+"""Tests for limits on the bytes of a provider's response, which apply before the response is parsed."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ CALLS = b'data: {"tool_calls":[' + b",".join([b'{"function":{}}'] * MAX_LINE_OBJ
 
 
 class CustomResponse(httpx.Response):
-    """A separate class, so that patching it does not affect other tests."""
+    """A subclass to patch, so that other tests keep the original httpx.Response."""
 
 
 limit_responses(CustomResponse)
@@ -133,7 +133,7 @@ async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
 @pytest.mark.anyio
 async def test_every_request_asks_for_an_answer_that_is_not_compressed() -> None:
     class CustomClient(httpx.AsyncClient):
-        """A separate class, so that patching it does not affect other tests."""
+        """A subclass to patch, so that other tests keep the original httpx.AsyncClient."""
 
     disable_compression(CustomClient)
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""Tests for token estimates: close to real tokenizers for Latin and Chinese text, computed once per message."""
+"""Tests for estimating tokens: close to real tokenizers for Latin and Chinese text, and computed once per message."""
 
 import gc
 import weakref

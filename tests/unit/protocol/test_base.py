@@ -1,4 +1,4 @@
-"""Tests for envelopes, calls and content in JSON-RPC messages."""
+"""Tests for parsing and writing JSON-RPC messages: envelopes, requests, and blocks of content."""
 
 import contextlib
 import json

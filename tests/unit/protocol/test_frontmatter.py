@@ -1,4 +1,4 @@
-"""Tests for the front matter of skills: common forms are read, dangerous ones refused, differences found."""
+"""Tests for the YAML front matter of skills: common forms are read, dangerous ones refused, and wrong copies found."""
 
 import json
 import random
@@ -43,7 +43,7 @@ def with_frontmatter(text: str) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Return the JSON that a server using PyYAML would send."""
+    """Return the JSON value that a server which parses the YAML with PyYAML would send."""
     if isinstance(value, dict):
         return {key if isinstance(key, str) else json.dumps(key): as_json(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -161,7 +161,7 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
 
 
 def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader() -> None:
-    """If this reader and PyYAML both accept a text, they read the same values."""
+    """If mcphost's parser and PyYAML both accept a text, they read the same values from it."""
     dice = random.Random(2640)
     pieces = [
         *"[]{},#-1~'\"",

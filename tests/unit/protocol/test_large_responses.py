@@ -1,4 +1,4 @@
-"""Tests that the faster parser for large responses gives the same result."""
+"""Tests that the faster parser for large responses gives the same result as the ordinary one."""
 
 import pytest
 

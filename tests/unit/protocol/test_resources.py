@@ -1,4 +1,4 @@
-"""Tests for the index of resource URIs that updates are matched with."""
+"""Tests for the index that finds the watched URIs to which a resource update applies."""
 
 import random
 

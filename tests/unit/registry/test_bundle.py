@@ -1,4 +1,4 @@
-"""Tests for MCPB bundles: only the published file is opened, only plain files are written."""
+"""Tests for MCPB bundles (packaged servers): only the published file is opened, and only plain files are unpacked."""
 
 import struct
 import zipfile

@@ -1,4 +1,4 @@
-"""Tests for the registry client: pages, cache, offline use, files, and untrustworthy responses."""
+"""Tests for the client of the MCP registry: pages, cache, offline use, files, and untrustworthy responses."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Tests that registry entries are decoded within bounds, and invalid parts are left out with a reason."""
+"""Tests that registry entries are decoded within limits, and that invalid parts are left out with a reason."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for finding the package that a command line runs."""
+"""Tests for finding the package that the command line of a server runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests that entries which imitate another server cause a warning, and ordinary ones do not."""
+"""Tests that registry entries which imitate another server cause a warning, and that ordinary ones do not."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for install plans: exact commands, inputs, and entries that add their own arguments."""
+"""Tests for planning the installation of a server: exact commands, inputs, and arguments added by its entry."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Schemas in the form that the validator receives."""
+"""Encode JSON schemas in the form that the schema validator receives."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for detecting image formats by their first bytes; hostile files do no harm."""
+"""Tests for detecting image formats and sizes from the first bytes, also of hostile files."""
 
 import base64
 import struct

@@ -1,4 +1,4 @@
-"""Tests for decoding and scaling images in a sandbox process: correct pixels, and bounded cost for hostile files."""
+"""Tests for decoding and scaling images in a sandbox process: correct pixels, and limited cost for hostile files."""
 
 import base64
 import io
@@ -120,7 +120,7 @@ async def test_the_existing_part_of_a_truncated_image_is_drawn(decoder: ImageDec
 
 
 async def test_a_wrong_checksum_outside_the_pixels_does_not_prevent_drawing(decoder: ImageDecoder) -> None:
-    """The reference server's image has such a checksum."""
+    """The image of the MCP reference server has such a checksum."""
     body = save_image(two_colour_image(), "PNG")
     profile = png_chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(b"x" * 300))
     drawing = await decoder.decode(to_base64(body[:33] + profile[:-1] + b"!" + body[33:]), 40, 40)
@@ -131,7 +131,7 @@ async def test_a_wrong_checksum_outside_the_pixels_does_not_prevent_drawing(deco
 
 @cache
 def decompression_bomb() -> bytes:
-    """Return 36 million pixels in 35 kB, made on demand because every test worker imports this file."""
+    """Return a PNG file of 35 kB with 36 million pixels; it is made on demand, since every test worker imports this."""
     return encode_png(6000, 6000, zlib.compress(bytes(6001 * 6000), 9))
 
 

@@ -1,4 +1,4 @@
-"""Tests for reading PDF files in a sandbox process: page text, and bounded cost for hostile files."""
+"""Tests for reading PDF files in a sandbox process: the text of the pages, and limited cost for hostile files."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Tests for the checks of a schema before any value is validated."""
+"""Tests for checking a JSON schema itself, before any value is validated with it."""
 
 from pathlib import Path
 from typing import Any

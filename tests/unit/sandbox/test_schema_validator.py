@@ -1,4 +1,4 @@
-"""Tests for validation in a separate process: correct results, at most a second for hostile schemas."""
+"""Tests for validation in a separate process: correct results, and at most a second for hostile schemas."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ async def checker() -> AsyncIterator[SchemaValidator]:
 
 
 def doubling_schema(levels: int) -> Raw:
-    """Return a schema in which each level refers twice to the next one, for 2^levels checks."""
+    """Return a schema in which each level refers twice to the next, so that a validator makes 2^levels checks."""
     steps = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)}
     return encode_schema({"$ref": "#/$defs/a0", "$defs": {**steps, f"a{levels}": {"type": "integer"}}})
 
@@ -249,7 +249,7 @@ anyio.run(main)
 
 
 def killed_in_the_middle() -> bool:
-    """Kill a host during an endless validation and wait for its child; return False if the child had already ended."""
+    """Kill a host during an endless validation and wait for its child; return False if the child ended too early."""
     host = subprocess.Popen(
         [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
     )

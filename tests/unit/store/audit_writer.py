@@ -1,4 +1,4 @@
-"""A process that appends many rows to an audit log."""
+"""A program that appends many rows to an audit log, run as a separate process."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for the audit checkpoint: it only moves forward, is private to the user, and follows no links."""
+"""Tests for the audit log's checkpoint file: it only moves forward, is private to the user, and follows no links."""
 
 import fcntl
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests for the audit store: append-only rows, one chain for several writers, and failures that keep the order."""
+"""Tests for the audit store: rows are only appended, form one hash chain for all writers, and keep their order."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Tests that every change to an audit log is detected and located, even without triggers or with an edited file."""
+"""Tests that every change to an audit log is detected and located, even if the database triggers were removed."""
 
 import json
 import re
@@ -20,7 +20,7 @@ ROWS = 12
 
 
 def create_audit_reader(folder: Path, count: int = ROWS) -> AuditReader:
-    """Return a reader of an audit log with `count` rows, including the start row, without triggers."""
+    """Return a reader of a new audit log with *count* rows, including the one that the log writes when it starts."""
 
     async def work() -> None:
         audit_store = AuditStore(folder / "l.db", folder / "l.head")

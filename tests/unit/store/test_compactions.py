@@ -1,4 +1,4 @@
-"""Tests for stored summaries: kept separate from the messages, undone, damaged, and applied to branches."""
+"""Tests for stored summaries of conversations: stored apart from the messages, undone, damaged, and on branches."""
 
 import sqlite3
 from contextlib import closing

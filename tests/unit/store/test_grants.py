@@ -1,4 +1,4 @@
-"""Tests for stored grants: listed, searched, counted, suspended and revoked by two programs with one file."""
+"""Tests for stored grants: two programs share one database and list, search, count, suspend and revoke them."""
 
 import sqlite3
 from contextlib import closing

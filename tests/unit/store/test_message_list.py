@@ -1,4 +1,4 @@
-"""Tests for the messages of a conversation in memory: decoded late, once, and shared between snapshots."""
+"""Tests for the messages of a conversation in memory: each is decoded when first read, and shared by snapshots."""
 
 from concurrent.futures import ThreadPoolExecutor
 

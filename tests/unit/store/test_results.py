@@ -1,4 +1,4 @@
-"""Tests for stored results too big for a model: files private to the user, bounded in size and age."""
+"""Tests for storing tool results that are too big for a model: private files, limited in size and age."""
 # ruff: noqa: ASYNC240 - the test looks at small files of its own
 
 import os

@@ -36,7 +36,7 @@ NOTHING: set[str] = set()
 
 
 async def store_texts(database: Database, *texts: str, role: Role = "user", at: float = JANUARY) -> None:
-    """Store each text as a separate conversation whose title is its position."""
+    """Store each text as a separate conversation, which has the position of the text as its title."""
     for number, text in enumerate(texts):
         await store_parts(database, str(number), TextPart(text), role=role, at=at + number)
 

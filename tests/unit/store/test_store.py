@@ -1,4 +1,4 @@
-"""Tests for stored conversations, grants and trust: several connections, damage, newer versions."""
+"""Tests for stored conversations, grants and trusted servers: several connections, damaged files, newer versions."""
 
 import asyncio
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Tests for stored tasks: owner, lifetime and number."""
+"""Tests for stored tasks: which process follows them, how long they are kept, and how many."""
 
 import sqlite3
 import time

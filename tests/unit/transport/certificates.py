@@ -1,4 +1,4 @@
-"""Certificates for servers on loopback, created for each test run."""
+"""TLS certificates for servers on loopback, created for each test run."""
 
 import datetime as dt
 import ipaddress
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 class CertificateAuthority:
-    """An untrusted certificate authority; `file` is the path that a user would configure."""
+    """A certificate authority that no system trusts; `file` is the path of its certificate."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -22,7 +22,10 @@ class CertificateAuthority:
         Path(self.file).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def context(self, host: str = "127.0.0.1", days: int = 1, starts_in: int = -10) -> ssl.SSLContext:
-        """Return the TLS context of a server with this name; the certificate is valid for the given days from now."""
+        """Return the TLS context of a server with this name or address.
+
+        The certificate is valid from *starts_in* days from now (negative means in the past) until *days* days from now.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "A server")])
         certificate = self._sign(name, key, days=days, host=host, starts_in=starts_in)

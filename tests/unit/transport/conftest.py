@@ -1,4 +1,4 @@
-"""Fixtures of the transport tests."""
+"""Fixtures for the transport tests."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.unit.transport.stubborn_process import STUBBORN_SCRIPT
 
 @pytest.fixture
 def process_group() -> Iterator[tuple[int, int]]:
-    """Return the pids of a stubborn leader and its child."""
+    """Start a process and its child, which both ignore SIGTERM; return their pids."""
     with subprocess.Popen(
         [sys.executable, "-c", STUBBORN_SCRIPT], stdout=subprocess.PIPE, start_new_session=True, text=True
     ) as leader:

@@ -50,12 +50,12 @@ class ReceivedRequest:
         await self.send(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
 
     async def wait_closed(self) -> None:
-        """Wait until the client closes its end of the connection."""
+        """Wait until the client closes the connection of this request."""
         await self._reader.read()
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the client closed the connection of this request."""
+        """Return whether the client has closed the connection of this request."""
         return self._reader.at_eof()
 
     _reader: asyncio.StreamReader = field(default=None, repr=False)  # type: ignore[assignment]
@@ -75,7 +75,7 @@ class RawServer:
         return f"http{'s' if self.secure else ''}://127.0.0.1:{self.port}/mcp"
 
     def calls(self) -> list[str]:
-        """Return the HTTP verb and JSON-RPC method of every request so far."""
+        """Return the HTTP method and the JSON-RPC method of every request so far."""
         return [
             f"{message.method} {message.message.get('method', 'answer') if message.body else ''}".strip()
             for message in self.seen

@@ -1,4 +1,4 @@
-"""An HTTP+SSE server (2024-11-05) that follows a script."""
+"""A scripted server of the HTTP+SSE transport (2024-11-05)."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ def format_event(data: str, kind: str = "message") -> bytes:
 
 
 class ScriptedSseServer:
-    """A scripted server: `start` begins the event stream, and `answers` returns the events for each posted message."""
+    """A server whose event stream begins with `start`; `answers` returns the events to send for each posted message."""
 
     def __init__(self, start: bytes, answers: Callable[[dict[str, Any]], bytes | None] = lambda message: b"") -> None:
         self.start = start

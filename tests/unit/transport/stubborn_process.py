@@ -1,4 +1,4 @@
-"""A process group that ignores SIGTERM, and checks of whether processes are still running."""
+"""A group of processes that ignore SIGTERM, and a helper that waits until processes have ended."""
 
 from contextlib import suppress
 

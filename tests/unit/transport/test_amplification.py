@@ -1,4 +1,4 @@
-"""Tests that server input which is cheap to send and expensive to read is bounded before objects are built."""
+"""Tests that input which is cheap to send and expensive to parse is limited before any objects are built."""
 
 import gzip
 import tracemalloc
@@ -39,7 +39,7 @@ def response_line(result: bytes) -> bytes:
 
 
 def peak_memory_of_line(line: bytes) -> int:
-    """Return the peak memory, in bytes, of reading a line."""
+    """Return the peak memory in bytes while a line is read."""
     tracemalloc.start()
     try:
         parse_message(line)
@@ -49,7 +49,7 @@ def peak_memory_of_line(line: bytes) -> int:
 
 
 async def response_to_line(line: bytes, warnings: list[str]) -> object:
-    """Return the result of a request when this line arrives on the pipe."""
+    """Send a request, let the server answer with *line*, and return the result of the request."""
     mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
     async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         mux.receive_line(line)

@@ -1,4 +1,4 @@
-"""Tests for the environment of a server: network settings are kept, and no path depends on the working directory."""
+"""Tests for a server's environment variables: network settings stay, and no path depends on the working directory."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Tests for the HTTP/1.1 client: messages split anywhere, hostile responses, reused connections."""
+"""Tests for the HTTP/1.1 client: messages split at any byte, hostile responses, reused connections."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Tests for HTTP+SSE of 2024-11-05 with a server that has one fault at a time, over real sockets."""
+"""Tests for the HTTP+SSE transport of 2024-11-05 over real sockets, with servers that have one fault each."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Tests for splitting chunks into lines."""
+"""Tests for splitting chunks of bytes into lines."""
 
 import time
 from collections.abc import Callable

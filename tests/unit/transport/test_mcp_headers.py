@@ -1,4 +1,4 @@
-"""Tests for header values and origins."""
+"""Tests for header values that MCP defines, and for comparing origins."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""Tests for the multiplexer over an in-process pipe: correlation, races and hostile messages."""
+"""Tests for sharing one pipe among requests: matching answers to requests, races and hostile messages."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Tests for servers behind a forward proxy, with a name that only the proxy can resolve."""
+"""Tests for servers behind a forward proxy, with host names that only the proxy can resolve."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ForwardingProxy:
-    """A proxy that answers every forwarded request like an MCP server, and records it."""
+    """A proxy that answers every forwarded request itself, like an MCP server, and records it."""
 
     def __init__(self) -> None:
         self.heads: list[str] = []
@@ -144,7 +144,7 @@ def test_a_proxy_of_another_kind_is_refused_by_name(monkeypatch: pytest.MonkeyPa
 
 
 class Tunnel:
-    """A CONNECT proxy that joins both sides, or refuses."""
+    """A CONNECT proxy that tunnels to the server, or refuses with `status`."""
 
     def __init__(self, status: bytes = b"200 Connection established") -> None:
         self.status = status

@@ -1,4 +1,4 @@
-"""Tests that processes left by a crash, and no others, are ended by the next start."""
+"""Tests that the next start of mcphost ends the processes left by a crash, and no others."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ HOST = (
 
 @pytest.fixture
 def host_record(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
-    """Return the record of a running host that contains the process group."""
+    """Run a host that writes the process group to its file of running servers; yield the host's process."""
     with subprocess.Popen(
         [sys.executable, "-c", HOST, str(tmp_path), str(process_group[0])], stdout=subprocess.PIPE
     ) as host:

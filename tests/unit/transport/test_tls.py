@@ -1,4 +1,4 @@
-"""Tests for TLS to servers on loopback: what is trusted, refused and reported."""
+"""Tests for TLS connections to servers on loopback: which certificates are trusted, and how others are reported."""
 
 import asyncio
 import time
@@ -159,7 +159,7 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
 
 
 class FileSwappingOpener(ClientSessionOpener):
-    """An opener that replaces the file before it connects to the server."""
+    """An opener that replaces a file just before it connects to the server."""
 
     def __init__(self, file: anyio.Path, content: bytes) -> None:
         super().__init__(expand=str)

@@ -1,4 +1,4 @@
-"""Tests that the example in the transport documentation works as a transport for Unix sockets."""
+"""Tests that the example in the transport documentation works: a transport for Unix sockets."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def documented_connector() -> Any:
 
 
 class UnixSocketOpener(ClientSessionOpener):
-    """An opener for servers whose address is a path, using the documented transport."""
+    """An opener for servers whose address is the path of a Unix socket, using the documented transport."""
 
     def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         return documented_connector()(server.name, server.url, observer.warn)

@@ -1,4 +1,4 @@
-"""Tests that the watchdog ends the processes of a killed mcphost, and nothing else."""
+"""Tests that the watchdog process ends the servers of a killed mcphost, and nothing else."""
 
 import os
 import signal

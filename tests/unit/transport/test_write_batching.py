@@ -1,4 +1,4 @@
-"""Tests for writing requests: at once if alone, several in one write, and in order through a full pipe."""
+"""Tests for writing requests: a single one immediately, several in one write, and in order when the pipe is full."""
 
 import os
 import select
@@ -40,7 +40,7 @@ async def test_a_lone_request_reaches_its_server_before_the_event_loop_turns(tmp
 
 
 class RecordingMultiplexer:
-    """A multiplexer that records which ids were written immediately and which were queued."""
+    """A multiplexer that records which messages were written immediately and which were queued."""
 
     def __init__(self) -> None:
         self.queued: list[bytes] = []
@@ -48,7 +48,7 @@ class RecordingMultiplexer:
         self.mux = Multiplexer(self.queued.append, None, lambda _: None, "peer", write_now=self.at_once.append)
 
     async def request(self, ident: int, *answered: int) -> None:
-        """Enter the exchange of one request, and let the server answer the given requests."""
+        """Send the request *ident*, let the server answer the requests *answered*, and wait for the response."""
         async with self.mux.exchange(JsonRpcRequest(ident, "ping")) as messages:
             for item in answered:
                 self.mux.receive_line(serialize_message(JsonRpcResponse(item, Raw(b"{}"))))

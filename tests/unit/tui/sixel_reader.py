@@ -1,4 +1,4 @@
-"""A decoder for Sixel graphics, written from the VT340 manual, independently of the encoder."""
+"""A decoder for Sixel graphics, written from the VT340 manual without looking at mcphost's encoder."""
 
 import re
 
@@ -7,7 +7,7 @@ SIXEL = re.compile(r'\x1bP0;1;0q"1;1;(\d+);(\d+)([^\x1b]*)\x1b\\')
 
 
 def read_sixel(sequence: str) -> tuple[int, int, Pixels]:
-    """Return the width, the height and the drawn pixels, as percentages of red, green and blue."""
+    """Return the width, the height and the drawn pixels; colours are percentages of red, green and blue."""
     found = SIXEL.fullmatch(sequence)
     assert found, sequence[:80]
     palette: dict[int, tuple[int, int, int]] = {}

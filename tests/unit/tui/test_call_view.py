@@ -1,4 +1,4 @@
-"""Tests for how a question shows arguments: their size, hidden characters, and parts from other servers."""
+"""Tests for how a consent question shows arguments: size, hidden characters, and text copied from other servers."""
 
 from typing import Any
 

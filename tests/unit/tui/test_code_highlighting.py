@@ -1,4 +1,4 @@
-"""Tests for highlighted text: line breaks, marks for invisible characters, and unchanged characters."""
+"""Tests for syntax highlighting: line breaks, marks for invisible characters, and all other characters unchanged."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests for the user's external editor: its environment, its file and its failures."""
+"""Tests for editing a message in the user's external editor: its environment, its file and its failures."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""Tests for diffs of calls that change a file: shown only if the target is certain, at bounded cost."""
+"""Tests for showing a diff of calls that change a file: only if the target is certain, and at limited cost."""
 
 import os
 from difflib import SequenceMatcher

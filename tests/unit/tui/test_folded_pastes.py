@@ -1,4 +1,4 @@
-"""Tests for long pastes as placeholders, and for paths as terminals paste them."""
+"""Tests for long pastes, which are shown as placeholders, and for pasted file paths."""
 
 import pytest
 from textual.widgets.text_area import Edit

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingStage:
-    """A stage that records what it should show."""
+    """A stage that records the dialogs and waiting questions that it is given."""
 
     def __init__(self) -> None:
         self.open: list[tuple[Any, Callable[[Any], None]]] = []

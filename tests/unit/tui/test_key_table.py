@@ -1,4 +1,4 @@
-"""Tests for keys changed in config.toml: which are accepted or refused, and the reported problems."""
+"""Tests for keyboard shortcuts changed in config.toml: which ones are accepted, and the problems reported."""
 
 import importlib
 import pkgutil
@@ -21,7 +21,7 @@ from mcphost.tui.key_table import (
 
 
 def change(**wanted: str | tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Return the keys of each action, and the problems, after this change."""
+    """Return the keys of each action after changing some in config.toml, and the texts of the problems."""
     table, problems = build_key_table({
         name: (keys,) if isinstance(keys, str) else keys for name, keys in wanted.items()
     })  # fmt: skip
@@ -134,7 +134,7 @@ def test_what_works_over_questions_takes_no_key_of_them(name: str, key: str) -> 
 
 
 def test_every_key_of_a_question_or_form_is_known() -> None:
-    """An action that is available in dialogs must not take over a dialog's new key."""
+    """The list of known dialog keys must be complete, because no action may take over a key that a dialog uses."""
     found: set[str] = set()
     for package in (mcphost.tui.dialogs, mcphost.tui.screens):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

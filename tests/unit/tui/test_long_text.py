@@ -1,4 +1,4 @@
-"""Tests for the row index of long texts."""
+"""Tests for the index of rows into which long texts are wrapped."""
 
 import random
 from itertools import pairwise
@@ -47,7 +47,7 @@ def wrapped_rows(text: str, width: int) -> list[str]:
 
 
 def cell_count(text: str) -> int:
-    """Return the largest possible width in cells on any terminal; joined letters and marks are counted separately."""
+    """Return the sum of the widths of all characters in terminal cells, that is, without combining any of them."""
     return sum(measure_character(character)[0] for character in text)
 
 

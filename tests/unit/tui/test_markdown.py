@@ -1,4 +1,4 @@
-"""Tests for Markdown from models: shown completely, and never interpreted as screen markup."""
+"""Tests for Markdown written by models: shown completely, and never interpreted as Textual markup."""
 
 import pytest
 from textual._cells import cell_len

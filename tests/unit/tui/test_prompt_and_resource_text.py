@@ -1,4 +1,4 @@
-"""Tests for prompts and resources as text: every kind of content, its role and origin, no control sequences."""
+"""Tests for prompts and resources as text: each kind of content, its role and origin, and no control sequences."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests for texts of models and servers that are expensive to draw."""
+"""Tests for texts from models and servers that are expensive to draw."""
 
 import pytest
 from markdown_it import MarkdownIt
@@ -26,7 +26,7 @@ HOSTILE = {
 
 @pytest.fixture
 def parsed_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the size of each source that is given to the full Markdown parser."""
+    """Record the length of each text that is passed to the full Markdown parser."""
     sizes: list[int] = []
     parse = MarkdownIt.parse
 

@@ -1,4 +1,4 @@
-"""Tests for text on the screen: no terminal commands, no hidden text, no unknown widths."""
+"""Tests for preparing text for the screen: no terminal commands, no hidden text, no characters of unknown width."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Tests for the Sixel encoder, using an independent decoder."""
+"""Tests for the Sixel encoder, checked with an independent decoder."""
 
 import pytest
 

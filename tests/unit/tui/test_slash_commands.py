@@ -1,4 +1,4 @@
-"""Tests for input that begins with a slash: a mistyped command stays, and a message about a path is sent."""
+"""Tests for input that begins with a slash: a mistyped command is not sent, and a message with a path is."""
 
 from time import thread_time
 

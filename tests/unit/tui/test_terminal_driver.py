@@ -1,4 +1,4 @@
-"""Tests for the terminal driver: a lost terminal accepts all output, and pictures are written."""
+"""Tests for mcphost's terminal driver: output after the terminal is lost is no error, and pictures are written."""
 
 import contextlib
 import fcntl
@@ -49,7 +49,7 @@ def test_ordinary_text_is_passed_to_the_terminal_unchanged() -> None:
 
 
 class RecordingDriver(ResilientDriver):
-    """A driver that records whether it was asked to restart the screen."""
+    """A driver that counts how often it was asked to take over the terminal again."""
 
     def __init__(self, fileno: int) -> None:
         self.fileno, self.resumed = fileno, 0

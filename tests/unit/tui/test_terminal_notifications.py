@@ -1,4 +1,4 @@
-"""Tests for notifications to a user who is looking elsewhere: sent once, with fixed texts and short names only."""
+"""Tests for notifying a user who is not looking at the terminal: once, with fixed texts and short names only."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ OSC9_START = "\x1b]9;"
 
 
 class RecordingTerminal:
-    """A terminal that records its titles and other output."""
+    """A fake terminal that records its titles and other output."""
 
     def __init__(self) -> None:
         self.titles: list[str] = []
@@ -56,7 +56,7 @@ class NotifiedApp:
 
 
 class NotifiedUser:
-    """A notifier with its app and a clock."""
+    """A terminal notifier with a fake app and a clock that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.now = 100.0

@@ -1,7 +1,7 @@
-"""Attacks on sign-in and the tests that perform them; tests/architecture checks this list.
+"""A list of attacks on sign-in, with the tests that perform each one; tests/architecture checks the list.
 
-"rule" rows apply to every sign-in, "incident" rows happened to other programs, and "rfc9700" rows come from OAuth's
-best current practice for native public clients.
+Rows of kind "rule" are general rules of sign-in, "incident" rows describe attacks on other programs, and "rfc9700" rows
+come from OAuth's best current practice (RFC 9700), as far as it applies to native public clients.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ CRASHES = "terminal/test_sign_in_crashes.py"
 
 
 class AttackRow(NamedTuple):
-    """An attack; `tests` are FILE::NAME, relative to the folder tests."""
+    """An attack and the tests that perform it; `tests` contains FILE::NAME strings, with paths relative to tests/."""
 
     kind: str
     description: str

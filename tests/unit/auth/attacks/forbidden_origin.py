@@ -1,4 +1,4 @@
-"""A listener that must not be contacted; it counts connections and responds like a server."""
+"""A server that mcphost must never contact; it counts connections and answers like an authorization server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from tests.unit.transport.raw_http import RawServer
 
 
 class ForbiddenOrigin(OAuthPeer):
-    """A server on a forbidden origin; `connections` counts clients, and `caught` is everything they sent."""
+    """A server on a forbidden origin; `connections` counts the clients, and `caught` contains everything they sent."""
 
     server: RawServer
 
@@ -27,7 +27,7 @@ class ForbiddenOrigin(OAuthPeer):
 
 @asynccontextmanager
 async def forbidden_origin() -> AsyncIterator[ForbiddenOrigin]:
-    """Run a server on another origin, that is, on another port."""
+    """Run a server on another origin (the same host with another port)."""
     origin = ForbiddenOrigin()
     async with raw_http.serve(origin.handle) as server:
         origin.server, origin.origin = server, f"http://127.0.0.1:{server.port}"

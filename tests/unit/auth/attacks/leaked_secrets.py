@@ -1,4 +1,4 @@
-"""The secrets that were sent over the wire."""
+"""Collect the secrets that were sent over the network during a test."""
 
 from tests.unit.auth.oauth_peer import OAuthPeer, query
 
@@ -12,7 +12,7 @@ SECRET_HEADERS = ("authorization", "dpop")
 
 
 def collect_secrets(peer: OAuthPeer) -> set[str]:
-    """Return the secrets that mcphost sent or the peer issued; they must not appear anywhere else."""
+    """Return the secrets that mcphost sent to the peer or the peer issued; none may appear in logs or messages."""
     found = {*peer.valid, *peer.families, *peer.codes}
     for seen in peer.seen:
         pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}

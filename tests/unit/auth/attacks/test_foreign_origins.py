@@ -51,7 +51,7 @@ def expect_no_connection(where: ForbiddenOrigin) -> Iterator[None]:
 
 
 class RedirectingPeer(OAuthPeer):
-    """A peer that redirects the paths in `lead`."""
+    """A peer that redirects requests; `lead` maps each redirected path to a status and a location."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -145,7 +145,7 @@ async def test_an_authorization_server_that_calls_itself_another_gets_neither_cl
 @pytest.mark.req("auth.iss.present", "auth.iss.record")
 @pytest.mark.parametrize("announced", [True, False])
 async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announced: bool) -> None:
-    """RFC 9700, section 4.4: the attacker's metadata sends the user to an honest server, to steal its code."""
+    """RFC 9700, section 4.4 (mix-up): an attacker's metadata names an honest sign-in page, to steal its code."""
     async with forbidden_origin() as evil, run_peer() as honest, run_peer() as peer:
         peer.resource = {"authorization_servers": [evil.origin]}
         evil.document = {
@@ -162,7 +162,7 @@ async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announce
 
 
 async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> None:
-    """RFC 9700, section 4.5: a code injected into the redirect, with no state or that of an earlier attempt."""
+    """RFC 9700, section 4.5: a page injects a code into the redirect, with no state, a guessed or an earlier one."""
     async with run_peer() as peer:
         states: list[str] = []
 
@@ -223,7 +223,7 @@ async def test_two_servers_of_one_authorization_server_each_see_only_their_own_t
 
 @pytest.mark.req("auth.token.right-server", "auth.as.separate-state")
 async def test_a_url_chosen_by_a_project_gets_no_token_of_another_server(tmp_path: Path) -> None:
-    """CVE-2026-21852: the same name in another file with another URL is a different server."""
+    """CVE-2026-21852: a project's server that has the name of the user's server but another URL is another server."""
     backend = MemoryBackend()
     async with run_peer(kind=ToolsPeer) as honest, run_peer(kind=ToolsPeer) as evil:
         at_home = OAuthRegistry(TokenStore(backend, tmp_path), BrowserUser())
@@ -268,7 +268,7 @@ async def test_a_server_that_redirects_its_requests_gets_no_token_there(status: 
 
 @pytest.mark.req("auth.as.separate-state", "auth.ext.client-credentials")
 async def test_a_client_key_signs_only_for_the_configured_issuer() -> None:
-    """An assertion for one authorization server is invalid at another (RFC 7523, section 3: audience)."""
+    """An assertion made for one authorization server is not valid at another (RFC 7523, section 3: audience)."""
     from tests.unit.auth.grant_servers import MachineTokenServer, create_private_key_pem, decode_jwt
 
     async with forbidden_origin() as evil, run_peer(kind=MachineTokenServer) as bank, run_peer() as peer:
@@ -331,7 +331,7 @@ async def test_a_slow_document_ends_at_the_timeout_and_an_inflating_one_at_a_meg
 
 @pytest.mark.req("auth.401-after-token")
 async def test_a_server_that_always_needs_more_input_is_answered_a_few_times_and_not_forever() -> None:
-    """A server that refuses calls and event streams with any token must not cause endless reconnects."""
+    """A server that rejects every token, for calls or event streams, must not cause endless sign-ins or reconnects."""
 
     class UnreachedPeer(ToolsPeer):
         async def mcp(self, request: ReceivedRequest) -> None:

@@ -1,4 +1,4 @@
-"""Search all output (debug logs, errors, warnings, reprs) for every secret of every sign-in flow."""
+"""Tests that no secret of any sign-in flow appears in debug logs, errors, warnings or reprs."""
 
 import importlib
 import json
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 
 class SocketBrowser(Browsing):
-    """A browser on plain sockets, because these tests examine the log of the HTTP library."""
+    """A browser that does not use httpx, because these tests examine the log of httpx."""
 
     async def sign_in(self, **asked: Any) -> str | None:
         going, self.visit = self.visit, False
@@ -56,7 +56,7 @@ def _opened(url: str) -> str:
 
 
 class Sinks:
-    """All output of mcphost and its libraries that a user could read."""
+    """Everything that mcphost and its libraries logged, plus the values and errors passed to `show`."""
 
     def __init__(self, log: pytest.LogCaptureFixture) -> None:
         self._log = log
@@ -92,7 +92,7 @@ def assert_no_secrets(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (
 
 
 def internal_values(auth: OAuthProvider, signed: StoredSignIn, token_store: TokenStore) -> list[object]:
-    """Return every internal value that contains a secret."""
+    """Return the internal objects that hold secrets, in order to check their reprs."""
     parts = (part for part in vars(auth).values() if type(part).__module__.startswith("mcphost."))
     return [auth, signed, signed.tokens, signed.client, signed.to_account("memory"), token_store, *parts]
 
@@ -152,7 +152,7 @@ async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sink
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_server_that_repeats_the_secrets(sinks: Sinks) -> None:
-    """An error that repeats the code, the verifier or a token is shown and logged without it."""
+    """An error response that repeats the code, the verifier or a token is shown and logged without these secrets."""
 
     class EchoingPeer(OAuthPeer):
         async def token(self, request: ReceivedRequest) -> None:
