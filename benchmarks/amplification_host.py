@@ -39,7 +39,7 @@ def result_of(raw: bytes) -> Any:
 
 def rendering(raw: bytes) -> tuple[int, Work]:
     """Return the size of *raw* and a function that decodes this tool result and renders it for user and model."""
-    from mcphost.host.results.presentation import join_parts, make_parts_async, render
+    from mcphost.host.content_rendering import join_parts, make_parts_async, render
 
     render(result_of(b'{"content":[{"type":"text","text":"x"}]}'))
     size = len(raw)

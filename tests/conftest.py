@@ -73,9 +73,10 @@ PROCESS_TESTS = frozenset(
         "unit/host": (
             "accounts ambiguous_arguments big_results clipboard_image consent recheck_before_send reconnecting"
             " repeated_results resend rewinding result_images result_review result_shortening context_report"
-            " rule_matching server_tools setup startup_cost startup_wait file_watcher live_config live_editor"
-            " origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles running_calls"
-            " background_calls compaction attachment_fitting hidden_text reused_results change_watcher argument_origins"
+            " rule_matching server_tools first_run startup_cost startup_wait file_watcher live_config"
+            " live_server_editor origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles"
+            " running_calls background_calls compaction attachment_fitting hidden_text reused_results change_watcher"
+            " argument_origins"
         ),
         "unit/headless": "run_input",
         "unit/llm": "imports local_servers token_estimate",

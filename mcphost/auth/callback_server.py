@@ -39,7 +39,7 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
     """Parse the parameters of a redirect URL, or of its query string alone.
 
     The values are not registered for redaction here: any web page can send a response, and registered values are
-    redacted in all output. `auth.authorization_flow` registers the values that it accepts.
+    redacted in all output. `auth.interactive_sign_in` registers the values that it accepts.
     """
     text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]

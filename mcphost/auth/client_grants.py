@@ -16,9 +16,9 @@ from mcphost.auth.discovery import (
     summarize_discovery,
 )
 from mcphost.auth.dpop import JwtSigner
-from mcphost.auth.interactive_flow import SignInTarget
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.registration import OAuthClient, make_configured_client
+from mcphost.auth.sign_in_context import SignInTarget
 from mcphost.auth.token_store import StoredSignIn
 from mcphost.auth.tokens import InvalidScopes, TokenError, request_tokens, select_scopes
 from mcphost.auth.url_policy import check_url

@@ -15,23 +15,23 @@ from shlex import quote
 import anyio
 
 from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account
-from mcphost.auth.authorization_flow import AuthorizationFlow
 from mcphost.auth.client_grants import ClientGrant, fetch_token
 from mcphost.auth.discovery import AuthorizationServerMetadata, discover_resource, select_challenge
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
-from mcphost.auth.interactive_flow import (
+from mcphost.auth.interactive_sign_in import InteractiveSignIn
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.sign_in_context import (
     ProgressCallback,
     SignInFailed,
     SignInInteraction,
     SignInTarget,
     ignore_progress,
 )
-from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens, split_scopes
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.serialization import replace
-from mcphost.sign_in import AuthChallenge, SignInProgress
+from mcphost.sign_in_types import AuthChallenge, SignInProgress
 
 _FATAL_ERRORS = ("invalid_grant", "invalid_client", "unauthorized_client")
 
@@ -337,7 +337,7 @@ class OAuthProvider:
                     split_scopes(select_challenge(refusal.www_authenticate).get("scope")) if is_step_up else ()
                 )
             await self._token_store.prepare_storage()
-            flow = AuthorizationFlow(self._target, self._http, self._token_store, self._interaction, self._on_progress)
+            flow = InteractiveSignIn(self._target, self._http, self._token_store, self._interaction, self._on_progress)
             previous = self.current_sign_in or await self._token_store.load(
                 self._target.canonical_url, self._target.account
             )

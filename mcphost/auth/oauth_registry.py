@@ -9,15 +9,15 @@ from shlex import quote
 
 from mcphost.auth.accounts import DEFAULT_ACCOUNT_NAME, Account, StoredAccount, account_key
 from mcphost.auth.client_grants import ClientGrant
-from mcphost.auth.interactive_flow import (
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_context import (
     DEFAULT_TIMEOUT,
     ProgressCallback,
     SignInInteraction,
     SignInTarget,
     ignore_progress,
 )
-from mcphost.auth.oauth_http import OAuthHttpClient
-from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.config.schema import OAuthConfig, ServerConfig

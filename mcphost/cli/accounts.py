@@ -87,9 +87,9 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _login(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.auth.accounts import FETCHED_ON_DEMAND
-    from mcphost.auth.authorization_flow import SignInNotRequired
+    from mcphost.auth.interactive_sign_in import SignInNotRequired
     from mcphost.auth.tokens import split_scopes
-    from mcphost.cli.bootstrap import open_grants_and_audit
+    from mcphost.cli.build_host import open_grants_and_audit
     from mcphost.cli.output import end_status, format_error, print_json, print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalFrontend
     from mcphost.config.loader import add_file_name
@@ -138,7 +138,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     No configuration is needed, because the revocation endpoint is stored with the sign-in.
     """
     from mcphost.auth.accounts import account_key
-    from mcphost.cli.bootstrap import create_oauth_registry
+    from mcphost.cli.build_host import create_oauth_registry
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_note, print_text
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -223,7 +223,7 @@ async def _selected_account(token_store: "TokenStore", accounts: "list[Account]"
 
 
 async def _load_config(options: "Options") -> "HostConfig":
-    from mcphost.cli.bootstrap import load_configuration, open_grants
+    from mcphost.cli.build_host import load_configuration, open_grants
 
     async with open_grants() as grants:
         return await load_configuration(options, grants)
@@ -231,7 +231,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
     """Return *server* if the user has approved it, else None."""
-    from mcphost.cli.bootstrap import open_grants
+    from mcphost.cli.build_host import open_grants
     from mcphost.host.servers.approval import approval_source
 
     if server is None:
@@ -271,7 +271,7 @@ async def _create_oauth_provider(
     """
     import anyio.to_thread
 
-    from mcphost.cli.bootstrap import create_oauth_registry, load_configuration, open_grants
+    from mcphost.cli.build_host import create_oauth_registry, load_configuration, open_grants
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_note
     from mcphost.cli.session_opener import expand_references
@@ -313,7 +313,7 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 
     An mcphost process that is already running uses the new account after the server is restarted.
     """
-    from mcphost.cli.bootstrap import create_oauth_registry, open_grants_and_audit
+    from mcphost.cli.build_host import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_note, print_text
     from mcphost.config.references import resolve_target
@@ -343,7 +343,7 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 
 
 async def _list_accounts(options: "Options", *, as_json: bool) -> int:
-    from mcphost.cli.bootstrap import create_oauth_registry
+    from mcphost.cli.build_host import create_oauth_registry
     from mcphost.cli.output import print_json, print_note, print_table
     from mcphost.config.references import resolve_target
     from mcphost.headless.json_output import stored_account_json
@@ -406,7 +406,7 @@ class StoredSignIns:
         """Find the stored sign-ins for *server* that no other server in *config* can use."""
         if server.is_stdio:
             return cls((), None, None)
-        from mcphost.cli.bootstrap import create_oauth_registry
+        from mcphost.cli.build_host import create_oauth_registry
         from mcphost.cli.output import print_note
         from mcphost.config.references import resolve_target
         from mcphost.host.questions.frontend import RefusingFrontend

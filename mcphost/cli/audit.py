@@ -41,7 +41,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `audit` action `list`, `show`, `verify` or `export` and return the exit code."""
     from mcphost import log
-    from mcphost.cli.bootstrap import audit_files
+    from mcphost.cli.build_host import audit_files
     from mcphost.cli.parser import build_options
     from mcphost.store.audit_reader import AuditFilter, AuditReader
 
@@ -101,7 +101,7 @@ def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: b
 
 
 def _table_cells(row: "AuditRow") -> tuple[str, ...]:
-    from mcphost.cli.styles import Excerpt
+    from mcphost.cli.colors import Excerpt
     from mcphost.host.audit.audit_labels import outcome_label, source_label
 
     more = [
@@ -122,8 +122,8 @@ def format_time(at: int) -> str:
 
 
 def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
+    from mcphost.cli.colors import StateWord
     from mcphost.cli.output import print_json, print_table
-    from mcphost.cli.styles import StateWord
     from mcphost.store.audit_reader import to_export
 
     row = reader.row(int(row_number)) if row_number.isdecimal() and len(row_number) < 16 else None

@@ -134,7 +134,7 @@ async def _show_progress(host: "Host", tool: str) -> None:
 async def _prompt(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.cli.output import print_dim, print_json, print_markdown
     from mcphost.headless.json_output import prompt_json
-    from mcphost.host.results.presentation import render_block
+    from mcphost.host.content_rendering import render_block
 
     prompt = await host.features.get_prompt(args.server, args.name, parse_pairs(args.pairs))
     if args.json:

@@ -142,7 +142,7 @@ async def _run_host(
         await app.first_frame_drawn.wait()
         # In a thread: the import takes as long as the first frame, and the user may already be typing.
         await asyncio.to_thread(_import_host, options)
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import resume_conversation
         from mcphost.tui.frontend import TuiFrontend
 
@@ -168,7 +168,7 @@ def _import_host(options: "Options") -> None:
     _collect_garbage()
     log.configure_logging(options.log_level)
     for name in (
-        "mcphost.cli.bootstrap",
+        "mcphost.cli.build_host",
         "mcphost.cli.command_runner",
         "mcphost.tui.frontend",
         "mcphost.tui.transcript.presenter",

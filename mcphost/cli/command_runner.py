@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from mcphost import log
-from mcphost.cli.bootstrap import open_host
+from mcphost.cli.build_host import open_host
 from mcphost.cli.output import conversation_not_found, print_note
 from mcphost.cli.parser import Options
 from mcphost.config.loader import find_file_problem, find_server_problem

@@ -34,7 +34,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     options = build_options(args, one_shot=False)
 
     async def work() -> int:
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
         from mcphost.cli.output import print_json, print_note
         from mcphost.host.budget.spending import summarize
         from mcphost.host.questions.frontend import RefusingFrontend

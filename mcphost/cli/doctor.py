@@ -64,7 +64,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost import __version__
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import remove_model, require_server
         from mcphost.cli.output import print_json, show_status
         from mcphost.host.questions.frontend import RefusingFrontend
@@ -101,8 +101,8 @@ async def _check_everything_else(options: "Options") -> list[Check]:
 
 
 def _print_checks(checks: list[Check]) -> None:
+    from mcphost.cli.colors import StateWord
     from mcphost.cli.output import print_table, print_text
-    from mcphost.cli.styles import StateWord
 
     if sys.stdout.isatty():
         rows: list[tuple[str, str, str]] = []
@@ -174,7 +174,7 @@ def _check_directories(options: "Options") -> list[Check]:
 
 
 async def _load_config(options: "Options") -> "HostConfig":
-    from mcphost.cli.bootstrap import load_configuration, open_grants
+    from mcphost.cli.build_host import load_configuration, open_grants
 
     async with open_grants() as grants:
         return await load_configuration(options, grants)
@@ -197,7 +197,7 @@ def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
 
 
 async def _check_model(config: "HostConfig") -> Check:
-    from mcphost.cli.bootstrap import create_secrets
+    from mcphost.cli.build_host import create_secrets
     from mcphost.errors import ModelError
     from mcphost.llm.providers import find_key
 
@@ -229,7 +229,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
     """Check where sign-ins are stored, how many each place contains, and whether the storage files are usable."""
-    from mcphost.cli.bootstrap import create_oauth_registry
+    from mcphost.cli.build_host import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import STORAGE_LABELS

@@ -15,7 +15,7 @@ from mcphost.translation import N_, _, translate_sentence
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
-    from mcphost.host.servers.server_editor import SavedServer, ServerEditor
+    from mcphost.host.servers.server_file_editor import SavedServer, ServerEditor
 
 _MAX_PASTED_BYTES = 400_000
 SAVED = {
@@ -107,8 +107,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
     """Open a ServerEditor, which changes server entries, and load the configuration. Raises ConfigError."""
     from mcphost import paths
-    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
-    from mcphost.host.servers.server_editor import ServerEditor
+    from mcphost.cli.build_host import load_configuration, open_grants_and_audit, open_secret_backend
+    from mcphost.host.servers.server_file_editor import ServerEditor
 
     async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)

@@ -47,7 +47,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _run_action(options: "Options", action: str, query: str, server: str, *, as_json: bool) -> int:
-    from mcphost.cli.bootstrap import open_host
+    from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import remove_model
     from mcphost.cli.output import print_json, print_note, print_table, print_text
     from mcphost.headless.json_output import folder_answer_json, grant_json
@@ -78,7 +78,7 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
 
 
 def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
-    from mcphost.cli.styles import StateWord
+    from mcphost.cli.colors import StateWord
 
     grant = status.grant
     where = {
@@ -97,7 +97,7 @@ def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
 
 
 def _folder_answer_cells(status: "FolderAnswerStatus") -> tuple[str, ...]:
-    from mcphost.cli.styles import StateWord
+    from mcphost.cli.colors import StateWord
 
     return (
         status.answer.id,

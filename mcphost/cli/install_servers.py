@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig
     from mcphost.config.server_files import Scope
     from mcphost.host.servers.registry_installer import PlanDescription, PlanSource
-    from mcphost.host.servers.server_editor import SavedServer, ServerEditor
+    from mcphost.host.servers.server_file_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import InstallOption, PlannedEntry
     from mcphost.registry.plan_inputs import PlanInput

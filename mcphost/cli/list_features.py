@@ -40,7 +40,8 @@ def run(command: str, args: argparse.Namespace) -> int:
     options = build_options(args)
 
     async def work() -> int:
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
+        from mcphost.cli.colors import StateWord
         from mcphost.cli.command_runner import connect_servers, print_config_problems, remove_model, require_server
         from mcphost.cli.output import (
             first_line,
@@ -50,7 +51,6 @@ def run(command: str, args: argparse.Namespace) -> int:
             print_table,
             show_status,
         )
-        from mcphost.cli.styles import StateWord
         from mcphost.headless.json_output import catalog_json
         from mcphost.host.questions.frontend import RefusingFrontend
 

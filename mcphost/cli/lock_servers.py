@@ -330,7 +330,7 @@ class ServerReading:
         Disabled servers are not started. If a server cannot be read, the error is added to `errors`. The names of
         changed tools that the user has not accepted are added to `quarantined`.
         """
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import connect_servers, remove_model
         from mcphost.cli.output import show_status
         from mcphost.host.questions.frontend import RefusingFrontend

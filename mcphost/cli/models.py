@@ -64,7 +64,7 @@ async def _retry_tools() -> int:
 
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.bootstrap import create_secrets, load_configuration, open_grants
+    from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
     from mcphost.cli.output import print_json, print_note, print_table, show_status
     from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.model_finder import ModelFinder

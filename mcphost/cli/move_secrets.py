@@ -21,7 +21,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     Only the user's own mcp.json is changed. The user is asked for confirmation unless *yes* is set. Raises ConfigError,
     UsageError or ConsentDenied.
     """
-    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
+    from mcphost.cli.build_host import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.cli.styles import StateWord, uses_color
+from mcphost.cli.colors import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.translation import ENGLISH, N_, _, current_language, translate_sentence

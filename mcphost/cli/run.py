@@ -124,7 +124,7 @@ def _run_pipe(args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.auth.browser import open_url
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
         from mcphost.headless.pipe import PipeServer
         from mcphost.headless.question_answers import PipeFrontend
 
@@ -146,7 +146,7 @@ def _run_turn(args: argparse.Namespace) -> int:
     output = args.output
 
     async def work() -> int:
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
         from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
         from mcphost.headless.run_input import AnswerSchema, RunInput, read_schema, read_system_prompt
         from mcphost.serialization import replace

@@ -67,7 +67,7 @@ async def open_configured_registry(
     With *refresh*, a request is sent even if the cache has a recent response.
     """
     from mcphost import paths
-    from mcphost.cli.bootstrap import load_configuration, open_grants
+    from mcphost.cli.build_host import load_configuration, open_grants
     from mcphost.registry.client import open_registry
 
     place: str = args.registry

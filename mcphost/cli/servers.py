@@ -99,10 +99,10 @@ def _check_arguments(args: argparse.Namespace) -> None:
 
 async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.bootstrap import load_configuration, open_grants
+    from mcphost.cli.build_host import load_configuration, open_grants
+    from mcphost.cli.colors import StateWord
     from mcphost.cli.command_runner import print_config_problems
     from mcphost.cli.output import print_json, print_note, print_table
-    from mcphost.cli.styles import StateWord
     from mcphost.config.loader import SERVERS_FILE
 
     async with open_grants() as grants:
@@ -158,7 +158,7 @@ def _server_entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 
 
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
+    from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text, translate_line
     from mcphost.cli.terminal_frontend import Confirmation
@@ -266,7 +266,8 @@ async def _trust_project(
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     """Connect to the servers, print each result as soon as it is known, and return the exit code."""
-    from mcphost.cli.bootstrap import open_host
+    from mcphost.cli.build_host import open_host
+    from mcphost.cli.colors import StateWord
     from mcphost.cli.command_runner import (
         ServerConnectResult,
         connect_servers,
@@ -276,7 +277,6 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         require_server,
     )
     from mcphost.cli.output import GrowingTable, print_json, show_status
-    from mcphost.cli.styles import StateWord
     from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
@@ -345,8 +345,8 @@ def _column_widths(names: list[str]) -> tuple[int, ...]:
 
 
 def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
+    from mcphost.cli.colors import StateWord
     from mcphost.cli.output import format_error, translate_counts
-    from mcphost.cli.styles import StateWord
     from mcphost.headless.json_output import to_json
     from mcphost.host.views import summarize_catalog
 
@@ -370,7 +370,7 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
     With *yes*, the user is not asked. Returns 5 if any tools are still quarantined, else 0. Raises ConsentDenied,
     UsageError.
     """
-    from mcphost.cli.bootstrap import open_host
+    from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import remove_model, require_server
     from mcphost.cli.output import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation

@@ -45,7 +45,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     options = build_options(args, one_shot=False)
 
     async def work() -> int:
-        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.build_host import open_host
         from mcphost.host.questions.frontend import RefusingFrontend
 
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:

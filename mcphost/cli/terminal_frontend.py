@@ -34,8 +34,8 @@ from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ServerConfig, ServerInput
-    from mcphost.host.servers.server_editor import ServerEditor
-    from mcphost.sign_in import SignInProgress
+    from mcphost.host.servers.server_file_editor import ServerEditor
+    from mcphost.sign_in_types import SignInProgress
 
 
 def is_interactive() -> bool:
@@ -392,7 +392,7 @@ async def ask_missing_inputs(
     is printed and the next input is asked for.
     """
     from mcphost.cli.output import format_error, print_note
-    from mcphost.host.servers.server_editor import describe_missing_input
+    from mcphost.host.servers.server_file_editor import describe_missing_input
     from mcphost.serialization import replace
 
     for one in server.inputs:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from mcphost.cli.styles import STATE_STYLES, Excerpt, StateWord, uses_color
+from mcphost.cli.colors import STATE_STYLES, Excerpt, StateWord, uses_color
 from mcphost.sanitize import sanitize
 from mcphost.translation import _
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.servers.registry_installer import PlanSource
-    from mcphost.host.servers.server_editor import SavedServer, ServerEditor
+    from mcphost.host.servers.server_file_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import PlannedEntry
     from mcphost.registry.updates import InstalledServer

@@ -27,7 +27,7 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification, parse_notification
 from mcphost.serialization import Raw, decode, encode, replace
-from mcphost.sign_in import AuthChallenge
+from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.channel import (
     NO_HEADERS,
     Channel,

@@ -12,7 +12,7 @@ from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.config_rules import ConfigRules
+from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host, LateParts
@@ -43,7 +43,7 @@ from mcphost.store.tasks import TaskStore
 from mcphost.store.tools import ToolFingerprintStore, ToolToggleStore
 
 if TYPE_CHECKING:
-    from mcphost.host.budget.limits import BudgetLimits
+    from mcphost.host.budget.budget_limits import BudgetLimits
     from mcphost.host.budget.spending import SpendingTracker
     from mcphost.host.consent.auto_approve import AutoApproval
     from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.prompt_commands import PromptCommands
     from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.host.conversation.turn import TurnParts
+    from mcphost.host.first_run import ProviderKeys, Setup
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
     from mcphost.host.server_requests.sampling_costs import SamplingCosts
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
-    from mcphost.host.setup import ProviderKeys, Setup
     from mcphost.host.tools.builtin_tools import BuiltinTools
     from mcphost.host.tools.call_scheduler import CallScheduler
     from mcphost.host.tools.executor import ManualCalls, ToolExecutor
@@ -212,7 +212,7 @@ def _create_spending(store: Database, events: EventBus) -> "SpendingTracker":
 
 
 def _create_budget(config: HostConfig, spending: "Lazy[SpendingTracker]", events: EventBus) -> "BudgetLimits":
-    from mcphost.host.budget.limits import BudgetLimits
+    from mcphost.host.budget.budget_limits import BudgetLimits
 
     return BudgetLimits(config.budget, spending.get(), events)
 
@@ -332,8 +332,8 @@ class _LateParts:
 
     @cached_property
     def setup(self) -> "Setup | None":
-        from mcphost.host.servers.server_editor import ServerEditor
-        from mcphost.host.setup import Setup
+        from mcphost.host.first_run import Setup
+        from mcphost.host.servers.server_file_editor import ServerEditor
 
         if self._setup is None:
             return None

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from mcphost.llm.messages import ImagePart, Message
 from mcphost.llm.model import Usage
 from mcphost.serialization import Struct, field
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from mcphost.store.spending import TokenShare
 
 ServerStateName = Literal[

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.prompt_commands import PromptCommands
     from mcphost.host.conversation.stored_conversations import StoredConversations
+    from mcphost.host.first_run import Setup
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
-    from mcphost.host.setup import Setup
     from mcphost.host.tools.executor import ManualCalls
 
 _INDEX_DELAY = 5.0

@@ -12,7 +12,7 @@ from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.errors import McpHostError
-from mcphost.host.config_rules import ConfigRules
+from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize

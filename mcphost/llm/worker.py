@@ -36,7 +36,7 @@ from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerT
 from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
 from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
-from mcphost.sandbox.limits import limit_data_memory
+from mcphost.sandbox.process_limits import limit_data_memory
 from mcphost.serialization import is_number, loads
 
 LITELLM_ENVIRONMENT = {

@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any
 
 from mcphost.sandbox.image_formats import MAX_PIXELS, fit_size, identify_image
-from mcphost.sandbox.limits import apply_worker_limits, forbid_opening_files
+from mcphost.sandbox.process_limits import apply_worker_limits, forbid_opening_files
 
 ALARM_SECONDS = 6
 """Seconds for one image after which the kernel ends this process."""

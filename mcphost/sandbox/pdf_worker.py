@@ -18,7 +18,7 @@ from importlib import import_module
 from time import monotonic
 from typing import Any
 
-from mcphost.sandbox.limits import apply_worker_limits, forbid_opening_files
+from mcphost.sandbox.process_limits import apply_worker_limits, forbid_opening_files
 
 ALARM_SECONDS = 12
 """Seconds for one file after which the kernel ends this process."""

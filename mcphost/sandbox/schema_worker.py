@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from mcphost.sandbox.limits import apply_worker_limits
+from mcphost.sandbox.process_limits import apply_worker_limits
 
 MAX_VIOLATIONS = 5
 MAX_TEXT_LENGTH = 300

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, RequestRefused, SignInRequired
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
 from mcphost.protocol.revisions import Revision
-from mcphost.sign_in import AuthChallenge
+from mcphost.sign_in_types import AuthChallenge
 
 NO_HEADERS: Mapping[str, str] = {}
 

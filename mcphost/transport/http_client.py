@@ -14,7 +14,7 @@ import anyio.lowlevel
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
-from mcphost.sign_in import AuthChallenge
+from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, ResponseInterrupted, Unauthorized
 from mcphost.transport.http1 import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool

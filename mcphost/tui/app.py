@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mcphost.host.events import BackgroundCallEnded, CallEnded, ResourceChanged
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
-    from mcphost.sign_in import SignInProgress
+    from mcphost.sign_in_types import SignInProgress
     from mcphost.tui.announcer import Announcer
     from mcphost.tui.file_diff import FileDiffRequested
     from mcphost.tui.frontend import TuiFrontend
@@ -265,7 +265,7 @@ class McpHostApp(QuestionApp):
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
         """Register handlers for events that concern dialogs, or screens other than the chat."""
         from mcphost.host import events
-        from mcphost.sign_in import SignInProgress
+        from mcphost.sign_in_types import SignInProgress
 
         dispatcher.add(self._handle_call_ended, events.CallEnded)
         dispatcher.add(self._handle_background_ended, events.BackgroundCallEnded)

@@ -363,13 +363,13 @@ class NavigationApp(InputGuardApp):
 
     def action_recall(self) -> None:
         """Open a search over the user's earlier messages, and put the selected message into the composer."""
-        from mcphost.tui.screens.recall import RecallScreen
+        from mcphost.tui.screens.input_history_search import InputHistoryScreen
 
         def fill(text: str | None) -> None:
             if text is not None:
                 self.chat.query_one(Composer).recall_text(text)
 
-        self.open_page(RecallScreen(self.host), fill)
+        self.open_page(InputHistoryScreen(self.host), fill)
 
     def action_focus_transcript(self) -> None:
         """Focus the transcript immediately, so that it also receives the keys typed right afterwards."""
@@ -454,19 +454,19 @@ class NavigationApp(InputGuardApp):
 
     def action_summarize(self) -> None:
         """Let the model summarize earlier messages."""
-        from mcphost.tui.summaries import summarize
+        from mcphost.tui.compaction_actions import summarize
 
         self.run_worker(partial(summarize, self.chat), group="turn")
 
     def action_undo_summary(self) -> None:
         """Stop using the summary, so that the summarized messages are sent again."""
-        from mcphost.tui.summaries import undo_summary
+        from mcphost.tui.compaction_actions import undo_summary
 
         self.run_worker(partial(undo_summary, self.chat), group="turn")
 
     def action_summary(self) -> None:
         """Show the current summary."""
-        from mcphost.tui.summaries import show_summary
+        from mcphost.tui.compaction_actions import show_summary
 
         show_summary(self.chat)
 

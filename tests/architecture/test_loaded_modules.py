@@ -39,7 +39,7 @@ SHELL = {
     "mcphost.cli",
     "mcphost.cli.chat",
     "mcphost.cli.output",
-    "mcphost.cli.styles",
+    "mcphost.cli.colors",
     "mcphost.cli.main",
     "mcphost.cli.parser",
     "mcphost.errors",
@@ -68,14 +68,14 @@ WITH_THE_FIRST_USE = {
     "mcphost.client.stateless_session",
     "mcphost.sandbox.process",
     "mcphost.config.other_hosts",
-    "mcphost.host.setup",
+    "mcphost.host.first_run",
     "yaml",
     "mcphost.host.server_requests.elicitation",
     "mcphost.host.server_requests.sampling",
     "mcphost.host.tools",
     "mcphost.host.consent",
     "mcphost.host.questions.forms",
-    "mcphost.host.results.presentation",
+    "mcphost.host.content_rendering",
     "mcphost.host.servers.accounts",
     "mcphost.host.servers.command_risks",
     "mcphost.host.servers.features",
@@ -204,8 +204,8 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 def test_the_host_is_loaded_without_optional_modules() -> None:
     """Each module uses memory for the whole run and delays startup, while the user may already be typing."""
-    names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
-             "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
+    names = ("mcphost.cli.build_host", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
+             "mcphost.tui.screens.chat_status", "mcphost.client.connect", "mcphost.transport.stdio",
              "mcphost.llm.litellm_model")  # fmt: skip
     program = (
         "import importlib, json, sys\n"

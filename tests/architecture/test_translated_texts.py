@@ -73,7 +73,7 @@ HIDDEN_IN_COMMANDS = {
 NOT_TRANSLATED_COMMANDS = {
     "accounts.py": {"not chosen", "sign-in: ", " at "},  # the audit log; translated where it is shown
     "audit.py": {" cannot be written: "},  # the sentence of an error
-    "bootstrap.py": {"the demo", 'Saved: secrets.store = "', '" in ', "The choice applies to this run only. "},
+    "build_host.py": {"the demo", 'Saved: secrets.store = "', '" in ', "The choice applies to this run only. "},
     "call.py": {  # sentences of errors
         "A server may hide tools that ask the user something, which this command cannot answer; use: mcphost pipe",
         "--args - (standard input)", "--args ",
@@ -91,7 +91,7 @@ NOT_TRANSLATED_COMMANDS = {
     "output.py": {"mcphost: "},  # a name
     "parser.py": {", KEY=VALUE", "mcphost "},  # names
     "servers.py": {"not approved", 'server "([^"]+)"'},  # a state, and a pattern
-    "styles.py": {"not approved"},  # a state
+    "colors.py": {"not approved"},  # a state
 }  # fmt: skip
 """Texts of commands that are not translated where they are written, with the reason."""
 NOT_FOR_PEOPLE = {"completion.py", "serve_app.py"}

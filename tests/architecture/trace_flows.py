@@ -20,7 +20,7 @@ from mcphost.auth.accounts import TokenAges, suspend_aware_time
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
-from mcphost.cli.bootstrap import open_host
+from mcphost.cli.build_host import open_host
 from mcphost.cli.parser import Options
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import Limits, ServerConfig
@@ -45,7 +45,7 @@ MESSAGE_LANDMARKS = (
     "client/stateless_session:StatelessSession.request",
     "transport/process:ServerProcess.write",
     "transport/pipe_exchange:PipeExchange.put",
-    "host/results/presentation:make_parts_async",
+    "host/content_rendering:make_parts_async",
     "host/event_bus:EventBus.publish",
     "tui/transcript/presenter:TranscriptPresenter._handle_text",
     "tui/transcript/presenter:TranscriptPresenter._handle_tool_finished",
@@ -66,7 +66,7 @@ SIGN_IN_LANDMARKS = (
     "auth/discovery:discover_issuer",
     "auth/registration:register_client",
     "auth/callback_server:run_callback_server",
-    "auth/interactive_flow:InteractiveSignIn.ask_user",
+    "auth/sign_in_context:SignInContext.ask_user",
     "auth/callback_server:CallbackServer.wait",
     "auth/tokens:parse_token_response",
     "auth/token_store:TokenStore.save",
@@ -85,7 +85,7 @@ PARTICIPANTS = {
     "host/tools": "ToolPipeline",
     "host/servers": "Servers",
     "host/budget": "Budget",
-    "host/results": "ToolPipeline",
+    "host/content_rendering": "ToolPipeline",
     "host/consent": "Consent",
     "host/audit": "AuditLog",
     "tui/transcript/presenter": "Transcript",
@@ -96,9 +96,8 @@ PARTICIPANTS = {
     "transport": "Transport",
     "transport/process": "Server",
     "auth/oauth_provider": "OAuthProvider",
-    "auth/authorization_flow": "AuthorizationFlow",
-    "auth/interactive_flow": "AuthorizationFlow",
-    "auth/code_flow": "AuthorizationFlow",
+    "auth/interactive_sign_in": "InteractiveSignIn",
+    "auth/sign_in_context": "InteractiveSignIn",
     "auth/discovery": "Discovery",
     "auth/registration": "Registration",
     "auth/callback_server": "CallbackServer",

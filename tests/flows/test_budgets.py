@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import ModelError
-from mcphost.host.budget.limits import DEFAULT_OUTPUT_TOKENS
+from mcphost.host.budget.budget_limits import DEFAULT_OUTPUT_TOKENS
 from mcphost.host.events import NoticeEvent, SpendingChanged, TurnFinished
 from mcphost.host.questions.cost import (
     ApproveCost,

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcphost.auth.interactive_flow import FOREIGN_RESPONSE
+from mcphost.auth.sign_in_context import FOREIGN_RESPONSE
 from tests.flows.program import Program
 from tests.flows.sign_in_program import BROWSER_CODE, SignedInServer
 from tests.unit.auth.oauth_peer import OAuthPeer, query, run_peer

@@ -33,7 +33,7 @@ from mcphost.host.questions.questions import (
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import StreamFinished, ToolQuarantined, ToolsRefused, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
-from mcphost.tui.screens.status_model import StatusModel
+from mcphost.tui.screens.chat_status import ChatStatus
 from mcphost.tui.transcript.presenter import build_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
 from tests.fakes.frontend import ScriptedFrontend
@@ -101,7 +101,7 @@ async def test_an_opened_conversation_shows_how_its_calls_ended_and_its_usage(op
         await host.conversation.open(row.id)
         cards = [block for block in build_blocks(host.conversation.messages) if isinstance(block, ToolCard)]
         assert [card.state for card in cards] == ["declined", "ok", "failed"]
-        figures = StatusModel()
+        figures = ChatStatus()
         figures.add_earlier(host.conversation.messages)
         status = figures.build_status(host, (), phase="", pending_questions=0, demo=False)
     assert status.tokens == 20 + 7 + 10 + 5

@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.auth.interactive_flow import SignInInteraction
 from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.sign_in_context import SignInInteraction
 from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.protocol.tools import CallTool, ListTools

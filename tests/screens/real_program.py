@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.bootstrap import open_host
+from mcphost.cli.build_host import open_host
 from mcphost.cli.parser import Options
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend

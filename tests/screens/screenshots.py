@@ -15,7 +15,7 @@ from typing import Any
 
 from textual.events import Paste
 
-from mcphost.auth.interactive_flow import sign_in_warnings
+from mcphost.auth.sign_in_context import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import BudgetConfig, RootConfig
 from mcphost.host import events
@@ -52,7 +52,7 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.serialization import Raw, decode, encode, replace
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.grants import Grant
 from mcphost.store.tasks import StoredTask

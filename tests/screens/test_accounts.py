@@ -11,7 +11,7 @@ from mcphost.host.events import ServerState
 from mcphost.host.questions.questions import ShareRoots
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run

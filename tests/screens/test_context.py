@@ -8,8 +8,8 @@ from mcphost.host.conversation.context_report import ContextReport
 from mcphost.llm.messages import Message, TextPart, Usage
 from mcphost.serialization import replace
 from mcphost.store.spending import TokenShare
+from mcphost.tui.screens.chat_status import ChatStatus
 from mcphost.tui.screens.context import ContextScreen
-from mcphost.tui.screens.status_model import StatusModel
 from mcphost.tui.widgets.status_bars import KeyBar, TopBar, TopBarStatus, build_meter
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_context
@@ -125,7 +125,7 @@ def test_the_cells_of_the_meter_are_divided_by_the_kinds_of_content(
 
 
 def test_another_conversation_begins_with_an_empty_meter() -> None:
-    model = StatusModel()
+    model = ChatStatus()
     model.event_handlers[events.RoundStarted](events.RoundStarted(1, 1, "m", "m", example_context().shares))
     assert model.context_parts == (4_910, 48_300, 9_400)
     model.reset()

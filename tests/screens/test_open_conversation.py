@@ -263,7 +263,7 @@ async def test_tokens_and_costs_are_those_of_all_messages(run: Run) -> None:
         transcript = open_conversation(driver, messages)
         await driver.until(lambda: not is_loading(transcript), "the earlier messages")
         await transcript.wait_loaded()
-        status = driver.app.chat.status_model.build_status(driver.host, (), phase="", pending_questions=0, demo=False)  # type: ignore[arg-type]
+        status = driver.app.chat.status.build_status(driver.host, (), phase="", pending_questions=0, demo=False)  # type: ignore[arg-type]
         usages: Sequence[Usage] = [message.usage for message in messages if message.usage]
         assert status.tokens == sum(one.input_tokens + one.output_tokens for one in usages)
         assert status.cost == pytest.approx(0.5 * QUESTIONS)

@@ -12,7 +12,7 @@ import pytest
 from textual.events import Paste
 
 from mcphost.auth.browser import open_url
-from mcphost.cli.bootstrap import open_host
+from mcphost.cli.build_host import open_host
 from mcphost.cli.parser import Options
 from mcphost.host.events import NoticeEvent, ToolFinished
 from mcphost.tui.app import McpHostApp

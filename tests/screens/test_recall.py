@@ -8,7 +8,7 @@ from textual.widgets import Input
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.tui.screens.chat import ChatScreen
-from mcphost.tui.screens.recall import RecallScreen
+from mcphost.tui.screens.input_history_search import InputHistoryScreen
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver, Run
 
@@ -25,7 +25,7 @@ async def fill(driver: AppDriver, *texts: str) -> None:
 
 async def open_recall(driver: AppDriver, text: str) -> None:
     await driver.pilot.press("ctrl+up")
-    await driver.until(lambda: isinstance(driver.app.screen, RecallScreen) and text in driver.text())
+    await driver.until(lambda: isinstance(driver.app.screen, InputHistoryScreen) and text in driver.text())
 
 
 def draft(driver: AppDriver) -> str:
@@ -89,4 +89,4 @@ async def test_a_search_without_a_match_and_an_empty_store_say_so(run: Run) -> N
         driver.app.screen.query_one("#search", Input).value = "nowhere"
         await driver.until(lambda: "Nothing was found." in driver.text())
         await driver.pilot.press("enter")
-        assert isinstance(driver.app.screen, RecallScreen)
+        assert isinstance(driver.app.screen, InputHistoryScreen)

@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.config.schema import ModelConfig
-from mcphost.host.setup import Setup
+from mcphost.host.first_run import Setup
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver

@@ -9,7 +9,7 @@ import pytest
 from textual.widgets import TextArea
 
 from mcphost.errors import ConfigError
-from mcphost.host.servers.server_editor import ServerData
+from mcphost.host.servers.server_file_editor import ServerData
 from mcphost.serialization import replace
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_accounts

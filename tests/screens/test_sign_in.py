@@ -12,7 +12,7 @@ from mcphost.host.questions.sign_in import (
     SwitchSignInMethod,
 )
 from mcphost.serialization import replace
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
 from mcphost.tui.screens.qr_code import QUIET_ZONE, build_matrix, render_large, render_small
 from tests.screens.ask_question import PendingQuestion, ask_and_press

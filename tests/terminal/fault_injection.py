@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from mcphost.auth import authorization_flow
+from mcphost.auth import interactive_sign_in
 from mcphost.cli.main import main
 from mcphost.tui.dialogs import secret_storage, sign_in
 
@@ -21,7 +21,7 @@ def fail_dialog(*typed: str) -> Any:
 
 match sys.argv.pop(1):
     case "exchange":
-        authorization_flow.request_tokens = fail_exchange
+        interactive_sign_in.request_tokens = fail_exchange
     case "dialog":
         secret_storage.KeepInEncryptedFile = fail_dialog  # type: ignore[misc,assignment]
         sign_in.EnteredClient = fail_dialog  # type: ignore[misc,assignment]

@@ -99,14 +99,14 @@ SENTENCE_MODULES = {
     f"{package}/{module}.py".removeprefix("./")
     for package, modules in {
         ".": "json_limits serialization",
-        "auth": "accounts authorization_flow client_grants discovery file_backend interactive_flow keyring_backend "
-        "oauth_http oauth_provider secret_store token_store tokens url_policy",
+        "auth": "accounts client_grants discovery file_backend interactive_sign_in keyring_backend "
+        "oauth_http oauth_provider secret_store sign_in_context token_store tokens url_policy",
         "client": "error_mapping handshake_session pagination requests stateless_session tasks",
         "config": "loader mcp_json other_host_entries other_hosts pasted_servers references toml_files",
         "diagnosis": "explain network_steps program_steps well_known",
-        "host": "active_conversation model_selection setup",
+        "host": "active_conversation first_run model_selection",
         "host/audit": "audit_log",
-        "host/budget": "guard limits",
+        "host/budget": "budget_limits guard",
         "host/consent": "auto_approve grants",
         "host/conversation": "attachment_fitting compaction result_shortening turn",
         "host/questions": "compaction sign_in",
@@ -124,7 +124,7 @@ SENTENCE_MODULES = {
 """Modules all of whose sentences are for people, also where no error or question is made of them at once."""
 
 PHRASE_MODULES = {
-    "auth/interactive_flow.py", "host/project_approvals.py", "host/consent/auto_approve.py",
+    "auth/sign_in_context.py", "host/project_approvals.py", "host/consent/auto_approve.py",
     "host/consent/grants.py", "host/conversation/compaction.py", "host/conversation/turn.py",
     "host/questions/form_fields.py", "host/servers/approval.py",
     "host/servers/tool_changes.py", "llm/model_finder.py",

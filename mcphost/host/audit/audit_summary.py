@@ -126,7 +126,7 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
         return {"kept": list(accepted), "held_back": list(held_back)}
     if not isinstance(question, ReviewResult) or answer is None:
         return {}
-    from mcphost.host.results.presentation import join_parts  # loaded with the first result
+    from mcphost.host.content_rendering import join_parts  # loaded with the first result
 
     passed = (
         join_parts(passed_parts(question, answer)).model_text.encode("utf-8", "replace")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from mcphost.host.active_conversation import Conversation
-from mcphost.host.budget.limits import (
+from mcphost.host.budget.budget_limits import (
     MAX_QUESTIONS,
     BudgetLimits,
     BudgetReached,

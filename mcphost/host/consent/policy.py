@@ -10,7 +10,7 @@ from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.call_origins import NO_ORIGINS, ArgumentOrigin, CallOrigins
-from mcphost.host.config_rules import ConfigRules
+from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, identify_tool, make_grant
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.questions.frontend import Frontend

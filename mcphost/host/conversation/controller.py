@@ -373,7 +373,7 @@ class ConversationController:
         self, parts: "TurnParts", text: str | None, attachments: Sequence[Part], *, can_reuse: bool
     ) -> TurnResult:
         """Prepare and run a turn; a failure is described in the result, with the exit code for `mcphost run`."""
-        from mcphost.host.budget.limits import BudgetReached
+        from mcphost.host.budget.budget_limits import BudgetReached
         from mcphost.host.conversation.turn import Turn, TurnOutcome
         from mcphost.host.message_text import clean_parts
 

@@ -7,9 +7,9 @@ from itertools import islice
 import anyio.to_thread
 
 from mcphost.errors import UsageError
+from mcphost.host.content_rendering import render_block, truncate_text
 from mcphost.host.conversation.attachment_fitting import AttachmentFitter
 from mcphost.host.conversation.resource_attachments import make_resource_attachments
-from mcphost.host.results.presentation import render_block, truncate_text
 from mcphost.llm.messages import Message, Part, PromptSource, ResourcePart, Role, TextPart
 from mcphost.llm.model import ModelFacts
 from mcphost.protocol.content import (

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 from mcphost.config.schema import ContextConfig
 from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.content_rendering import truncate_text
 from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
-from mcphost.host.results.presentation import truncate_text
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.llm.messages import Message, Part, ResourcePart, ToolReturnPart, is_result
 from mcphost.llm.model import ModelRequest

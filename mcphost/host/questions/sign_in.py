@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.serialization import Struct, field
-from mcphost.sign_in import SignInTerms
+from mcphost.sign_in_types import SignInTerms
 from mcphost.translation import N_
 from mcphost.unicode_forms import split_url
 

@@ -17,8 +17,9 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines
 from mcphost.errors import MalformedMessage, ModelError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.budget.limits import BudgetReached
+from mcphost.host.budget.budget_limits import BudgetReached
 from mcphost.host.budget.spending import OpenSpending
+from mcphost.host.content_rendering import remove_base64, render_block
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import (
     ApproveUnchanged,
@@ -28,7 +29,6 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewSampling,
 )
-from mcphost.host.results.presentation import remove_base64, render_block
 from mcphost.host.server_requests.sampling_costs import SamplingCosts
 from mcphost.host.server_requests.sampling_policy import (
     SamplingBudget,

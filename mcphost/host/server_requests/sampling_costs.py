@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.budget.limits import (
+from mcphost.host.budget.budget_limits import (
     MAX_QUESTIONS,
     BudgetLimits,
     BudgetReached,

@@ -46,7 +46,7 @@ from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.views import ServerView
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.sanitize import sanitize
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 
 _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)

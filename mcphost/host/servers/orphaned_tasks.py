@@ -202,7 +202,7 @@ class OrphanedTasks:
             raise
         else:
             forget = True
-            from mcphost.host.results.presentation import render  # loaded with the first result
+            from mcphost.host.content_rendering import render  # loaded with the first result
 
             finish("error" if result.is_error else "ok", render(result).text)
         finally:

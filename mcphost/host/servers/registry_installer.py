@@ -14,8 +14,8 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerFile, find_server_file, plan_set, scope_file
 from mcphost.errors import ConfigError, RegistryError, UsageError
 from mcphost.host.servers.approval import server_warnings
-from mcphost.host.servers.live_editor import LiveServerEditor
-from mcphost.host.servers.server_editor import ServerEditor
+from mcphost.host.servers.live_server_editor import LiveServerEditor
+from mcphost.host.servers.server_file_editor import ServerEditor
 from mcphost.host.servers.servers import Servers
 from mcphost.paths import BUNDLES_FOLDER, SetupPlaces
 from mcphost.registry.bundle import OpenedBundle, fetch_bundle

@@ -17,7 +17,7 @@ from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.views import ServerView
 from mcphost.serialization import replace
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 
 NEW_SERVER_FACTOR = 10
 """Factor by which a turn waits longer at a server's first start, when its program may have to be installed."""

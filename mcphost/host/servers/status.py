@@ -15,7 +15,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerState, ServerStateName
 from mcphost.host.views import Catalog
 from mcphost.serialization import replace
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """The server's catalog, the number of its quarantined tools, and its facts (None unless it is ready)."""

@@ -10,6 +10,7 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.grants import ToolHistory, ToolIdentity
 from mcphost.host.consent.policy import Approval, ConsentPolicy
+from mcphost.host.content_rendering import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.model_selection import ModelSelection
@@ -21,7 +22,6 @@ from mcphost.host.reserved_names import (
     RESERVED_TOOL_NAMES,
     SEARCH_TOOLS,
 )
-from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.conversation_tool import ConversationTool
 from mcphost.host.tools.result_review import ResultReviewer

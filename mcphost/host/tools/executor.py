@@ -11,10 +11,10 @@ from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestN
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.consent.grants import identify_tool
 from mcphost.host.consent.policy import Approval, ConsentPolicy
+from mcphost.host.content_rendering import RenderedResult, join_parts, make_parts_async
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
-from mcphost.host.results.presentation import RenderedResult, join_parts, make_parts_async
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
 from mcphost.host.servers.running_calls import ActiveCall, RunningCalls
 from mcphost.host.servers.servers import Servers

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from mcphost.errors import McpHostError, ServerError
 from mcphost.host.consent.policy import Approval
+from mcphost.host.content_rendering import RenderedResult
 from mcphost.host.questions.questions import ResultPart
-from mcphost.host.results.presentation import RenderedResult
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.host.tools.executor import CallExecution, error_text

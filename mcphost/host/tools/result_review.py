@@ -12,6 +12,7 @@ from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.policy import OriginSearch
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
+from mcphost.host.content_rendering import RenderedResult, hide_user_only_parts, join_parts
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ResultReviewed
 from mcphost.host.questions.frontend import Frontend, QuestionBudget, TooManyQuestions
@@ -22,7 +23,6 @@ from mcphost.host.questions.questions import (
     WithholdResult,
     passed_parts,
 )
-from mcphost.host.results.presentation import RenderedResult, hide_user_only_parts, join_parts
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.serialization import Struct, replace

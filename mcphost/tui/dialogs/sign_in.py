@@ -22,7 +22,7 @@ from mcphost.host.questions.sign_in import (
     SwitchSignInMethod,
     describe_scope,
 )
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
+    from mcphost.tui.screens.chat_status import ChatStatus
     from mcphost.tui.screens.drafts import DraftSaver, PendingEdit
     from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.prompt_commands import PromptCommandRunner
     from mcphost.tui.screens.setup import SetupChoice
-    from mcphost.tui.screens.status_model import StatusModel
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 SIDEBAR_MIN_WIDTH = 100
@@ -91,7 +91,7 @@ class ChatScreen(Screen[None]):
 
     presenter: "TranscriptPresenter"
     """The presenter that shows the conversation in the transcript; set when the host is attached."""
-    status_model: "StatusModel"
+    status: "ChatStatus"
     manual_calls: ManualCallRunner
     prompt_commands: "PromptCommandRunner"
 
@@ -147,15 +147,15 @@ class ChatScreen(Screen[None]):
 
         Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
         """
+        from mcphost.tui.screens.chat_status import ChatStatus
         from mcphost.tui.screens.drafts import DraftSaver
         from mcphost.tui.screens.prompt_commands import PromptCommandRunner
-        from mcphost.tui.screens.status_model import StatusModel
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
         show_costs = host.config.budget.show_in_answers
         self.presenter = TranscriptPresenter(self.query_one(Transcript), show_costs=show_costs)
-        self.status_model = StatusModel()
+        self.status = ChatStatus()
         self.prompt_commands = PromptCommandRunner(self, host, self._switch_model, self.send_draft)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
@@ -169,7 +169,7 @@ class ChatScreen(Screen[None]):
         self.drafts.start()
 
     def _show_greeting(self) -> None:
-        self.status_model.model_state = "none" if self.host.model_selection.model is None else "loading"
+        self.status.model_state = "none" if self.host.model_selection.model is None else "loading"
         if self.host.conversation.messages:
             self.load_conversation()
         else:
@@ -210,12 +210,12 @@ class ChatScreen(Screen[None]):
         from mcphost.tui.transcript.opened_conversation import TimedNotice, build_compaction_notice
 
         messages = self.host.conversation.messages
-        self.status_model.reset()
+        self.status.reset()
         notice = None
         if (made := self.host.conversation.compaction) is not None:
             block = build_compaction_notice(made.messages, len(made.sentences), made.unknown_count)
             notice = TimedNotice(made.at, block)
-        self.presenter.load(messages, self.status_model.add_earlier, notice)
+        self.presenter.load(messages, self.status.add_earlier, notice)
         if self.pending_edit is not None:
             from mcphost.tui.screens.drafts import EDITING
 
@@ -228,7 +228,7 @@ class ChatScreen(Screen[None]):
         self.query_one(Composer).composer_input.focus()
 
     async def _load_spending(self) -> None:
-        await self.status_model.load_spending(self.host)
+        await self.status.load_spending(self.host)
         self.refresh_status()
         await self.query_one(Transcript).wait_loaded()
         self.refresh_status()
@@ -241,7 +241,7 @@ class ChatScreen(Screen[None]):
 
         dispatcher.add(self._handle_turn_started, events.TurnStarted)
         dispatcher.add_all(self.presenter.event_handlers)
-        dispatcher.add_all(self.status_model.event_handlers)
+        dispatcher.add_all(self.status.event_handlers)
         dispatcher.add_all(self.attachments.event_handlers)
         dispatcher.add(self._handle_user_message, events.UserMessageAdded)
         dispatcher.add(self._handle_model_changed, events.ModelChanged)
@@ -315,14 +315,14 @@ class ChatScreen(Screen[None]):
             self.refresh_status()
 
     def _show_status(self) -> None:
-        from mcphost.tui.screens.status_model import build_server_row, has_expiring_sign_in
+        from mcphost.tui.screens.chat_status import build_server_row, has_expiring_sign_in
 
         self._is_status_stale = False
         self.query_one(AutoApprovalBar).state = self.host.auto_approval.status
         self.query_one(KeyBar).can_stop = self.host.conversation.is_busy or self.manual_calls.is_running
         views = self.host.servers.views()
         self._has_timed_state = any(has_expiring_sign_in(view) or view.starting_seconds for view in views)
-        self.query_one(TopBar).status = self.status_model.build_status(
+        self.query_one(TopBar).status = self.status.build_status(
             self.host, views, phase=self.presenter.phase, pending_questions=self.pending_question_count, demo=self.demo
         )
         rows = tuple(build_server_row(view) for view in views)

@@ -17,8 +17,8 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
+from mcphost.host.content_rendering import render_block
 from mcphost.host.conversation.prompt_messages import find_links, make_prompt_messages, read_links
-from mcphost.host.results.presentation import render_block
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import translate_count

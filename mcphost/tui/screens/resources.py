@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mcphost.config.references import resolve_target
 from mcphost.errors import McpHostError, UsageError
-from mcphost.host.results.presentation import render_contents
+from mcphost.host.content_rendering import render_contents
 from mcphost.host.views import allowed_icons
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations

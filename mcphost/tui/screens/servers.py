@@ -35,7 +35,7 @@ from mcphost.unicode_forms import describe_name_risk
 if TYPE_CHECKING:
     from mcphost.config.server_files import Scope
     from mcphost.host.host import Host
-    from mcphost.host.servers.live_editor import LiveServerEditor
+    from mcphost.host.servers.live_server_editor import LiveServerEditor
     from mcphost.llm.messages import ResourcePart
     from mcphost.protocol.tools import Tool
     from mcphost.tui.screens.manual_calls import ManualCall
@@ -544,7 +544,7 @@ class ServersScreen(ListScreen):
 
 
 async def _add_server(editor: "LiveServerEditor", name: str, text: str, scope: "Scope") -> str:
-    from mcphost.host.servers.live_editor import parse_server_text
+    from mcphost.host.servers.live_server_editor import parse_server_text
 
     saved = await editor.add(parse_server_text(text, name), scope)
     done = _("Added {name} to {path}. Press u to undo.").format(
@@ -556,7 +556,7 @@ async def _add_server(editor: "LiveServerEditor", name: str, text: str, scope: "
 
 
 async def _change_server(editor: "LiveServerEditor", name: str, text: str, _scope: "Scope") -> str:
-    from mcphost.host.servers.live_editor import parse_entry
+    from mcphost.host.servers.live_server_editor import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))
     return _("Changed {name} in {path}. Press u to undo.").format(name=name, path=saved.edit.file.path)

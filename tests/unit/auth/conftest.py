@@ -2,11 +2,11 @@
 
 import pytest
 
-from mcphost.auth import authorization_flow
+from mcphost.auth import interactive_sign_in
 
 
 @pytest.fixture
 def fast_device_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll without delay in the device flow, whatever interval the server requests."""
-    monkeypatch.setattr(authorization_flow, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(authorization_flow, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(interactive_sign_in, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(interactive_sign_in, "DEFAULT_INTERVAL", 0.05)

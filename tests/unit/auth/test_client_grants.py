@@ -12,11 +12,11 @@ from mcphost import redact
 from mcphost.auth.client_grants import JWT_BEARER, ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.dpop import JwtSigner
-from mcphost.auth.interactive_flow import SignInFailed, SignInTarget
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.secret_store import SecretStorage
+from mcphost.auth.sign_in_context import SignInFailed, SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import InvalidScopes, TokenError
 from mcphost.auth.url_policy import UrlPolicy

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from mcphost import redact
-from mcphost.auth.authorization_flow import AuthorizationAttempt, s256_challenge
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
     UntrustedMetadata,
@@ -15,6 +14,7 @@ from mcphost.auth.discovery import (
     issuer_metadata_urls,
     resource_metadata_urls,
 )
+from mcphost.auth.interactive_sign_in import AuthorizationAttempt, s256_challenge
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthResponse
 from mcphost.auth.registration import OAuthClient, choose_authentication_method, make_metadata_document_client
 from mcphost.auth.tokens import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth.interactive_flow import DEFAULT_TIMEOUT, SignInFailed
+from mcphost.auth.sign_in_context import DEFAULT_TIMEOUT, SignInFailed
 from mcphost.auth.tokens import TokenError
 from mcphost.errors import SignInRequired
 from tests.unit.auth.device_server import DeviceCodeServer

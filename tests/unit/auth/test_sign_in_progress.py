@@ -8,16 +8,16 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth import authorization_flow
-from mcphost.auth.interactive_flow import SignInFailed, SignInTarget
+from mcphost.auth import interactive_sign_in
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_context import SignInFailed, SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.cli.terminal_frontend import SignInProgressPrinter
 from mcphost.errors import SignInRequired
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
 
@@ -49,8 +49,8 @@ async def test_a_browser_sign_in_reports_its_steps_in_order() -> None:
 async def test_each_poll_and_each_slow_down_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(authorization_flow, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(authorization_flow, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(interactive_sign_in, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(interactive_sign_in, "DEFAULT_INTERVAL", 0.05)
     progress: list[SignInProgress] = []
     async with run_peer(kind=DeviceCodeServer) as peer:
         assert isinstance(peer, DeviceCodeServer)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.auth.interactive_flow import sign_in_warnings
+from mcphost.auth.sign_in_context import sign_in_warnings
 
 SERVER = "https://mcp.example/tenant/mcp"
 

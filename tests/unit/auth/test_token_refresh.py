@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from mcphost.auth.accounts import INDEX_FILE
-from mcphost.auth.interactive_flow import SignInFailed
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.oauth_provider import MAX_STEP_UPS
+from mcphost.auth.sign_in_context import SignInFailed
 from mcphost.auth.token_store import TokenStore
 from mcphost.config import file_edits
 from mcphost.errors import McpHostError

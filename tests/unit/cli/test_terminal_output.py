@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.cli import output
-from mcphost.cli.styles import Excerpt, StateWord
+from mcphost.cli.colors import Excerpt, StateWord
 from mcphost.cli.terminal_output import MarkdownBlocks
 
 Screen = Callable[[], str]

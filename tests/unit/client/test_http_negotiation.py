@@ -15,7 +15,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import SignInRequired
 from mcphost.protocol.revisions import Revision, ServerEras
 from mcphost.protocol.tools import CallTool
-from mcphost.sign_in import AuthChallenge
+from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.http import HttpConnector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.bootstrap import DEMO_SERVER
+from mcphost.cli.build_host import DEMO_SERVER
 from tests.unit.demo.demo_client import META_PREFIX, REQUEST_META, DemoClient
 
 

@@ -20,7 +20,7 @@ from mcphost.host.events import NoticeEvent, ServerState
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, ShareOnce
 from mcphost.host.servers.accounts import describe_validity, validity
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from mcphost.store.database import Database
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend

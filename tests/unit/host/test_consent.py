@@ -14,7 +14,7 @@ from mcphost.config.rules import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.config_rules import ConfigRules
+from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, make_grant
 from mcphost.host.consent.policy import RULE_MISMATCH, Approval, AutoApprovalCheck, ConsentPolicy
 from mcphost.host.consent.rule_matching import RuleMatcher

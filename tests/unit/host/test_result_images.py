@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from mcphost.host import events
+from mcphost.host.content_rendering import MODEL_IMAGE_LIMIT
 from mcphost.host.questions.questions import AllowOnce
-from mcphost.host.results.presentation import MODEL_IMAGE_LIMIT
 from mcphost.llm.messages import ToolReturnPart
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round

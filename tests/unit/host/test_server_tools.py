@@ -13,7 +13,7 @@ from mcphost.config.schema import Limits
 from mcphost.errors import RequestRefused
 from mcphost.host import bootstrap
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.config_rules import ConfigRules
+from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
 from mcphost.host.views import find_drawable

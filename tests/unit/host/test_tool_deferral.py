@@ -16,7 +16,7 @@ from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.llm.token_estimate import estimate_tool_tokens
-from mcphost.tui.screens.status_model import StatusModel
+from mcphost.tui.screens.chat_status import ChatStatus
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_return, tool_round
 from tests.unit.host.scripted_host import (
@@ -246,7 +246,7 @@ async def test_a_description_cannot_smuggle_other_tools_into_the_request(tmp_pat
 
 async def test_the_top_line_counts_the_sent_tools_until_another_conversation_is_opened(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("ok"))
-    figures = StatusModel()
+    figures = ChatStatus()
     async with open_many(tmp_path, model) as host:
         feed = host.events.subscribe()
         await host.conversation.send("hi")

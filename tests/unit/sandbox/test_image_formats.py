@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from mcphost.host.results.presentation import RenderedResult, render
+from mcphost.host.content_rendering import RenderedResult, render
 from mcphost.protocol.tools import CallToolResult
 from mcphost.sandbox.image_formats import ImageInfo, identify_image
 from mcphost.serialization import decode, encode

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 ORIGIN_TESTS = "unit/auth/attacks/test_foreign_origins.py"
 LEAK_TESTS = "unit/auth/attacks/test_secret_leaks.py"
-FLOW = "unit/auth/test_authorization_flow.py"
+FLOW = "unit/auth/test_interactive_sign_in.py"
 TIME = "unit/auth/test_token_refresh.py"
 CALLBACK = "unit/auth/test_callback_server.py"
 BROWSER = "unit/auth/test_browser.py"

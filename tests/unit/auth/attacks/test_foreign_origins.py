@@ -12,11 +12,11 @@ import pytest
 
 from mcphost.auth.client_grants import ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
-from mcphost.auth.interactive_flow import SignInTarget
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.sign_in_context import SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy

@@ -14,12 +14,12 @@ import pytest
 
 import mcphost.auth
 from mcphost import redact
-from mcphost.auth import authorization_flow
+from mcphost.auth import interactive_sign_in
 from mcphost.auth.client_grants import ClientGrant
-from mcphost.auth.interactive_flow import SignInTarget
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_context import SignInTarget
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.config import schema
@@ -208,14 +208,14 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authorization_flow, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(interactive_sign_in, "MIN_INTERVAL", 0.01)
     async with run_peer(kind=DeviceCodeServer) as peer:
         assert isinstance(peer, DeviceCodeServer)
         peer.said, peer.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
         token_store = TokenStore(MemoryBackend(), None)
         auth = create_oauth(peer, DeviceCodeUser(), token_store)
         sinks.show(*internal_values(auth, await auth.login(use_device_code=True), token_store))
-        code = authorization_flow.DeviceAuthorization("a-device-code-77", "AB-CD", peer.origin, 1, 1)
+        code = interactive_sign_in.DeviceAuthorization("a-device-code-77", "AB-CD", peer.origin, 1, 1)
         sinks.show(code)
     assert_no_secrets(sinks, peer, more=("a-device-code-77",), least=3)
 

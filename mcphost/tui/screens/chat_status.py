@@ -30,7 +30,7 @@ _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messag
 """The position in the context meter of each kind of TokenShare."""
 
 
-class StatusModel:
+class ChatStatus:
     """Status values that only events report: token usage, cost, number of sent tools, turn start, model state."""
 
     def __init__(self) -> None:

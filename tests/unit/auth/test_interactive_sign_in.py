@@ -9,10 +9,10 @@ import pytest
 
 from mcphost import redact
 from mcphost.auth.discovery import UntrustedMetadata
-from mcphost.auth.interactive_flow import SignInFailed
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.registration import RegistrationError
+from mcphost.auth.sign_in_context import SignInFailed
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TITLE_CHARS = 400
 
 
-class RecallScreen(ListScreen):
+class InputHistoryScreen(ListScreen):
     """List of the user's earlier messages without duplicates, newest first; its result is a message's text.
 
     The result is None if the user cancels. Only the newest messages are listed at first; a search also finds older

@@ -26,7 +26,7 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import canonical_url, resource_covers, url_origin
 from mcphost.errors import SignInRequired
 from mcphost.serialization import Struct, replace
-from mcphost.sign_in import SignInProgress, SignInTerms
+from mcphost.sign_in_types import SignInProgress, SignInTerms
 from mcphost.unicode_forms import split_url
 
 DEFAULT_TIMEOUT = 300.0
@@ -278,7 +278,7 @@ class AuthorizationRequest(Struct, frozen=True):
         return f"AuthorizationRequest({self.issuer!r})"
 
 
-class InteractiveSignIn:
+class SignInContext:
     """State of one interactive sign-in, shared by the code flow and the device flow."""
 
     def __init__(

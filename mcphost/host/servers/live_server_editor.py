@@ -14,7 +14,7 @@ from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import Scope
 from mcphost.errors import ConfigError, McpHostError, UsageError
-from mcphost.host.servers.server_editor import (
+from mcphost.host.servers.server_file_editor import (
     SavedServer,
     SecretDeletionError,
     ServerData,

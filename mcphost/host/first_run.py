@@ -19,8 +19,8 @@ from mcphost.host.events import NoticeLevel
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
-from mcphost.host.servers.live_editor import LiveServerEditor
-from mcphost.host.servers.server_editor import SecretEntries, ServerEditor, describe_missing_input
+from mcphost.host.servers.live_server_editor import LiveServerEditor
+from mcphost.host.servers.server_file_editor import SecretEntries, ServerEditor, describe_missing_input
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.model_catalog import PROVIDER_TITLES, PricedModel, find_prices
 from mcphost.llm.model_finder import AvailableModel, FoundKey, ModelFinder, proposed_model, recognize_provider

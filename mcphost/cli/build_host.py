@@ -39,7 +39,7 @@ from mcphost.host.questions.sign_in import (
 from mcphost.host.servers.approval import load_approved_project
 from mcphost.llm.model import ChatModel
 from mcphost.serialization import replace
-from mcphost.sign_in import SignInProgress
+from mcphost.sign_in_types import SignInProgress
 from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
@@ -270,10 +270,10 @@ def create_oauth_registry(
     with each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
-    from mcphost.auth.interactive_flow import ignore_progress
     from mcphost.auth.keyring_backend import KeyringBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.secret_store import SecretStorage
+    from mcphost.auth.sign_in_context import ignore_progress
     from mcphost.auth.token_store import TokenStore
 
     can_ask = ChooseSecretStorage.KIND in frontend.kinds

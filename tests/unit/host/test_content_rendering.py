@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, make_parts, make_parts_async, render
+from mcphost.host.content_rendering import MODEL_TEXT_LIMIT, make_parts, make_parts_async, render
 from mcphost.host.servers.catalog import fingerprint
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.tools import MAX_BLOCKS, CallToolResult

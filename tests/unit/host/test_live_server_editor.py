@@ -11,11 +11,11 @@ from mcphost.config.loader import load_config
 from mcphost.config.server_inputs import save_input_value
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
 from mcphost.host.events import ServerState
+from mcphost.host.first_run import Setup
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import TrustOnce
-from mcphost.host.servers.live_editor import parse_entry, parse_server_text
-from mcphost.host.servers.server_editor import SecretDeletionError
-from mcphost.host.setup import Setup
+from mcphost.host.servers.live_server_editor import parse_entry, parse_server_text
+from mcphost.host.servers.server_file_editor import SecretDeletionError
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 

@@ -27,10 +27,12 @@ from mcphost.auth.discovery import (
     summarize_discovery,
 )
 from mcphost.auth.dpop import JwtSigner
-from mcphost.auth.interactive_flow import (
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.registration import ENTERED_KIND, OAuthClient, quote_server_text
+from mcphost.auth.sign_in_context import (
     AuthorizationRequest,
-    InteractiveSignIn,
     ProgressCallback,
+    SignInContext,
     SignInFailed,
     SignInInteraction,
     SignInMethodSwitched,
@@ -38,8 +40,6 @@ from mcphost.auth.interactive_flow import (
     SignInTarget,
     ignore_progress,
 )
-from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
-from mcphost.auth.registration import ENTERED_KIND, OAuthClient, quote_server_text
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import (
     TokenError,
@@ -55,7 +55,7 @@ from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
-from mcphost.sign_in import SignInTerms
+from mcphost.sign_in_types import SignInTerms
 from mcphost.unicode_forms import split_url
 
 DEVICE_CODE_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -163,9 +163,7 @@ async def poll_token(
             raise TokenError("The code was not entered in time.", "Sign in again.", code="expired_token")
 
 
-async def run_device_flow(
-    interactive: InteractiveSignIn, request: AuthorizationRequest
-) -> tuple[TokenSet, OAuthClient]:
+async def run_device_flow(interactive: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in with a device code; return the tokens and the OAuth client. Raises the errors of `run_code_flow`."""
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
@@ -275,10 +273,10 @@ _RESERVED_PARAMETERS = frozenset(
 """Parameters that mcphost sends itself, and parameters that could override them."""
 
 
-async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
+async def run_code_flow(interactive: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in through the browser; return the tokens and the OAuth client.
 
-    Raises SignInMethodSwitched if the user switches to a device code; otherwise the errors of `AuthorizationFlow.run`.
+    Raises SignInMethodSwitched if the user switches to a device code; otherwise the errors of `InteractiveSignIn.run`.
     """
     document, issuer = request.metadata, request.issuer
     interactive.report_step(SignInStep.CLIENT)
@@ -334,7 +332,7 @@ def _check_endpoint_query(endpoint: str) -> None:
 
 
 def _authorization_url(
-    interactive: InteractiveSignIn,
+    interactive: SignInContext,
     request: AuthorizationRequest,
     client: OAuthClient,
     callback: CallbackServer,
@@ -362,7 +360,7 @@ def _authorization_url(
 
 
 async def _wait_for_response(
-    interactive: InteractiveSignIn,
+    interactive: SignInContext,
     request: AuthorizationRequest,
     callback: CallbackServer,
     attempt: AuthorizationAttempt,
@@ -429,7 +427,7 @@ class SignInNotRequired(SignInFailed):
     """Raised when the user wants to sign in to a server that does not require an account."""
 
 
-class AuthorizationFlow:
+class InteractiveSignIn:
     """One interactive sign-in to the server *target*; *on_progress* is called at each step."""
 
     def __init__(
@@ -443,12 +441,12 @@ class AuthorizationFlow:
         self._target = target
         self._http = http
         self._token_store = token_store
-        self._interactive = InteractiveSignIn(target, http, token_store, interaction, on_progress)
+        self._context = SignInContext(target, http, token_store, interaction, on_progress)
 
     @property
     def step(self) -> SignInStep:
         """The current step of the sign-in."""
-        return self._interactive.step
+        return self._context.step
 
     async def run(
         self,
@@ -472,14 +470,14 @@ class AuthorizationFlow:
         RegistrationError, TokenError, InvalidScopes.
         """
         target = self._target
-        self._interactive.report_step(SignInStep.RESOURCE)
+        self._context.report_step(SignInStep.RESOURCE)
         resource = await discover_resource(self._http, target.url, challenge.get("resource_metadata"))
         if resource.is_legacy and not is_required:
             raise SignInNotRequired(
                 f"The server {target.server!r} does not require an account.", "There is nothing to do."
             )
         resource = resource.with_issuer(target.issuer)
-        self._interactive.report_step(SignInStep.ISSUER)
+        self._context.report_step(SignInStep.ISSUER)
         issuer = await self._choose_issuer(resource, previous)
         if (
             use_device_code
@@ -503,9 +501,7 @@ class AuthorizationFlow:
         if scopes and OFFLINE_ACCESS in document.scopes_supported and OFFLINE_ACCESS not in scopes:
             scopes = (*scopes, OFFLINE_ACCESS)  # otherwise no refresh token is issued
         # A DPoP challenge, or the metadata, requires that the token is bound to a key (RFC 9449).
-        self._interactive.signer = (
-            JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
-        )
+        self._context.signer = JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
         request = AuthorizationRequest(resource, document, issuer, scopes, previous_issuer)
         tokens, client = await self._obtain_tokens(request, use_device_code=use_device_code)
         return await self._store(request, tokens, client, summarize_discovery(resource, discovered))
@@ -522,9 +518,9 @@ class AuthorizationFlow:
         while True:
             run_flow = run_device_flow if with_code else run_code_flow
             try:
-                return await run_flow(self._interactive, request)
+                return await run_flow(self._context, request)
             except SignInMethodSwitched:
-                with_code, self._interactive.previous_error = not with_code, ""
+                with_code, self._context.previous_error = not with_code, ""
             except SignInRequired as error:
                 # If the server deleted the registration (RFC 6749, invalid_client), register again, once.
                 client = await self._token_store.load_client(request.issuer)
@@ -534,7 +530,7 @@ class AuthorizationFlow:
                     await self._token_store.delete_client(client)
                 elif with_code != use_device_code and self.step is SignInStep.CLIENT:
                     # The other method could not be started: return to the first one and show the reason.
-                    with_code, self._interactive.previous_error = use_device_code, error.message
+                    with_code, self._context.previous_error = use_device_code, error.message
                 else:
                     raise
 
@@ -546,8 +542,8 @@ class AuthorizationFlow:
         The caller must not await anything between receiving the tokens and calling this method; otherwise, cancellation
         could lose them.
         """
-        self._interactive.report_step(SignInStep.DONE)
-        document, signer = request.metadata, self._interactive.signer
+        self._context.report_step(SignInStep.DONE)
+        document, signer = request.metadata, self._context.signer
         sign_in = StoredSignIn(
             server=self._target.server,
             url=self._target.canonical_url,
