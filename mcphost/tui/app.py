@@ -152,10 +152,7 @@ class McpHostApp(QuestionApp):
         return Announcer(self)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return the driver class, with Textual's Linux driver replaced by ResilientDriver.
-
-        ResilientDriver can handle the loss of the terminal.
-        """
+        """Return the driver class: ResilientDriver instead of Textual's driver for Linux."""
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
@@ -183,10 +180,7 @@ class McpHostApp(QuestionApp):
             self._start_host()
 
     def _ask_for_background(self) -> None:
-        """Ask the terminal whether its background is dark or light, if the theme depends on it.
-
-        A late answer is ignored.
-        """
+        """Ask the terminal whether its background is dark or light, if the theme depends on that."""
         if self.theme_choice.is_automatic and isinstance(self._driver, ResilientDriver):
             self._driver.ask_for_background(self._handle_background)
 
@@ -277,10 +271,7 @@ class McpHostApp(QuestionApp):
         dispatcher.add(self._handle_resource_change, events.ResourceChanged)
 
     def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Show the pending questions on the screen and in the window title.
-
-        If a question is waiting and the terminal has no focus, the user gets a notification.
-        """
+        """Show pending questions on screen and in the window title; notify the user if the terminal lacks focus."""
         if self._announcer is not None:
             self._announcer.show_waiting(len(pending))
         super().show_pending_questions(pending)
@@ -420,10 +411,7 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run an action.
-
-        If the action needs the host and the host has not started yet, defer the action and return True.
-        """
+        """Run an action, or defer it and return True if the action needs the host and the host has not started yet."""
         if not self._is_started:
             namespace, name, _unused = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))

@@ -387,10 +387,7 @@ class ChatScreen(Screen[None]):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """Send the next queued message after a turn.
-
-        If the turn failed or was stopped, put all queued messages back into the composer instead.
-        """
+        """Send the next queued message; after a failed turn, put all queued messages back instead."""
         if outcome != "done":
             self.restore(*self.queue.take_all())
         elif self.queue:
@@ -469,10 +466,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Use the chosen model in this run, and save it if it is the new default.
-
-        If the model in use is still answering, change nothing and show a notification.
-        """
+        """Use the chosen model unless the current one is still answering; save it if it is the new default."""
         setup = self.host.setup
         if setup is None:
             return

@@ -300,10 +300,7 @@ class TranscriptPresenter:
         self.transcript.add(NoticeBlock(level, translate_sentence(text), translate_sentence(hint)))
 
     def add_manual_call(self, card: ToolCard) -> None:
-        """Append the card of a tool call that the user typed as a command, before the call is sent.
-
-        The events of the call update this card later.
-        """
+        """Append the card of a tool call that the user typed, before the call is sent."""
         self.unsent_manual_cards.append(card)
         self.transcript.is_following = True
         self.transcript.add(card)

@@ -471,10 +471,7 @@ class Transcript(ScrollView, can_focus=True):
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
 
     def _send_to_background(self, index: int) -> None:
-        """Request that the call at *index*, or else the only running call, continue in the background.
-
-        The model's turn then continues without waiting for that call.
-        """
+        """Let the call at *index*, or else the only running call, continue in the background."""
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
