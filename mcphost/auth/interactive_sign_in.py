@@ -441,12 +441,12 @@ class InteractiveSignIn:
         self._target = target
         self._http = http
         self._token_store = token_store
-        self._context = SignInContext(target, http, token_store, interaction, on_progress)
+        self._flow = SignInContext(target, http, token_store, interaction, on_progress)
 
     @property
     def step(self) -> SignInStep:
         """The current step of the sign-in."""
-        return self._context.step
+        return self._flow.step
 
     async def run(
         self,
@@ -470,14 +470,14 @@ class InteractiveSignIn:
         RegistrationError, TokenError, InvalidScopes.
         """
         target = self._target
-        self._context.report_step(SignInStep.RESOURCE)
+        self._flow.report_step(SignInStep.RESOURCE)
         resource = await discover_resource(self._http, target.url, challenge.get("resource_metadata"))
         if resource.is_legacy and not is_required:
             raise SignInNotRequired(
                 f"The server {target.server!r} does not require an account.", "There is nothing to do."
             )
         resource = resource.with_issuer(target.issuer)
-        self._context.report_step(SignInStep.ISSUER)
+        self._flow.report_step(SignInStep.ISSUER)
         issuer = await self._choose_issuer(resource, previous)
         if (
             use_device_code
@@ -501,7 +501,7 @@ class InteractiveSignIn:
         if scopes and OFFLINE_ACCESS in document.scopes_supported and OFFLINE_ACCESS not in scopes:
             scopes = (*scopes, OFFLINE_ACCESS)  # otherwise no refresh token is issued
         # A DPoP challenge, or the metadata, requires that the token is bound to a key (RFC 9449).
-        self._context.signer = JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
+        self._flow.signer = JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
         request = AuthorizationRequest(resource, document, issuer, scopes, previous_issuer)
         tokens, client = await self._obtain_tokens(request, use_device_code=use_device_code)
         return await self._store(request, tokens, client, summarize_discovery(resource, discovered))
@@ -518,9 +518,9 @@ class InteractiveSignIn:
         while True:
             run_flow = run_device_flow if with_code else run_code_flow
             try:
-                return await run_flow(self._context, request)
+                return await run_flow(self._flow, request)
             except SignInMethodSwitched:
-                with_code, self._context.previous_error = not with_code, ""
+                with_code, self._flow.previous_error = not with_code, ""
             except SignInRequired as error:
                 # If the server deleted the registration (RFC 6749, invalid_client), register again, once.
                 client = await self._token_store.load_client(request.issuer)
@@ -530,7 +530,7 @@ class InteractiveSignIn:
                     await self._token_store.delete_client(client)
                 elif with_code != use_device_code and self.step is SignInStep.CLIENT:
                     # The other method could not be started: return to the first one and show the reason.
-                    with_code, self._context.previous_error = use_device_code, error.message
+                    with_code, self._flow.previous_error = use_device_code, error.message
                 else:
                     raise
 
@@ -542,8 +542,8 @@ class InteractiveSignIn:
         The caller must not await anything between receiving the tokens and calling this method; otherwise, cancellation
         could lose them.
         """
-        self._context.report_step(SignInStep.DONE)
-        document, signer = request.metadata, self._context.signer
+        self._flow.report_step(SignInStep.DONE)
+        document, signer = request.metadata, self._flow.signer
         sign_in = StoredSignIn(
             server=self._target.server,
             url=self._target.canonical_url,

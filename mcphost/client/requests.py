@@ -181,11 +181,11 @@ async def run_before_send(before_send: BeforeSendFn | None, *, has_context_chang
 
 
 def _ignore_message(message: JsonRpcMessage, context: ServerRequestContext) -> None:
-    """Do nothing; this is the default for *on_unsolicited* in RequestSender."""
+    """Do nothing; this is the default for `on_unsolicited` in RequestSender."""
 
 
 def _ignore_warning(text: str) -> None:
-    """Do nothing; this is the default for *warn* in RequestSender."""
+    """Do nothing; this is the default for `warn` in RequestSender."""
 
 
 def _ignore_end(number: int) -> None:

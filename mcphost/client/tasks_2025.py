@@ -206,10 +206,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the tool call, and return the response.
-
-        If this is cancelled, a task that the server creates later is cancelled, too.
-        """
+        """Send the tool call and return the response; on cancellation, also cancel a task created later."""
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

@@ -67,9 +67,8 @@ def load_config(
     """Load `config.toml` from *directory* and the servers, then apply the overrides from flags and *environ*.
 
     Servers come from *files* (given with `--mcp-config`, and therefore approved) if there are any; otherwise from
-    `local.json` (the entries for the current folder), `mcp.json` and *project*. If several servers have the same name,
-    the first one is used. Pass *project* only if the user trusts exactly that content. Invalid parts are skipped and
-    reported in `problems`.
+    `local.json` (the entries for the current folder), `mcp.json` and *project*; the first of several servers with the
+    same name is used. Pass *project* only if the user trusts that content. Invalid parts are reported in `problems`.
 
     Raises ConfigError if `config.toml` is unreadable, or is invalid and may contain settings that forbid tool calls or
     limit costs; with *strict*, also if one of *files* is invalid or missing. Raises UsageError if a flag or variable
