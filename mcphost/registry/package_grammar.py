@@ -21,6 +21,11 @@ _PYPI_VERSION = re.compile(
     r"(?:[0-9]{1,9}!)?[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}(?:[._-]?(?:alpha|beta|a|b|c|rc|pre|preview)[._-]?[0-9]{0,9})?"
     r"(?:[._-]?post[._-]?[0-9]{0,9})?(?:[._-]?dev[._-]?[0-9]{0,9})?(?:\+[A-Za-z0-9.]{1,60})?"
 )
+# The version of Python for uvx; anything else could be the path or the name of a program to run in its place.
+_PYTHON_VERSION = re.compile(
+    r"(?:(?:cpython|pypy|graalpy)@)?[0-9]{1,2}(?:\.[0-9]{1,3}){0,2}(?:(?:a|b|rc)[0-9]{1,3})?t?"
+    r"|(?:[<>]=?|[=!~]=)[0-9]{1,2}(?:\.[0-9]{1,3}){0,2}(?:,(?:[<>]=?|[=!~]=)[0-9]{1,2}(?:\.[0-9]{1,3}){0,2}){0,4}"
+)
 _INTERPRETER = re.compile(r"(?:c?python|pypy|graalpy|pyodide)[0-9.]{0,10}")
 _NUGET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _NUGET_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,3}(?:-[0-9A-Za-z.-]{1,100})?(?:\+[0-9A-Za-z.-]{1,100})?")
@@ -201,7 +206,7 @@ def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
                 if not rest or rest[0].startswith("-"):
                     raise RegistryError(f"The runtime argument {_show(word)} has no value.")
                 value = rest.pop(0)
-            _check_option_value(option, value)
+            _check_option_value(kind, option, value)
             kept += [word] if equals else [word, value]
         else:
             raise RegistryError(
@@ -211,7 +216,9 @@ def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _check_option_value(option: str, value: str) -> None:
+def _check_option_value(kind: str, option: str, value: str) -> None:
+    if kind == "pypi" and not _PYTHON_VERSION.fullmatch(value):
+        raise RegistryError(f"The runtime argument {option} {_show(value)} is not a version of Python.")
     if option in _MOUNT_OPTIONS:
         if '"' in value:  # Docker parses --mount as CSV, so quotes could hide a path
             raise RegistryError(f"The runtime argument {option} {_show(value)} has quotes.")

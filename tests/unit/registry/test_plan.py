@@ -153,6 +153,41 @@ def test_a_runtime_argument_that_could_run_something_else_is_refused(kind: str, 
     assert "something other than run the package" in problem(document)
 
 
+@pytest.mark.parametrize("option", ["--python", "-p"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "./tool",
+        "/tmp/tool",
+        "tool",
+        "python3.12",
+        "..",
+        "3.12/bin/python",
+        "~/tool",
+        "C:tool",
+        "3.12 x",
+        "3.12\n",
+        "@3",
+    ],
+)
+def test_a_program_in_place_of_a_python_version_is_refused(option: str, value: str) -> None:
+    for argument in (
+        {"type": "named", "name": option, "value": value},
+        {"type": "positional", "value": f"{option}={value}"},
+    ):
+        document = server("io.github.ada/x", packages=[package("pypi", "x", runtimeArguments=[argument])])
+        assert problem(document)
+
+
+@pytest.mark.parametrize("value", ["3", "3.12", "3.12.4", "3.14.0rc1", "3.13t", "pypy@3.11", ">=3.11", ">=3.11,<3.14"])
+def test_a_python_version_is_passed_on_to_uvx(value: str) -> None:
+    argument = {"type": "named", "name": "--python", "value": value}
+    document = server("io.github.ada/x", packages=[package("pypi", "x", runtimeArguments=[argument])])
+    arguments = planned(document)["args"]
+    assert "--python" in arguments[0]
+    assert value in " ".join(arguments[:2])
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
