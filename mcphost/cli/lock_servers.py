@@ -20,14 +20,17 @@ _MAX_PRINTED = 1_000
 """Maximum number of lines printed about the differences of one server."""
 DRIFT_LABELS = {
     "address": N_("address changed"),
+    "certificates": N_("certificates changed"),
     "command": N_("command changed"),
     "environment": N_("environment changed"),
     "headers": N_("headers changed"),
     "identity": N_("identity changed"),
+    "inputs": N_("inputs changed"),
     "package": N_("package changed"),
     "registry": N_("registry changed"),
     "server_added": N_("server added"),
     "server_removed": N_("server removed"),
+    "sign_in": N_("sign-in changed"),
     "tool_added": N_("tool added"),
     "tool_changed": N_("tool changed"),
     "tool_removed": N_("tool removed"),
@@ -394,7 +397,10 @@ def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
 
     If they differ between two readings of the server file, that file was changed in the meantime.
     """
-    return server.argv, server.env, server.env_file, server.url, server.transport, server.headers
+    return (
+        (server.argv, server.cwd, server.env, server.env_file),
+        (server.url, server.transport, server.headers, server.oauth, server.ca_file),
+    )
 
 
 def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:

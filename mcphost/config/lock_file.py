@@ -19,7 +19,7 @@ from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, convert, nesting_depth, replace, to_builtins
 
 LOCK_FILE = "mcphost.lock"
-LOCK_VERSION = 1
+LOCK_VERSION = 2
 MAX_LOCK_BYTES = 8_000_000
 MAX_SHOWN_BYTES = 64_000
 """Maximum bytes of a stored definition; of a larger one, only the start of title and description is kept."""
@@ -34,6 +34,7 @@ _Text = Annotated[str, Meta(max_length=100_000)]
 _ServerName = Annotated[str, Meta(max_length=128)]
 _ToolName = Annotated[str, Meta(max_length=MAX_TOOL_NAME)]
 _Digest = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
+_DigestOrNone = Annotated[str, Meta(pattern="^(?:sha256:[0-9a-f]{64})?$")]
 _Words = Annotated[tuple[_Text, ...], Meta(max_length=10_000)]
 _Pairs = Annotated[dict[_Text, _Text], Meta(max_length=1_000)]
 
@@ -70,11 +71,21 @@ class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     definition: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
 
+class LockedInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The definition of a value that the user is asked for (`${input:ID}`), without the value."""
+
+    description: _Text = ""
+    password: bool = False
+    options: _Words = ()
+    default: _Text = ""
+
+
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """A server in a lock file: the settings for starting or reaching it, and what it reported when it was locked.
 
-    References in the settings are not expanded. `identity` is None if the server was disabled and therefore not
-    started.
+    References in the settings are not expanded. `oauth` has the sign-in settings and `ca_digest` the SHA-256 of the
+    certificate file, "" if there is none or it cannot be read. `identity` is None if the server was disabled and
+    therefore not started.
     """
 
     command: _Words = ()
@@ -84,6 +95,10 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     url: _Text = ""
     transport: _Text = ""
     headers: _Pairs = {}  # noqa: RUF012
+    oauth: _Pairs = {}  # noqa: RUF012
+    ca_file: _Text = ""
+    ca_digest: _DigestOrNone = ""
+    inputs: Annotated[dict[_Text, LockedInput], Meta(max_length=1_000)] = {}  # noqa: RUF012
     package: LockedPackage | None = None
     registry: LockedOrigin | None = None
     identity: LockedIdentity | None = None
@@ -93,7 +108,7 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The content of a lock file; servers are keyed by name."""
 
-    lock_version: Literal[1] = LOCK_VERSION
+    lock_version: Literal[2] = LOCK_VERSION
     servers: Annotated[dict[_ServerName, LockedServer], Meta(max_length=1_000)] = {}  # noqa: RUF012
 
 
@@ -137,7 +152,9 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
         shown = str(version)[:20] if abs(version) < 10**20 else "a huge number"
         raise ConfigError(
             f'{name} has "lockVersion" {shown}; this mcphost reads only {LOCK_VERSION}.',
-            "Use the version of mcphost that wrote it.",
+            "Use the version of mcphost that wrote it."
+            if version > LOCK_VERSION
+            else "An older mcphost wrote it. Delete it and write it again: mcphost servers lock",
         )
     try:
         return convert(document, LockDocument, "lock file")

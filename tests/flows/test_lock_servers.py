@@ -77,7 +77,7 @@ def test_a_locked_project_is_verified_as_unchanged(project: LockedProject) -> No
     assert f"Locked: 1 server, 2 tools in {project.lock_path}" in said
     assert project.verify() == "files: unchanged, 2 tools\n"
     document = json.loads(project.lock_path.read_text())
-    assert document["lockVersion"] == 1
+    assert document["lockVersion"] == 2
     assert document["servers"]["files"]["identity"] == {
         "name": "files", "version": "1.0", "protocolVersion": "2025-11-25",
     }  # fmt: skip
@@ -312,6 +312,54 @@ def test_two_branches_that_add_tools_merge(project: LockedProject, tmp_path: Pat
     project.serve({**WRITE, "name": "zip"}, WRITE, READ, {**WRITE, "name": "append"})
     project.lock()
     assert merged == project.lock_path.read_bytes()
+
+
+def test_a_changed_sign_in_or_header_is_told_and_sends_no_secret(project: LockedProject) -> None:
+    secrets = {"CI_TOKEN": CANARY, "MCP_TOKEN": "mcp-token", "TEAM": "blue team"}
+    with json_server({"POST /mcp": answer_mcp([READ]), "POST /take": lambda _message: {}}) as far:
+        entry: dict[str, Any] = {
+            "url": f"{far.url}/mcp", "type": "streamable-http",
+            "headers": {"Authorization": "Bearer ${env:MCP_TOKEN}"},
+        }  # fmt: skip
+        project.configure(far=entry)
+        project.lock(**secrets)
+        far.requests.clear()
+        project.configure(far={**entry, "headers": {"Authorization": "Bearer ${env:CI_TOKEN}"}})
+        assert "It was not started" in project.verify(code=9, **secrets)
+        oauth = {
+            "grant": "enterprise", "clientId": "c", "clientSecret": "s", "issuer": far.url,
+            "idToken": "${env:CI_TOKEN}", "idpClientId": "x", "idpTokenEndpoint": f"{far.url}/take",
+        }  # fmt: skip
+        project.configure(far={**entry, "mcphost": {"oauth": oauth}})
+        said = project.verify(code=9, **secrets)
+        assert "  sign-in changed\n" in said
+        assert f"    + oauth.idpTokenEndpoint: {far.url}/take\n" in said
+        assert "It was not started" in said
+        assert far.requests == []
+
+
+def test_another_certificate_file_or_another_content_is_told(project: LockedProject) -> None:
+    entry = {"url": "https://mcp.example.com/mcp", "disabled": True, "mcphost": {"caFile": "ca.pem"}}
+    authorities = project.program.work / "ca.pem"
+    authorities.write_text("one")
+    project.configure(far=entry)
+    project.lock()
+    assert json.loads(project.lock_path.read_text())["servers"]["far"]["caFile"] == "ca.pem"
+    assert "far: the entry is unchanged" in project.verify("--offline")
+    authorities.write_text("two")
+    assert project.drift("--offline").keys() == {("certificates", "")}
+    authorities.unlink()
+    assert project.drift("--offline").keys() == {("certificates", "")}
+
+
+def test_a_lock_of_an_earlier_version_says_to_lock_again(project: LockedProject) -> None:
+    project.lock_path.write_text('{"lockVersion": 1, "servers": {}}')
+    for command in ("verify", "lock"):
+        told = project.program.error("--mcp-config", ".mcp.json", "servers", command, code=3)
+        assert "Delete it and write it again: mcphost servers lock" in told
+    project.lock_path.unlink()
+    project.lock()
+    assert project.verify() == "files: unchanged, 2 tools\n"
 
 
 def test_a_disabled_server_stays_locked_as_it_was(project: LockedProject) -> None:

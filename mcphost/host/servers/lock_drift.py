@@ -16,8 +16,8 @@ from mcphost.serialization import Struct, encode, replace, to_builtins
 from mcphost.translation import N_
 
 DriftKind = Literal[
-    "server_added", "server_removed", "command", "environment", "address", "headers", "package", "registry", "identity",
-    "tool_added", "tool_removed", "tool_changed",
+    "server_added", "server_removed", "command", "environment", "address", "headers", "sign_in", "certificates",
+    "inputs", "package", "registry", "identity", "tool_added", "tool_removed", "tool_changed",
 ]  # fmt: skip
 MAX_DIFFERENCES = 200
 """Maximum number of differences of one server that are shown line by line; only names are shown for others."""
@@ -34,6 +34,9 @@ _PARTS: dict[DriftKind, tuple[str, ...]] = {
     "environment": ("env", "envFile"),
     "address": ("url", "transport"),
     "headers": ("headers",),
+    "sign_in": ("oauth",),
+    "certificates": ("caFile", "caDigest"),
+    "inputs": ("inputs",),
     "package": ("package",),
     "registry": ("registry",),
 }

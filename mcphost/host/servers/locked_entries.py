@@ -1,23 +1,27 @@
 """Lock file records of servers: the entry in `.mcp.json` without secrets, the server's identity and its tools."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from mcphost.client.session import ServerFacts
+from mcphost.config.approval_digest import ca_file_digest
 from mcphost.config.lock_file import (
     MAX_TOOL_NAME,
     LockedIdentity,
+    LockedInput,
     LockedOrigin,
     LockedPackage,
     LockedServer,
     LockedTool,
     shown_definition,
 )
-from mcphost.config.references import find_references
+from mcphost.config.mcp_json import OWN_KEY, list_non_defaults
+from mcphost.config.references import Reference, find_references
 from mcphost.config.risky_variables import classify_variable
-from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import fingerprint, mask_secrets
-from mcphost.errors import MalformedMessage
+from mcphost.config.schema import ServerConfig, ServerInput
+from mcphost.config.secrets import HIDDEN, fingerprint, mask_secrets
+from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.catalog import fingerprint as definition_digest
 from mcphost.redact import is_secret_name, redact_patterns, redact_registered
@@ -27,6 +31,7 @@ from mcphost.serialization import encode, loads, replace
 
 NOT_LOCKED = "[value not locked]"
 """Placeholder for the literal value of a variable or header, because the value may be a secret."""
+_AUTH_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
 _MAX_LABEL = 200
 
 
@@ -38,14 +43,23 @@ def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
     folder = entry.get("cwd")
     package = find_package(server.argv) if server.is_stdio else None
     record = read_record(entry, server.name)
+    sign_in = () if server.is_stdio else list_non_defaults(server.oauth)
+    count = len(server.env) + len(server.headers) + len(sign_in)
     return LockedServer(
         command=_hide_in_arguments(server.argv, package.word if package else -1) if server.is_stdio else (),
         cwd=folder if server.is_stdio and isinstance(folder, str) else "",
-        env={name: _lockable_value(name, text) for name, text in server.env.items()},
+        env={name: _lockable_value(name, text, count) for name, text in server.env.items()},
         env_file=server.env_file,
         url=_hide_words(server.url),
         transport="" if server.is_stdio else server.transport,
-        headers={name: _lockable_value(name, text) for name, text in server.headers.items()},
+        headers={name: _lockable_value(name, text, count) for name, text in server.headers.items()},
+        oauth={
+            key: _hide_secret(text, count) if is_secret else _hide_words(text, count)
+            for key, text, is_secret in sign_in
+        },
+        ca_file=_written_ca_file(server, entry),
+        ca_digest=_ca_digest(server),
+        inputs={one.id: _lock_input(one, len(server.inputs)) for one in server.inputs},
         package=LockedPackage(
             type=cast("Any", package.type),
             name=package.name,
@@ -108,11 +122,14 @@ def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
     for position, word in enumerate(argv):
         option, equals, value = word.partition("=")
         if name and not word.startswith("-"):
-            shown.append(mask_secrets(name, word))
+            shown.append(_keep_references(word, mask_secrets(name, word)))
         elif equals and _secret_option(option) and value:
-            shown.append(f"{option}={mask_secrets(_secret_option(option), value)}")
+            masked = mask_secrets(_secret_option(option), value)
+            shown.append(f"{option}={_keep_references(value, masked)}")
+        elif position == package:
+            shown.append(_keep_references(word, redact_patterns(word)))
         else:
-            shown.append(redact_patterns(word) if position == package else _hide_words(word, hidden_count))
+            shown.append(_hide_words(word, hidden_count))
         name = "" if equals else _secret_option(word)
     return tuple(shown)
 
@@ -137,15 +154,88 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
     """
     plain = redact_patterns(text)
     hidden = mask_secrets("", plain)
-    return hidden if hidden == plain else f"{hidden} ({fingerprint('lock', plain, hidden_count)[:16]})"
+    shown = hidden if hidden == plain else _add_digest(hidden, plain, hidden_count)
+    return _keep_references(text, shown)
 
 
-def _lockable_value(name: str, text: str) -> str:
+def _add_digest(shown: str, text: str, hidden_count: int) -> str:
+    return f"{shown} ({fingerprint('lock', text, hidden_count)[:16]})"
+
+
+def _find_known(text: str) -> list[Reference]:
+    """Return the references in *text* that are expanded; anything else in the form `${…}` is literal text."""
+    return [reference for reference in find_references(text) if reference.kind != "unknown"]
+
+
+def _keep_references(text: str, shown: str) -> str:
+    """Return *shown*, which is *text* with secrets hidden, with all references of *text* added if one was hidden."""
+    names = [reference.short_text for reference in _find_known(text)]
+    is_complete = names == [reference.short_text for reference in _find_known(shown)]
+    return shown if is_complete else f"{shown} ({' '.join(names)})"
+
+
+def _lockable_value(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is left out.
 
-    References are recorded, and so are values that decide which code runs or where connections go.
+    Addresses and values that decide which code runs or where connections go are recorded. So are references, with a
+    slow digest of the text beside them, because that text can decide who gets the secrets. The text beside a reference
+    in a secret is part of that secret, and is left out.
     """
-    references = find_references(text)
-    if references and "".join(reference.text for reference in references) == text:
-        return "".join(reference.short_text for reference in references)
-    return NOT_LOCKED if classify_variable(name) is None or is_secret_name(name) else _hide_words(text)
+    is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
+    if "://" in text or (is_risky and not is_secret):
+        return _hide_words(text, hidden_count)
+    if is_risky:
+        return _hide_secret(text, hidden_count)
+    if not _find_known(text):
+        return NOT_LOCKED
+    shown, has_literals = _hide_literals(text, NOT_LOCKED)
+    return _add_digest(shown, redact_patterns(text), hidden_count) if has_literals and not is_secret else shown
+
+
+def _hide_secret(text: str, hidden_count: int) -> str:
+    """Return the references in *text* and, if there is any other text, a slow digest of the whole."""
+    shown, has_literals = _hide_literals(text, HIDDEN)
+    return _add_digest(shown, text, hidden_count) if has_literals else shown
+
+
+def _hide_literals(text: str, placeholder: str) -> tuple[str, bool]:
+    """Replace everything in *text* but references, white space and a scheme such as `Bearer`, and drop defaults.
+
+    Also return whether anything was replaced or dropped.
+    """
+    parts: list[str] = []
+    end, has_literals = 0, False
+    for reference in (*_find_known(text), None):
+        literal = text[end : reference.start if reference else len(text)]
+        is_plain = not literal.strip() or _AUTH_SCHEME.fullmatch(literal) is not None
+        parts.append(literal if is_plain else placeholder)
+        has_literals |= not is_plain
+        if reference is not None:
+            parts.append(reference.short_text)
+            has_literals |= bool(reference.default)
+            end = reference.start + len(reference.text)
+    return "".join(parts), has_literals
+
+
+def _lock_input(one: ServerInput, hidden_count: int) -> LockedInput:
+    return LockedInput(
+        description=_hide_words(one.description, hidden_count),
+        password=one.password,
+        options=tuple(_hide_words(option, hidden_count * len(one.options)) for option in one.options),
+        default=_hide_secret(one.default, hidden_count) if one.password else _hide_words(one.default, hidden_count),
+    )
+
+
+def _written_ca_file(server: ServerConfig, entry: Mapping[str, Any]) -> str:
+    """Return the path of the certificate file as written in *entry*, or its absolute path if the entry is unknown."""
+    own = entry.get(OWN_KEY)
+    written = cast("dict[str, Any]", own).get("caFile") if isinstance(own, dict) else None
+    return written if server.ca_file and isinstance(written, str) else server.ca_file
+
+
+def _ca_digest(server: ServerConfig) -> str:
+    """Return the digest of the certificate file, or "" if there is none or it cannot be read."""
+    try:
+        return f"sha256:{server.ca_digest or ca_file_digest(server.ca_file)}" if server.ca_file else ""
+    except ConfigError:
+        return ""

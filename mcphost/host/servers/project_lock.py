@@ -81,9 +81,11 @@ class ProjectLock:
         from mcphost.host.servers.locked_entries import lock_connected, lock_entry
 
         locked = self.locked
-        # The entry as written is unknown here; folder and origin were approved together with it.
+        # The entry as written is unknown here; folder, origin and paths were approved together with it.
         entry = lock_entry(self._server, {})
-        entry = replace(entry, cwd=locked.cwd, registry=locked.registry) if locked is not None else entry
+        if locked is not None:
+            ca_file = locked.ca_file if entry.ca_file and locked.ca_file else entry.ca_file
+            entry = replace(entry, cwd=locked.cwd, registry=locked.registry, ca_file=ca_file)
         return lock_connected(entry, facts, tools.values()) if self.has_tools else entry
 
 
