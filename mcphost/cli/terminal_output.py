@@ -69,6 +69,13 @@ class _TerminalMarkdown(Markdown):
         "code_block": _PlainCodeBlock,
     }
 
+    def __init__(self, text: str) -> None:
+        """Parse *text*, and sanitize what entities such as `&#x202E;` and addresses were decoded to."""
+        super().__init__(text, hyperlinks=False)
+        for token in self._flatten_tokens(self.parsed):
+            token.content = sanitize(token.content, keep_newlines=token.type != "text")
+            token.attrs = {key: sanitize(str(value), keep_newlines=False) for key, value in token.attrs.items()}
+
 
 def create_console(stream: TextIO) -> Console:
     """Return a console that never interprets markup, emoji codes or links."""
@@ -120,7 +127,7 @@ def draw_markdown(text: str) -> None:
 def render_markdown(text: str) -> Markdown | Text:
     """Return *text* as rendered Markdown, or as plain text if it is too long to lay out."""
     clean = sanitize(text)
-    return Text(clean) if len(clean) > MAX_MARKDOWN_CHARS else _TerminalMarkdown(clean, hyperlinks=False)
+    return Text(clean) if len(clean) > MAX_MARKDOWN_CHARS else _TerminalMarkdown(clean)
 
 
 def draw_dim(text: str) -> None:

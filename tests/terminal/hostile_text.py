@@ -27,7 +27,7 @@ HOSTILE_TEXT = (
     "\x1b]52;c;TEFLQUs=\x07\x1b]8;;http://leak.example\x1b\\x\x1b]8;;\x1b\\\x1b]2;LEAK\x07\x1b[93;5zLEAK\x1b[3J\x07\x08\x7f"
     "\x9b93;6z\x9d2;LEAK\x9c\x85 \u202erab\u202c\u2066i\u2069\u200fr \u200bze\u2060ro\ufeff "
     "\U000e0041\U000e0042\U000e007f vs\ufe0f\ufe0f\ufe0f\ufe0f\U000e0100\U000e01ef "
-    "[bold]x[/bold] [/] [@click=app.quit]q[/] [red [[ \\[ <div> Vec<T> \u2028"
+    "[bold]x[/bold] [/] [@click=app.quit]q[/] [red [[ \\[ <div> Vec<T> &#x202E;&ZeroWidthSpace;&shy;&#xE0041; \u2028"
 )
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff"

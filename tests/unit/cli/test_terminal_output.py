@@ -100,6 +100,26 @@ def test_markdown_shows_the_address_of_a_link_and_hides_no_control_characters(mo
     assert "import os" in shown  # in one piece: nothing is highlighted
 
 
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("pay to &#x202E;moc&#x202C; a&ZeroWidthSpace;b", "pay to ‹U+202E›moc‹U+202C› a‹U+200B›b"),
+        ("# a&#xE0041;", "a‹U+E0041›"),
+        ("- **a&shy;b**", " • a‹U+00AD›b"),
+        ("| a |\n|---|\n| &#x202E;b |", "a          ─────────  ‹U+202E›b "),
+        ("a&NewLine;b", "a⏎b"),
+        ("<http://a.example/%E2%80%AEb>", "http://a.example/‹U+202E›b (http://a.example/%E2%80%AEb)"),
+        ("&copy; Vec&lt;T&gt; `&shy;`", "© Vec<T> &shy;"),
+    ],
+)
+def test_markdown_shows_marks_for_unsafe_characters_written_as_entities(
+    monkeypatch: pytest.MonkeyPatch, markdown: str, shown: str
+) -> None:
+    screen = open_screen(monkeypatch)
+    output.print_markdown(markdown)
+    assert " ".join(shown.split()) == " ".join(" ".join(plain_lines(screen())).split())
+
+
 def test_streamed_markdown_prints_each_block_once(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     stream = output.create_markdown_stream()
