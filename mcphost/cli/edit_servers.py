@@ -174,7 +174,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
                             replace=args.replace)  # fmt: skip
             if edit.server is None:
                 continue
-            review.show("\n".join([name, *(f"  {translate_line(line)}" for line in describe_server(edit.server))]))
+            review.show(name, *(f"  {translate_line(line)}" for line in describe_server(edit.server)))
             for warning in server_warnings(edit.server):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         review.confirm("Add and approve it?" if len(entries) == 1 else "Add and approve them?", "Nothing was added.")
@@ -255,7 +255,7 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
         data = editor.find_data(server, others, paths.data_dir() / paths.BUNDLES_FOLDER)
         sign_ins = await StoredSignIns.load(options, config, server)
         review = Confirmation(yes=yes, as_json=False)
-        review.show(f"{name} ({server.file})\n  {join(server.argv) if server.is_stdio else server.url}")
+        review.show(f"{name} ({server.file})", f"  {join(server.argv) if server.is_stdio else server.url}")
         stored = (*data.describe(editor.inputs_file), *sign_ins.describe())
         for what in stored:
             text = _("  also deleted: {what}") if forgets else _("  kept: {what}")

@@ -142,7 +142,7 @@ class _Installation:
         lines = [f"  {_translate_detail(line, option.inputs)}" for line in plan.details]
         lines += [_("  Warning: {warning}").format(warning=risk) for risk in risks]
         file = _("  file: {file}, as {name}").format(file=edit.file.path, name=name)
-        self._review.show("\n".join([*lines, file]))
+        self._review.show(*lines, file)
         report = plan_json(server, option, planned, name, str(edit.file.path), plan)
         if args.dry_run:
             if args.json:
@@ -260,7 +260,6 @@ def show_server(
     """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.lookalikes import find_warnings
-    from mcphost.sanitize import sanitize
 
     lines = [
         _("publisher: {publisher}").format(publisher=translate_sentence(describe_publisher(server))),
@@ -274,7 +273,7 @@ def show_server(
         warnings = (f"It is {server.status}. {server.status_message}".rstrip(), *warnings)
     lines += [_("Warning: {warning}").format(warning=translate_sentence(warning)) for warning in warnings]
     review.show(f"{server.name} {server.version}")
-    review.show("\n".join(f"  {sanitize(line, keep_newlines=False)}" for line in lines))
+    review.show(*(f"  {line}" for line in lines))
     return warnings
 
 

@@ -46,7 +46,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
         where = translate_sentence(await _describe_backend(backend))
         review = Confirmation(yes=yes, as_json=as_json)
         review.show(_("{name} ({file}), into: {where}").format(name=name, file=server.file, where=where))
-        review.show("\n".join(f"  {secret.location}" for secret in secrets))
+        review.show(*(f"  {secret.location}" for secret in secrets))
         review.confirm("Move these secrets there?", "Nothing was moved.")
         moved, carried = list[dict[str, str]](), False
         for secret in secrets:

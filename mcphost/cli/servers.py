@@ -179,7 +179,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         if is_approved_by_flag(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
         review.show(f"{name} ({server.file})")
-        review.show("\n".join(f"  {translate_line(line)}" for line in (*lines, *_unbound_expansion(server))))
+        review.show(*(f"  {translate_line(line)}" for line in (*lines, *_unbound_expansion(server))))
         for warning in server_warnings(server):
             review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         if server.trust_annotations:
@@ -190,7 +190,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         if earlier and earlier.digest != server_digest(server):
             review.show(_("It differs from what was approved before:"))
             changed = diff_lines(earlier.description.splitlines(), lines)
-            review.show("\n".join(f"  {translate_line(line)}" for line in changed))
+            review.show(*(f"  {translate_line(line)}" for line in changed))
         digest = server_digest(server)
         review.show(_command_summary(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
@@ -237,7 +237,6 @@ async def _trust_project(
     from mcphost.config.json_files import decode_text, parse_json
     from mcphost.config.mcp_json import parse_file_roots, parse_servers
     from mcphost.host.servers.approval import approve_project, server_warnings
-    from mcphost.sanitize import sanitize
 
     problems: list[str] = []
     content = parse_json(decode_text(project.content, project.path), project.path)
@@ -248,11 +247,11 @@ async def _trust_project(
             _("Warning: {warning}").format(warning=translate_sentence(warning)) for warning in server_warnings(server)
         ]
         lines = [*map(translate_line, describe_server(server)), *warnings]
-        review.show("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
+        review.show(f"  {server.name}", *(f"    {line}" for line in lines))
     roots = parse_file_roots(content, project.path, "project", problems.append)
     if roots:
         review.show(_("  Shared folders, which each server gets only if you agree:"))
-        review.show("\n".join(f"    {sanitize(one.path, keep_newlines=False)}" for one in roots))
+        review.show(*(f"    {one.path}" for one in roots))
     for problem in problems:
         review.show(f"  {translate_sentence(problem)}")
     review.confirm("Use this file?", "Nothing was approved.")
@@ -406,4 +405,4 @@ def _print_changes(name: str, changed: "tuple[ToolChange, ...]", review: "Confir
     if not changed:
         print_note(_("No tool of {name} is quarantined.").format(name=name))
     for change in changed:
-        review.show(f"{change.tool}\n" + "\n".join(f"  {line}" for line in change.difference) + "\n")
+        review.show(change.tool, *(f"  {line}" for line in change.difference), "")

@@ -181,7 +181,7 @@ async def _delete(history: "StoredConversations", info: "ConversationInfo", *, y
 
     review = Confirmation(yes=yes, as_json=as_json)
     messages = translate_count(info.messages, "message")
-    review.show(f"{info.title}\n{info.id}, {messages}, {_format_time(info.updated)}")
+    review.show(info.title, f"{info.id}, {messages}, {_format_time(info.updated)}")
     review.confirm("Delete it with its branches, drafts and stored results?", "Nothing was deleted.")
     await history.delete(info.id)
     await history.purge_index()

@@ -130,10 +130,13 @@ class Confirmation:
         self._is_silent = as_json and not self._is_interactive
         self._output = _terminal_output(as_json=as_json) if self._is_interactive else sys.stdout
 
-    def show(self, text: str) -> None:
-        """Show text that the user needs in order to answer the question, with control characters made visible."""
+    def show(self, *lines: str) -> None:
+        """Show lines that the user needs in order to answer the question, with control characters made visible.
+
+        A line break within a line becomes a mark, so that a name cannot look like lines that mcphost wrote.
+        """
         if not self._is_silent and self._output is not None:
-            self._output.write(f"{sanitize(text)}\n")
+            self._output.writelines(f"{sanitize(line, keep_newlines=False)}\n" for line in lines)
 
     def confirm(self, question: str, declined_message: str) -> None:
         """Ask for confirmation; input typed before the question is discarded.

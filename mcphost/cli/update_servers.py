@@ -196,13 +196,11 @@ class _Update:
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
         changes, warnings = self._compare(editor, entry, planned)
-        self._review.show("\n".join(
-            [
-                _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
-                *(f"  {translate_line(line)}" for line in changes),
-                *(_("  Warning: {warning}").format(warning=translate_sentence(warning)) for warning in warnings),
-            ]
-        ))  # fmt: skip
+        self._review.show(
+            _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
+            *(f"  {translate_line(line)}" for line in changes),
+            *(_("  Warning: {warning}").format(warning=translate_sentence(warning)) for warning in warnings),
+        )
         report = {"changes": list(changes), "warnings": list(warnings), "missing": list(planned.missing)}
         if self._args.dry_run:
             return report, None

@@ -10,14 +10,18 @@ from tests.flows.inline_servers import CHANGING_TOOL_SERVER
 from tests.flows.program import Program
 
 
+def configure_server(program: Program, script: str) -> Path:
+    """Configure the server "shape" with this script; return the file with its tool's description."""
+    words = program.home / "words"
+    words.write_text("kind")
+    program.configure(shape={"command": sys.executable, "args": ["-c", script], "env": {"WORDS": str(words)}})
+    return words
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
     program = Program(tmp_path)
-    words = program.home / "words"
-    words.write_text("kind")
-    program.configure(
-        shape={"command": sys.executable, "args": ["-c", CHANGING_TOOL_SERVER], "env": {"WORDS": str(words)}}
-    )
+    words = configure_server(program, CHANGING_TOOL_SERVER)
     program.text("servers", "trust", "shape", "--yes")
     assert program.text("call", "shape", "t").strip() == "ran"
     assert "No tool of shape is quarantined" in program.run("servers", "changes", "shape").stderr.decode()
@@ -40,6 +44,20 @@ def test_a_changed_tool_is_refused_until_its_difference_was_kept(program: Progra
     assert program.text("call", "shape", "t").strip() == "ran"
     assert "Of which server?" in program.error("servers", "changes", code=2)
     assert "--keep belongs to" in program.error("servers", "list", "--keep", code=2)
+
+
+def test_a_tool_name_with_line_breaks_adds_no_lines_to_its_difference(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    name = json.dumps("\nother\n  Only the formatting differs.")
+    words = configure_server(program, CHANGING_TOOL_SERVER.replace('"name": "t"', f'"name": {name}'))
+    program.text("servers", "trust", "shape", "--yes")
+    program.text("tools", "shape")
+    words.write_text("kind, now with a hook")
+    program.run("tools", "shape")
+    shown = program.run("servers", "changes", "shape").stdout.decode().splitlines()
+    assert shown[0] == "⏎other⏎  Only the formatting differs."
+    assert "  + description: kind, now with a hook" in shown
+    assert "other" not in shown
 
 
 def test_the_pipe_asks_about_a_changed_tool_and_accepts_only_an_answer_about_it(program: Program) -> None:
