@@ -136,6 +136,19 @@ def address_scope(address: Address) -> AddressScope:
     return "private" if address.is_private and not address.is_reserved else "reserved"
 
 
+def _scope_of(address: str) -> AddressScope:
+    """Return the scope of an address in the text form that a resolver returns, perhaps with an IPv6 zone."""
+    return address_scope(ipaddress.ip_address(address.partition("%")[0]))
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """Return the IPv4 addresses embedded in an IPv6 address, such as a NAT64 or Teredo address."""
     number = int(address)
@@ -199,8 +212,7 @@ class UrlPolicy:
         """
         self._server_origin = url_origin(server_url)
         self._resolver = resolver
-        self._allowed_scopes: set[AddressScope] | None = None
-        self._server_scopes: frozenset[AddressScope] = frozenset()
+        self._server_scopes: set[AddressScope | Literal["unknown"]] = set()
         self._allow_private = allow_private
 
     async def resolve_addresses(self, url: str, what: str) -> Sequence[str]:
@@ -208,6 +220,7 @@ class UrlPolicy:
         check_url(url, what)
         _, host, port = url_origin(url)
         addresses = await self._resolve(host, port, what)
+        self._note_addresses(host, addresses)
         await self._check_addresses(url, what, addresses)
         return addresses
 
@@ -222,12 +235,13 @@ class UrlPolicy:
         addresses: Sequence[str] = ()
         with anyio.move_on_after(PROXIED_LOOKUP_TIMEOUT), suppress(UnsafeUrl):
             addresses = await self._resolve(host, port, what)
+        self._note_addresses(host, addresses)
         if addresses:
             await self._check_addresses(url, what, addresses)
 
     async def _check_addresses(self, url: str, what: str, addresses: Sequence[str]) -> None:
         """Raise UnsafeUrl if any of the addresses has a scope that the MCP server may not refer to."""
-        scopes = {address: address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
+        scopes = {address: _scope_of(address) for address in addresses}
         if all(scope == "public" for scope in scopes.values()):
             return
         allowed = await self._get_allowed_scopes()
@@ -249,31 +263,33 @@ class UrlPolicy:
     async def _get_allowed_scopes(self) -> set[AddressScope]:
         """Return the allowed address scopes: public, and the MCP server's own scope if it can be trusted.
 
-        The server's operator controls the addresses that its name resolves to. A name therefore allows private
-        addresses only if it resolves to nothing else, and only `localhost` allows loopback addresses. An IP address in
-        the URL allows its own scope. With `allow_private`, private and loopback addresses are always allowed.
+        The server's operator controls the addresses that its name resolves to, and can change them between two lookups.
+        A name therefore allows private addresses only if all its lookups so far found nothing else, and only
+        `localhost` allows loopback addresses. An IP address in the URL allows its own scope. With `allow_private`,
+        private and loopback addresses are always allowed.
         """
-        if self._allowed_scopes is None:
-            _, host, port = self._server_origin
+        _, host, port = self._server_origin
+        if not self._server_scopes:
             addresses: Sequence[str] = ()
             with suppress(UnsafeUrl):  # perhaps only the proxy can resolve the name
                 addresses = await self._resolve(host, port, "MCP server's address")
-            scopes: set[AddressScope] = {
-                address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses
-            }
-            self._server_scopes = frozenset(scopes)
-            if not is_loopback_name(host) and list(addresses) != [host]:
-                scopes = {"private"} if scopes == {"private"} else set()
-            public: set[AddressScope] = {"public"}
-            self._allowed_scopes = public | scopes | (_USER_ALLOWED_SCOPES if self._allow_private else set())
-        return self._allowed_scopes
+            self._note_addresses(host, addresses)
+        allowed: set[AddressScope] = {"public"}
+        if is_loopback_name(host) or _is_ip_address(host):
+            allowed |= {scope for scope in self._server_scopes if scope != "unknown"}
+        elif self._server_scopes == {"private"}:
+            allowed.add("private")
+        if self._allow_private:
+            allowed |= _USER_ALLOWED_SCOPES
+        return allowed
+
+    def _note_addresses(self, host: str, addresses: Sequence[str]) -> None:
+        """Remember the scopes of the addresses that a lookup found, if *host* is the MCP server's."""
+        if host == self._server_origin[1]:
+            self._server_scopes |= {_scope_of(address) for address in addresses} or {"unknown"}
 
     async def _resolve(self, host: str, port: int, what: str) -> Sequence[str]:
-        try:
-            ipaddress.ip_address(host)
-        except ValueError:
-            pass
-        else:
+        if _is_ip_address(host):
             return [host]
         try:
             addresses = await self._resolver(host, port)

@@ -168,6 +168,38 @@ async def test_a_name_that_also_resolves_to_loopback_may_not_point_to_loopback(s
 
 
 @pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize(
+    "answers",
+    [[["203.0.114.1"], ["10.0.0.77"]], [["10.0.0.77"], ["203.0.114.1"], ["10.0.0.77"]]],
+    ids=["first public", "later public"],
+)
+async def test_a_name_that_was_public_once_does_not_become_private(answers: list[list[str]]) -> None:
+    remaining = list(answers)
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return remaining.pop(0) if host == "mcp.example" else ["10.0.0.5"]
+
+    guard = UrlPolicy("https://mcp.example/mcp", resolver=resolve)
+    for _ in answers[:-1]:
+        await guard.resolve_addresses("https://mcp.example/.well-known/oauth-protected-resource", "metadata")
+    with pytest.raises(UnsafeUrl, match="leads to"):
+        await guard.resolve_addresses("https://ci.example/build", "registration endpoint")
+
+
+@pytest.mark.req("auth.ssrf.private")
+async def test_a_server_that_only_the_proxy_could_find_does_not_become_private() -> None:
+    answers: list[Sequence[str]] = [[], ["10.0.0.77"]]
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return answers.pop(0) if host == "mcp.example" else ["10.0.0.5"]
+
+    guard = UrlPolicy("https://mcp.example/mcp", resolver=resolve)
+    await guard.check_proxied("https://mcp.example/.well-known/oauth-protected-resource", "metadata")
+    with pytest.raises(UnsafeUrl, match="leads to"):
+        await guard.check_proxied("https://ci.example/build", "registration endpoint")
+
+
+@pytest.mark.req("auth.ssrf.private")
 @pytest.mark.parametrize("url", ["http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", "https://[::1]/mcp"])
 async def test_a_server_that_the_user_runs_here_may_point_here(url: str) -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
