@@ -52,15 +52,18 @@ def browser_commands(
     )
     if configured:
         return configured
-    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("container"):
-        return ()
-    if any(os.path.lexists(mark) for mark in marker_files):
+    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or is_in_container(environ, marker_files):
         return ()
     if platform == "darwin":
         return (("open",),)
     if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("WSL_DISTRO_NAME")):
         return ()
     return tuple(tuple(launcher.split()) for launcher in _LAUNCHER_COMMANDS)
+
+
+def is_in_container(environ: Mapping[str, str], marker_files: Sequence[str] = CONTAINER_MARKER_FILES) -> bool:
+    """Return whether mcphost runs in a container, according to $container or one of *marker_files*."""
+    return bool(environ.get("container")) or any(os.path.lexists(mark) for mark in marker_files)
 
 
 def _split_command(entry: str) -> tuple[str, ...]:

@@ -1,13 +1,17 @@
 """HTTP listener on 127.0.0.1 that receives the authorization response of one sign-in."""
 
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from html import escape
 from urllib.parse import parse_qsl
 
 import anyio
+import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketStream
 
+from mcphost.auth.browser import is_in_container
+from mcphost.auth.loopback_peers import accepted_uids, is_foreign_connection
 from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
@@ -17,6 +21,10 @@ MAX_CONCURRENT_REQUESTS = 8
 MAX_CONNECTIONS = 64
 """Maximum number of open connections; additional ones are closed immediately."""
 CONNECTION_TIMEOUT = 5.0
+_OTHER_USER_TEXT = (
+    "Another user of this machine made this connection, so it is not used. If it was you, paste the address of this "
+    "page into mcphost."
+)
 
 
 class AuthorizationResponse(Struct, frozen=True):
@@ -81,7 +89,11 @@ class CallbackServer:
         return self._response
 
     async def serve(self, stream: SocketStream) -> None:
-        """Handle one connection; close it without a response if 64 other connections are open."""
+        """Handle one connection; close it without a response if 64 other connections are open.
+
+        A connection of another user of this machine is refused: that user may have read the address of the sign-in
+        from the browser's command line, and would sign mcphost in to an account of his own.
+        """
         if self._connection_count >= MAX_CONNECTIONS:
             await stream.aclose()
             return
@@ -89,11 +101,22 @@ class CallbackServer:
         try:
             async with stream, self._slots:
                 with anyio.move_on_after(CONNECTION_TIMEOUT):
-                    await self._handle_request(stream)
+                    if await self._is_foreign(stream):
+                        await stream.send(_make_page(403, "Another user", _OTHER_USER_TEXT))
+                    else:
+                        await self._handle_request(stream)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
             return  # the peer disconnected
         finally:
             self._connection_count -= 1
+
+    async def _is_foreign(self, stream: SocketStream) -> bool:
+        client = stream.extra(SocketAttribute.remote_address)  # noqa: S610 - no Django here
+        # Outside a container that has no network of its own, the user of its root has another id.
+        if not isinstance(client, tuple) or (os.getuid() == 0 and is_in_container(os.environ)):
+            return False
+        server, uids = (LOOPBACK_HOST, self.port), accepted_uids(os.environ)
+        return await anyio.to_thread.run_sync(is_foreign_connection, server, client[:2], uids)
 
     async def _handle_request(self, stream: SocketStream) -> None:
         data = b""

@@ -1,11 +1,14 @@
 """Tests for the callback listener against browsers, other local programs, and web pages that know its port."""
 
 import socket
+import sys
+from collections.abc import Mapping
 
 import anyio
 import pytest
 from anyio.abc import SocketStream
 
+from mcphost.auth import callback_server
 from mcphost.auth.callback_server import (
     MAX_CONCURRENT_REQUESTS,
     MAX_CONNECTIONS,
@@ -97,6 +100,28 @@ async def test_only_one_answer_is_accepted_and_only_by_get() -> None:
             b"HTTP/1.1 404"
         )
         assert (await callback.wait()).get("code") == "1"
+
+
+@pytest.mark.req("auth.callback.server")
+@pytest.mark.skipif(sys.platform != "linux", reason="the users of connections are known on Linux only")
+@pytest.mark.parametrize(("is_ours", "status"), [(True, b"200"), (False, b"403")])
+async def test_another_user_of_the_machine_cannot_answer(
+    is_ours: bool, status: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uids = callback_server.accepted_uids({}) if is_ours else frozenset({-1})
+
+    def accept_from(environ: Mapping[str, str]) -> frozenset[int]:
+        return uids
+
+    def is_outside(environ: Mapping[str, str]) -> bool:
+        return False
+
+    monkeypatch.setattr(callback_server, "is_in_container", is_outside)
+    monkeypatch.setattr(callback_server, "accepted_uids", accept_from)
+    async with run_callback_server() as callback:
+        callback.expect(has_good_state)
+        page = await send_raw(callback.port, get_callback(callback, "/callback?code=c&state=good-state"))
+        assert page.startswith(b"HTTP/1.1 " + status)
 
 
 async def test_messages_before_any_request_are_ignored() -> None:

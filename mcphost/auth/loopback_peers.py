@@ -1,0 +1,91 @@
+"""Users at the other end of loopback connections, according to the tables of sockets that Linux has in /proc/net."""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mcphost.serialization import Struct
+
+Endpoint = tuple[str, int]
+"""An IPv4 address and a port."""
+TABLES = Path("/proc/net")
+_ESTABLISHED = "01"
+_LISTENING = "0A"
+_MIN_COLUMNS = 10
+_IPV4_BYTES = 4
+
+
+class _Socket(Struct, frozen=True):
+    """One row of a table of sockets; a socket that its program has closed has no inode, and its uid says nothing."""
+
+    local: Endpoint
+    remote: Endpoint
+    state: str
+    uid: int
+    inode: int
+
+
+def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
+    """Return the ids of the users who may connect: the one mcphost runs as, root, and the one who started sudo.
+
+    Under WSL, root's relay connects for the browser on Windows.
+    """
+    uids = {0, os.getuid(), os.geteuid()}
+    if os.getuid() == 0 and (caller := environ.get("SUDO_UID", "")).isdecimal():
+        uids.add(int(caller))
+    return frozenset(uids)
+
+
+def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[int], tables: Path = TABLES) -> bool:
+    """Return whether a connection that *server* has accepted from *client* is not known to come from one of *uids*.
+
+    A connection that its client has already closed counts as foreign. The result is False where the system has no such
+    tables, and if the client is outside this network namespace, such as a browser on Windows beside WSL.
+    """
+    for _ in range(2):
+        found = list(_read_sockets(tables, server[1]))
+        if not any(entry.state == _LISTENING and entry.local[1] == server[1] for entry in found):
+            return False
+        for entry in found:
+            if (entry.local, entry.remote) == (client, server):
+                return entry.inode == 0 or entry.uid not in uids
+        # The rows are not read at one moment. Only if the server's end is still open after the client's was missing
+        # did the client not just close it.
+        if not any((entry.local, entry.remote, entry.state) == (server, client, _ESTABLISHED) for entry in found):
+            return True
+    return False
+
+
+def _read_sockets(tables: Path, port: int) -> Iterator[_Socket]:
+    """Yield the sockets that have *port* at one end; IPv6 sockets are included if they are connected through IPv4."""
+    mark = f":{port:04X} "
+    for name in ("tcp", "tcp6"):
+        try:
+            with (tables / name).open(encoding="ascii", errors="replace") as lines:
+                for line in lines:
+                    if mark in line and (entry := _parse_row(line)) is not None:
+                        yield entry
+        except OSError:
+            continue
+
+
+def _parse_row(line: str) -> _Socket | None:
+    columns = line.split()
+    if len(columns) < _MIN_COLUMNS:
+        return None
+    try:
+        local, remote = _parse_endpoint(columns[1]), _parse_endpoint(columns[2])
+        return _Socket(local, remote, columns[3], int(columns[7]), int(columns[9]))
+    except ValueError:
+        return None
+
+
+def _parse_endpoint(text: str) -> Endpoint:
+    """Parse an address, which the kernel prints as 32-bit numbers in its own byte order, and a port."""
+    address, _, port = text.partition(":")
+    raw = bytes.fromhex(address)
+    words = (raw[at : at + 4] for at in range(0, len(raw), 4))
+    packed = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    return socket.inet_ntop(socket.AF_INET, packed[-_IPV4_BYTES:]), int(port, 16)
