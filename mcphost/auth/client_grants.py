@@ -21,7 +21,7 @@ from mcphost.auth.registration import OAuthClient, make_configured_client
 from mcphost.auth.sign_in_context import SignInTarget
 from mcphost.auth.token_store import StoredSignIn
 from mcphost.auth.tokens import InvalidScopes, TokenError, request_tokens, select_scopes
-from mcphost.auth.url_policy import check_url
+from mcphost.auth.url_policy import canonical_url, check_url
 from mcphost.redact import register_server_secret
 from mcphost.serialization import Struct
 
@@ -39,6 +39,9 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
     grant: GrantType
     target: SignInTarget
     scopes: tuple[str, ...] = ()
+    resource: str = ""
+    """A resource wider than the server's URL that the user accepts, or ""."""
+
     key: str = ""
     algorithm: str = "ES256"
     assertion: str = ""
@@ -76,6 +79,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
             'Credentials for one authorization server are not sent to another. Correct "mcphost": '
             '{"oauth": {"issuer"}} in mcp.json.',
         )
+    _check_resource(grant, resource.identifier)
     discovered = await discover_issuer(http, issuer, is_legacy=resource.is_legacy)
     document = discovered.metadata
     scopes = _check_configured_scopes(grant, select_scopes(challenge.get("scope"), grant.scopes or resource.scopes))
@@ -103,6 +107,21 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
         requested_scopes=scopes,
         discovery=summarize_discovery(resource, discovered),
     )
+
+
+def _check_resource(grant: ClientGrant, resource: str) -> None:
+    """Raise UntrustedMetadata if *resource* is neither the server's URL nor the resource in its configuration.
+
+    A user would be warned that the token is for other servers on the same host too; here, nobody is asked.
+    """
+    accepted = {canonical_url(url).rstrip("/") for url in (grant.target.url, grant.resource) if url}
+    if canonical_url(resource).rstrip("/") not in accepted:
+        raise UntrustedMetadata(
+            f"The server {grant.target.server!r} declares the resource {resource[:200]!r}, which covers more than its "
+            "own address; nothing was sent.",
+            "If it may get a token for everything below that, add "
+            f'"mcphost": {{"oauth": {{"resource": "{resource[:200]}"}}}} to this server.',
+        )
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:

@@ -266,6 +266,7 @@ def make_client_grant(server: ServerConfig, target: SignInTarget) -> ClientGrant
         grant=oauth.grant,
         target=target,
         scopes=oauth.scopes,
+        resource=oauth.resource,
         key=oauth.key,
         algorithm=oauth.algorithm,
         assertion=oauth.assertion,

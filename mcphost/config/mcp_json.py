@@ -53,6 +53,7 @@ FIELD_BY_KEY = {
     "clientId": "client_id",
     "clientSecret": "client_secret",
     "issuer": "issuer",
+    "resource": "resource",
     "port": "port",
     "clientMetadataUrl": "client_metadata_url",
     "account": "account",
@@ -346,8 +347,7 @@ class _ServerEntry:
         if oauth.private and self.source != "user":
             self.on_problem(
                 f'{self.location}: "mcphost.oauth.private" applies only in your own mcp.json; signing in at '
-                "a private address is refused. If that address is right, put the server into your own "
-                "mcp.json."
+                "a private address is refused. If that address is right, put the server into your own mcp.json."
             )
             return replace(oauth, private=False)
         return oauth

@@ -128,6 +128,9 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     seconds: float = 0
     """Time limit for the user to sign in, 1 to 3600; 0 means the default."""
 
+    resource: str = ""
+    """The resource to request a token for if it is wider than the server's URL; only for grants without a user."""
+
     private: bool = False
     """Whether the authorization server may have a private address although the MCP server has none."""
 

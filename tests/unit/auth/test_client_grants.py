@@ -86,6 +86,22 @@ async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewa
     assert owner.asked == []
 
 
+@pytest.mark.parametrize("accepted", ["", "{origin}/", "{origin}/other"])
+async def test_a_token_for_more_than_the_server_needs_the_users_word(accepted: str) -> None:
+    async with run_peer(kind=MachineTokenServer) as peer:
+        peer.resource = {"resource": peer.origin}
+        auth = create_machine_oauth(
+            peer, grant="client_credentials", client_secret="my-secret-7", resource=accepted.format(origin=peer.origin)
+        )
+        if accepted == "{origin}/":
+            assert await send_request(auth, peer) == 200
+        else:
+            with pytest.raises(UntrustedMetadata, match="covers more") as exc_info:
+                await send_request(auth, peer)
+            assert f'"resource": "{peer.origin}"' in exc_info.value.hint
+    assert [form["resource"] for form in peer.forms] == ([peer.origin] if accepted == "{origin}/" else [])
+
+
 @pytest.mark.req("auth.ext.wif")
 async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:

@@ -125,6 +125,7 @@ def test_digest_changes_with_the_command_and_not_with_the_name() -> None:
 def test_every_member_of_a_sign_in_is_described_and_bound() -> None:
     full = OAuthConfig(
         client_id="c", client_secret="s3cret-one", issuer="https://as.example", port=4000, client_metadata_url="https://d.example",
+        resource="https://mcp.example",
         account="work", seconds=9, private=True, grant="workload", scopes=("a", "b"), key="k3y-one", algorithm="RS256",
         assertion="${env:JWT}", idp_token="${keyring:idp}", idp_client_id="i", idp_token_endpoint="https://idp.example/t",
     )  # fmt: skip
