@@ -38,8 +38,11 @@ def port(text: str) -> int:
 
 
 def chat_command(args: argparse.Namespace) -> list[str]:
-    """Return the command line that starts one chat with the flags in *args*."""
-    command = [sys.executable, "-m", "mcphost"]
+    """Return the command line that starts one chat with the flags in *args*.
+
+    With -P, Python does not import modules from the current folder, which may contain files of any project.
+    """
+    command = [sys.executable, "-P", "-m", "mcphost"]
     for name, value in vars(args).items():
         flag = f"--{name.replace('_', '-')}"
         if name in ("port", "demo"):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import IO, cast
 from urllib.parse import urlsplit
 
@@ -147,6 +148,15 @@ def test_a_port_in_use_is_told(program: Program) -> None:
 def test_the_flags_of_the_chat_are_passed_on() -> None:
     flags = "--model a/b --mcp-config x.json --mcp-config y.json --resume --quiet --port 8080"
     _, args = parse_arguments("serve", flags.split())
-    command = chat_command(args)[3:]
+    command = chat_command(args)[4:]
     assert sorted(command[:-1]) == ["--mcp-config=x.json", "--mcp-config=y.json", "--model=a/b", "--quiet", "--resume="]
     assert command[-1] == "chat"
+
+
+def test_a_served_chat_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "mcphost").mkdir()
+    (tmp_path / "mcphost" / "__init__.py").write_text("raise SystemExit('imported from the current folder')")
+    _, args = parse_arguments("serve", [])
+    *command, _ = chat_command(args)
+    done = subprocess.run([*command, "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=END_SECONDS)
+    assert (done.returncode, done.stderr) == (0, "")
