@@ -359,9 +359,13 @@ def print_saved(saved: "SavedServer", what: str) -> None:
         server = saved.server
         print_text(_("  approved: {command}").format(command=join(server.argv) if server.is_stdio else server.url))
     elif edit.server is not None:
-        hidden = edit.file.source != "project"
-        print_note(
-            _("{name} is not used yet: another file has a server with this name.").format(name=edit.name)
-            if hidden
-            else _("{path} is not approved. Read it, then: mcphost servers trust .mcp.json").format(path=edit.file.path)
-        )
+        print_note(_describe_unused(saved).format(name=edit.name, path=edit.file.path, quoted=quote(edit.name)))
+
+
+def _describe_unused(saved: "SavedServer") -> str:
+    """Return why a saved server is not used yet, as text with the placeholders {name}, {quoted} and {path}."""
+    if saved.server is not None:
+        return _("{name} is not approved. Read its settings, and approve it: mcphost servers trust {quoted}")
+    if saved.edit.file.source != "project":
+        return _("{name} is not used yet: another file has a server with this name.")
+    return _("{path} is not approved. Read it, then: mcphost servers trust .mcp.json")

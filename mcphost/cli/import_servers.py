@@ -73,7 +73,9 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
         answers: dict[tuple[str, ServerInput], str] = {}
         for candidate in chosen:
             try:
-                result = await editor.add(candidate.name, candidate.entry)
+                # With another program's standard output, the question was asked, but the list was not seen.
+                is_seen = args.yes or sys.stdout.isatty()
+                result = await editor.add(candidate.name, candidate.entry, is_approved=is_seen)
                 if result.server is not None:
                     await ask_missing_inputs(editor, result.server, reader, answers, candidate.found.file)
             except ConfigError as error:
@@ -110,7 +112,8 @@ def _require_names(names: list[str], candidates: "tuple[ImportCandidate, ...]") 
 
 
 def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
-    from mcphost.cli.output import print_note, print_table
+    from mcphost.cli.output import print_note, print_table, print_text, translate_line
+    from mcphost.host.servers.approval import server_warnings
 
     rows = [
         (candidate.name, _describe_target(candidate), ", ".join(candidate.hosts), _describe_state(candidate))
@@ -124,6 +127,15 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
             print_note(candidate.reason)
         for note in candidate.found.notes:
             print_note(f"{candidate.name}: {translate_sentence(note)}")
+        if candidate.state != "new" or candidate.server is None:
+            continue
+        lines = [f"  {translate_line(line)}" for line in candidate.other_settings]
+        lines += [
+            _("  Warning: {warning}").format(warning=translate_sentence(warning))
+            for warning in server_warnings(candidate.server)
+        ]
+        if lines:  # importing approves these, too
+            print_text("\n".join([candidate.name, *lines]))
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
@@ -172,6 +184,8 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
 
 
 def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
+    from mcphost.host.servers.approval import server_warnings
+
     server = candidate.server
     target: dict[str, Any] = {}
     if server is not None:
@@ -183,6 +197,8 @@ def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
         "hosts": list(candidate.hosts),
         "file": candidate.found.file,
         **target,
+        "settings": list(candidate.other_settings),
+        "warnings": [] if server is None else list(server_warnings(server)),
         "secrets": list(candidate.secrets),
         "inputs": [] if server is None else [one.id for one in server.inputs],
         "notes": list(candidate.found.notes),

@@ -1,11 +1,15 @@
 """Tests for `mcphost servers import` and `mcphost servers export` on the command line."""
 
 import json
+import os
+import pty
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from mcphost.config.other_hosts import HOSTS
+from tests.flows.fork_server import MCPHOST
 from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service
 
@@ -60,6 +64,42 @@ def test_only_named_servers_are_imported(program: Program) -> None:
     program.text("servers", "import", str(file), "--name", "demo", "--yes")
     assert list(configured(program)) == ["demo"]
     assert "No server named 'x'" in program.error("servers", "import", str(file), "--name", "x", "--yes", code=2)
+
+
+def test_the_list_shows_all_that_an_import_approves(program: Program) -> None:
+    secret = {"headers": {"Authorization": "Bearer ${env:DEMO_PRIVATE}"}}
+    write_host(
+        program, ".cursor/mcp.json", plain=DEMO, loads={**DEMO, "env": {"PYTHONPATH": "/tools"}, "cwd": "/elsewhere"},
+        web={"url": "https://x.example/mcp", **secret},
+    )  # fmt: skip
+    listed = program.run("servers", "import").stdout.decode()
+    assert "environment PYTHONPATH: /tools" in listed
+    assert "folder: /elsewhere" in listed
+    assert "Warning: It sets PYTHONPATH" in listed
+    assert "header Authorization: Bearer ${env:DEMO_PRIVATE}" in listed
+    assert "command:" not in listed  # in the table
+    found = {one["name"]: one for one in json.loads(program.text("servers", "import", "--json"))["servers"]}
+    assert (found["plain"]["settings"], found["plain"]["warnings"]) == ([], [])
+    assert found["loads"]["settings"] == ["folder: /elsewhere", "environment PYTHONPATH: /tools"]
+    assert len(found["loads"]["warnings"]) == 1
+
+
+def test_what_is_chosen_while_the_list_goes_elsewhere_is_not_approved(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", demo=DEMO)
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*MCPHOST, "servers", "import"], env=program.env, cwd=program.work,
+        stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    told = b""
+    while b"or nothing: " not in told:
+        told += process.stderr.read(1)
+    os.write(master, b"all\n")
+    _, more = process.communicate(timeout=30)
+    os.close(master)
+    os.close(slave)
+    assert b"demo is not approved" in more
+    assert "not approved" in program.text("servers", "list")
 
 
 def test_the_list_as_json_names_hosts_files_and_secrets(program: Program) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from mcphost.config.approval_digest import describe_server
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.restrictions import has_same_target
@@ -37,6 +38,14 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def entry(self) -> dict[str, Any]:
         """The entry to write to mcphost's configuration file."""
         return self.found.entry
+
+    @property
+    def other_settings(self) -> tuple[str, ...]:
+        """Lines that describe what an approval covers besides the command line or URL, such as variables."""
+        if self.server is None:
+            return ()
+        known = ("command: ", "argument ", "address: ", *(() if "cwd" in self.entry else ("folder: ",)))
+        return tuple(line for line in describe_server(self.server) if not line.startswith(known))
 
 
 def plan_import(
