@@ -1,5 +1,8 @@
 """Origins of tool call arguments: the servers and files from which they were copied."""
 
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
 from mcphost.serialization import Struct
 
 FILES = "@file"
@@ -33,6 +36,8 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class CallOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
+    `found` contains at least one origin of each of these servers; `omitted` is the number of origins left out of it.
+
     `unchecked` names the servers whose texts were not all compared with the arguments; it contains `OTHER_SERVERS` if
     the arguments are too large to be compared at all.
 
@@ -43,11 +48,34 @@ class CallOrigins(Struct, frozen=True, kw_only=True):
     found: tuple[ArgumentOrigin, ...] = ()
     unchecked: frozenset[str] = frozenset()
     aliases: frozenset[str] = frozenset()
+    omitted: int = 0
 
     @property
     def servers(self) -> frozenset[str]:
-        """The names of the servers whose text occurs in the arguments."""
+        """The names of all servers whose text occurs in the arguments."""
         return frozenset(origin.server for origin in self.found)
 
 
 NO_ORIGINS = CallOrigins()
+
+
+class _FromServer(Protocol):
+    @property
+    def server(self) -> str: ...
+
+
+_Origin = TypeVar("_Origin", bound=_FromServer)
+
+
+def shorten(origins: Sequence[_Origin], limit: int) -> list[_Origin]:
+    """Return the first *limit* origins, but always the first one of each server, in the given order.
+
+    The result is longer than *limit* only if there are more servers than that.
+    """
+    firsts: dict[str, int] = {}
+    for number, origin in enumerate(origins):
+        firsts.setdefault(origin.server, number)
+    kept = set(firsts.values())
+    others = (number for number in range(len(origins)) if number not in kept)
+    kept.update(number for number, _ in zip(others, range(limit - len(kept)), strict=False))
+    return [origins[number] for number in sorted(kept)]

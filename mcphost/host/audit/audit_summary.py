@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcphost.errors import UsageError
-from mcphost.host.call_origins import ArgumentOrigin
+from mcphost.host.call_origins import ArgumentOrigin, shorten
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
@@ -138,9 +138,13 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 
 
 def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
-    """Return where a call's arguments were copied from, with lengths and digests but without the text."""
+    """Return where a call's arguments were copied from, with lengths and digests but without the text.
+
+    Of many origins only some are listed, among them at least one of each server.
+    """
     if not origins:
         return {}
+    listed = shorten(origins, _MAX_ORIGINS)
     rows = [
         {
             "server": redact_identifier(origin.server)[:NAME_LIMIT],
@@ -150,9 +154,10 @@ def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
             "encoding": origin.encoding,
             "sha256": origin.digest,
         }
-        for origin in origins[:_MAX_ORIGINS]
+        for origin in listed
     ]
-    return {"origins": rows, **({"more_origins": len(origins) - _MAX_ORIGINS} if len(origins) > _MAX_ORIGINS else {})}
+    more = len(origins) - len(listed)
+    return {"origins": rows, **({"more_origins": more} if more else {})}
 
 
 def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:

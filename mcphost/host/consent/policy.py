@@ -110,7 +110,10 @@ class ConsentPolicy:
                 return await self._record_decision(subject, approval, approval.source, approval.grant_id)
             waiting = _OpenQuestion(identity, arguments, origins)
             question = replace(
-                make_question(history), origins=origins.found, are_origins_complete=not origins.unchecked
+                make_question(history),
+                origins=origins.found,
+                omitted_origins=origins.omitted,
+                are_origins_complete=not origins.unchecked,
             )
             verdict = None
             with waiting.scope:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
-from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins
+from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins, shorten
 from mcphost.host.origins.copy_index import CopyBudget
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, rotate_13
 from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts
@@ -65,7 +65,8 @@ def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) ->
     unchecked = set(index.dropped) - {server}
     if not is_whole or search.is_incomplete:
         unchecked.add(OTHER_SERVERS)
-    return CallOrigins(found=search.origins(server), unchecked=frozenset(unchecked))
+    found, omitted = search.origins(server)
+    return CallOrigins(found=found, unchecked=frozenset(unchecked), omitted=omitted)
 
 
 def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:
@@ -215,14 +216,19 @@ class _Search:
             count -= sum(max(0, min(end, stop) - max(first, start)) for start, stop in _merge(known))
         return count
 
-    def origins(self, callee: str) -> tuple[ArgumentOrigin, ...]:
-        """Return the copies found, grouped by argument and source, without those from the server *callee*."""
+    def origins(self, callee: str) -> tuple[tuple[ArgumentOrigin, ...], int]:
+        """Return the copies found, grouped by argument and source, and the number of groups left out.
+
+        Copies from the server *callee* are not included. At least one group of every other server is.
+        """
         groups: dict[tuple[str, str, str], list[_Found]] = {}
         own = [found for found in self._found if found.server == callee]
         for found in self._found:
             if found.server != callee:
                 groups.setdefault((found.paths, found.server, found.source), []).append(found)
-        return tuple(self._to_origin(group, own) for group in list(groups.values())[:_MAX_ORIGINS])
+        kept = shorten([group[0] for group in groups.values()], _MAX_ORIGINS)
+        origins = tuple(self._to_origin(groups[first.paths, first.server, first.source], own) for first in kept)
+        return origins, len(groups) - len(kept)
 
     def _to_origin(self, group: list[_Found], own: list[_Found]) -> ArgumentOrigin:
         first = group[0]

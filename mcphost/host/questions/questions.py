@@ -173,7 +173,8 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused unless
     `editable`. If the question is asked again because edited arguments are invalid, `arguments_error` describes the
     error. `skill` is the URI of a skill to load, "" for a server's tool. `origins` are the parts of the arguments that
-    came from other servers or from files; `are_origins_complete` is False if not all texts could be compared.
+    came from other servers or from files, at least one for each server, and `omitted_origins` is the number of those
+    left out; `are_origins_complete` is False if not all texts could be compared.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -190,6 +191,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     arguments_error: str = field(default="", name="fault")
     skill: str = ""
     origins: tuple[ArgumentOrigin, ...] = ()
+    omitted_origins: int = 0
     are_origins_complete: bool = True
 
     def refusal(self) -> ToolVerdict:

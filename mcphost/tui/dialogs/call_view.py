@@ -11,7 +11,7 @@ from textual.content import Content
 
 from mcphost.errors import MalformedMessage
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.call_origins import FILES, ArgumentOrigin
+from mcphost.host.call_origins import FILES, ArgumentOrigin, shorten
 from mcphost.host.origins.argument_copies import copied_parts
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import count_unsafe, has_only_plain_spaces, mark_unusual_spaces
@@ -364,20 +364,16 @@ _SHORTEST_LINE = 4
 _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
 
 
-def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
+def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0) -> list[Content]:
     """Return one line for each piece of copied text, with its source and length, the longest first.
 
-    If *is_complete* is false, a last line warns that not all texts of other servers could be compared with the call.
+    Of many pieces, and of *omitted* further ones, only the number is given, but each server is named. If *is_complete*
+    is false, a last line warns that not all texts of other servers could be compared with the call.
     """
-    shown = sorted(origins, key=lambda origin: -origin.characters)
-    lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_ORIGIN_LINES]]
-    if len(shown) > _MAX_ORIGIN_LINES:
-        lines.append(
-            Content.styled(
-                _("▲ and {shown_count} more copied parts").format(shown_count=len(shown) - _MAX_ORIGIN_LINES),
-                "$warning",
-            )
-        )
+    shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
+    lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]
+    if more := len(origins) - len(shown) + omitted:
+        lines.append(Content.styled(_("▲ and {shown_count} more copied parts").format(shown_count=more), "$warning"))
     if not is_complete:
         lines.append(Content.styled(_(_INCOMPLETE), "$warning"))
     return lines

@@ -238,7 +238,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(Content.styled(_("first use of this tool"), "$warning"))
         if question.arguments_error:
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
-        out += render_origins(self._origins(), is_complete=question.are_origins_complete)
+        out += render_origins(
+            self._origins(), is_complete=question.are_origins_complete, omitted=question.omitted_origins
+        )
         if self.review.is_edited:
             words = _("edited by you: {changes} · can be allowed once, or by a rule").format(
                 changes=self.call_view.changes

@@ -79,6 +79,17 @@ def test_a_text_of_several_servers_names_them_all() -> None:
     assert find_origins(index, "web", {"body": SECRET}).servers == {"mail", "notes"}
 
 
+@pytest.mark.parametrize("count", [99, 100, 500])
+def test_many_copies_of_one_server_do_not_hide_another_server(count: int) -> None:
+    numbers = random.Random(3)
+    lines = ["".join(numbers.choices("abcdefghijklmnop", k=20)) for _ in range(count)]
+    index = mail_index(("wiki", "search", "\n".join(lines)))
+    found = find_origins(index, "web", {"tags": lines, "body": SECRET})
+    assert found.servers == {"mail", "wiki"}
+    assert len(found.found) == 100
+    assert found.omitted == count - 99
+
+
 def test_what_the_user_typed_is_foreign_only_if_a_source_has_it_too() -> None:
     index = mail_index()
     index.add_typed(f"please send: {SECRET}, and meet me at the station at noon")

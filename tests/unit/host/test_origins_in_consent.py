@@ -133,6 +133,30 @@ async def test_a_never_rule_refuses_data_of_a_server_and_no_grant_overrides_it(t
     assert "from:" in result.text
 
 
+async def test_copies_of_one_server_neither_hide_another_one_nor_push_it_out_of_the_audit_log(tmp_path: Path) -> None:
+    lines = [f"public paragraph number {number:04d} of the wiki page" for number in range(120)]
+    post = tool_round(("web__post", {"tags": lines, "body": SECRET}))
+    rounds = (READ, tool_round(("wiki__read", {})), post, text_round("done"))
+    log = create_audit_log(tmp_path)
+    for number, never in enumerate(((), never_rules("web/* never-from:mail"))):
+        peers = open_peers()
+        peers["wiki"] = create_peer(
+            tools__list=tools_result(tool_definition("read")), tools__call=text_result("\n".join(lines))
+        )
+        frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with open_host_with(folder, peers, ScriptedModel(*rounds), frontend, never=never, audit_log=log) as host:
+            await host.conversation.send("go")
+            assert last_result(host).outcome == ("declined" if never else "ok")
+    rows = [row for row in await read_rows(log, "tool") if row.server == "web"]
+    assert [row.event for row in rows] == ["answered", "started", "ended", "decided"]
+    for row in rows:
+        servers = {origin["server"] for origin in json.loads(row.detail or "{}").get("origins", ())}
+        assert servers == (set() if row.event == "ended" else {"wiki", "mail"})
+    await log.close()
+
+
 async def test_an_answer_with_edited_arguments_is_checked_again(tmp_path: Path) -> None:
     edited = AllowOnce({"body": SECRET})
     _, result = await ask(

@@ -35,6 +35,14 @@ def test_names_of_servers_cannot_forge_lines_and_many_lines_are_counted() -> Non
     assert "could be compared" in lines[7].plain
 
 
+def test_every_server_is_named_even_if_its_copy_is_short() -> None:
+    long = ArgumentOrigin(argument="tags", server="wiki", source="search", characters=90)
+    lines = [line.plain for line in render_origins((*(long,) * 9, BODY), is_complete=True, omitted=5)]
+    assert len(lines) == 7
+    assert lines[5] == "▲ body: 40 characters from mail · read_message"
+    assert "and 9 more" in lines[6]
+
+
 def test_the_copied_part_is_marked_line_by_line_in_the_shown_value() -> None:
     shown = Content("FYI\n  the first copied line·\nand the second one\nbye")
     assert marked_texts(mark_copies(shown, "body", ARGUMENTS, (BODY, LIST))) == [
