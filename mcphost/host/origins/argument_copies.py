@@ -2,9 +2,9 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins, shorten
 from mcphost.host.origins.copy_index import CopyBudget
@@ -19,19 +19,27 @@ MAX_COMPARISONS = 400_000
 MAX_FOLDED = 3_000_000
 """Maximum number of characters that are compared in one call, in all encodings and in joined arguments."""
 _MAX_DEPTH = 64
-_LONG_NUMBER = 10 ** (SHORTEST_COPY - 1)
+_MIN_NUMBER = 100
+"""Shorter numbers are left out, because many lists of them occur everywhere, such as 1, 2, 3."""
 _MAX_SPANS = 100
 _MAX_ORIGINS = 100
 _MAX_JOINED = 6
 _SHORTEST_ADDITION = 8
 """Minimum length of a copy spread over several arguments, not counting copies in single arguments."""
+_BORDER = 2 * SHORTEST_COPY
+"""Number of characters at each end of a value that are joined with its neighbours; longer copies are found in it."""
+_Kind = Literal["text", "name", "number"]
+_JOINED_KINDS: tuple[tuple[_Kind, ...], ...] = (
+    ("text",), ("name",), ("number",), ("text", "number"), ("name", "text"), ("name", "text", "number"),
+)  # fmt: skip
 
 
 class _Value(NamedTuple):
-    """A string in the arguments of a call, and the path of the argument that contains it."""
+    """A text, number or member name in the arguments of a call, and the path of the argument that contains it."""
 
     path: str
     text: str
+    kind: _Kind
 
 
 class _Found(NamedTuple):
@@ -51,17 +59,20 @@ class _Found(NamedTuple):
     copied: str
 
 
-def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) -> CallOrigins:
+def find_origins(
+    index: OutsideTexts, server: str, arguments: dict[str, Any], *, expected_names: Collection[str] = ()
+) -> CallOrigins:
     """Return the parts of the arguments that were copied from sources other than *server*.
 
     A copy must have at least 16 characters. Encoded values are decoded, and values that were split over several
-    arguments are joined, both within limits. Takes time linear in the size of the arguments.
+    arguments or member names are joined, both within limits; *expected_names*, which the tool's schema contains, are
+    not joined. Takes time linear in the size of the arguments.
     """
     values, is_whole = _collect(arguments)
     search = _Search(index)
     for value in values:
         search.add_value(value)
-    search.add_joined(values)
+    search.add_joined([one for one in values if one.kind != "name" or one.text not in expected_names])
     unchecked = set(index.dropped) - {server}
     if not is_whole or search.is_incomplete:
         unchecked.add(OTHER_SERVERS)
@@ -77,10 +88,15 @@ def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[
             yield text[start:end]
 
 
+def member_names(arguments: dict[str, Any]) -> set[str]:
+    """Return the names of all members of the arguments and of the objects in them."""
+    return {value.text for value in _collect(arguments)[0] if value.kind == "name"}
+
+
 def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
-    """Return strings, member names and long numbers in the arguments, and whether the list is complete."""
+    """Return strings, member names and numbers in the arguments, and whether the list is complete."""
     values: list[_Value] = []
-    room = MAX_CHARACTERS
+    room, texts = MAX_CHARACTERS, 0
     waiting: list[tuple[str, Any, int]] = [("", arguments, 0)]
     is_whole = True
     while waiting:
@@ -91,23 +107,29 @@ def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
                 continue
             waiting += reversed([(*pair, depth + 1) for pair in _members(path, cast("Any", value))])
             continue
-        text = value if isinstance(value, str) else _number_text(value)
+        kind, text = _read_value(value)
         if not text:
             continue
-        if room <= 0 or len(values) >= MAX_VALUES:
+        texts += kind == "text" or len(text) >= SHORTEST_COPY
+        if room <= 0 or texts > MAX_VALUES:
             return values, False
         is_whole = is_whole and len(text) <= room
-        values.append(_Value(path, text[:room]))
+        values.append(_Value(path, text[:room], kind))
         room -= len(text)
     return values, is_whole
+
+
+class _Name(str):
+    """The name of a member, as distinct from a text."""
+
+    __slots__ = ()
 
 
 def _members(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, member in cast("dict[str, Any]", value).items():
             inner = f"{path}.{name}" if path else name
-            if len(name) >= SHORTEST_COPY:
-                yield f"name of {inner}"[:200], name
+            yield f"name of {inner}"[:200], _Name(name)
             yield inner[:200], member
     else:
         items = cast("list[Any]", value)
@@ -117,8 +139,31 @@ def _members(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield f"{path}[{number}]", item
 
 
-def _number_text(value: Any) -> str:
-    return str(value) if isinstance(value, int | float) and abs(value) >= _LONG_NUMBER else ""
+def _read_value(value: Any) -> tuple[_Kind, str]:
+    """Return the kind and text of a value; the text of a short number and of other values is ""."""
+    if isinstance(value, str):
+        return "name" if isinstance(value, _Name) else "text", value
+    return "number", str(value) if isinstance(value, int | float) and abs(value) >= _MIN_NUMBER else ""
+
+
+class _Segment:
+    """Folded text of consecutive values, with each character's position in these values."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def add(self, text: str, places: Sequence[int], start: int) -> None:
+        """Append a folded text of a value that begins at *start*; runs of white space become one space."""
+        if text.startswith(" ") and self._parts and self._parts[-1].endswith(" "):
+            text, places = text[1:], places[1:]
+        if text:
+            self._parts.append(text)
+            self.places += [start + place for place in places]
 
 
 class _Search:
@@ -130,6 +175,8 @@ class _Search:
         self._budget = CopyBudget(MAX_COMPARISONS)
         self._decoding = DecodeBudget()
         self._folded_left = MAX_FOLDED
+        self._folded: dict[_Value, FoldedText] = {}
+        self._known_pieces: set[object] = set()
         self._is_cut = False
 
     @property
@@ -145,9 +192,10 @@ class _Search:
 
     def add_value(self, value: _Value) -> None:
         """Search one value, including any encoded text that it contains."""
+        folded = self._folded[value] = self._fold(value.text)
         if len(value.text) < SHORTEST_COPY:
             return
-        self._search_folded(value.path, "", self._fold(value.text), None)
+        self._search_folded(value.path, "", folded, None)
         for decoded in decoded_texts(value.text, self._decoding):
             region = decoded.start, decoded.end
             self._search_folded(value.path, decoded.encoding, self._fold(decoded.text), region)
@@ -160,10 +208,12 @@ class _Search:
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
         found += _without_known(letters, found)
-        if not found and not encoding:
+        if not encoding:
             places = folded.letter_places
-            found += self._search(path, "ROT13", rotate_13(folded.letters), places, region, is_letters=True)
-            found += self._search(path, "reversed", folded.letters[::-1], places[::-1], region, is_letters=True)
+            rotated = self._search(path, "ROT13", rotate_13(folded.letters), places, region, is_letters=True)
+            turned = self._search(path, "reversed", folded.letters[::-1], places[::-1], region, is_letters=True)
+            # Digits stay the same under ROT13, and some texts are the same in both directions.
+            found += _without_known(rotated + turned, found)
         self._found += found
 
     def _search(
@@ -183,18 +233,22 @@ class _Search:
         return found
 
     def add_joined(self, values: Sequence[_Value]) -> None:
-        """Search for text that is split over several values, in the given or in reverse order."""
-        if len(values) > 1:
-            self._search_joined(values)
-            self._search_joined(values[::-1])
+        """Search for text that is split over several values of *values*, in the given or in reverse order.
+
+        All values must have been searched alone before. Texts, names and numbers are joined alone and with each other.
+        """
+        searched: list[list[_Value]] = []
+        for kinds in _JOINED_KINDS:
+            chosen = [value for value in values if value.kind in kinds]
+            if len(chosen) > 1 and chosen not in searched:
+                searched.append(chosen)
+                self._search_joined(chosen)
+                self._search_joined(chosen[::-1])
 
     def _search_joined(self, values: Sequence[_Value]) -> None:
-        folded = self._fold("".join(value.text for value in values))
         starts = list(accumulate((len(value.text) for value in values), initial=0))
-        whole = (0, 0)
-        found = self._search("", "split", folded.text, folded.places, whole, is_letters=False)
-        letters = self._search("", "split", folded.letters, folded.letter_places, whole, is_letters=True)
-        found += _without_known(letters, found)
+        found = self._search_segments(values, starts, is_letters=False)
+        found += _without_known(self._search_segments(values, starts, is_letters=True), found)
         for part in found:
             one, last = bisect_right(starts, part.first) - 1, bisect_right(starts, part.end - 1) - 1
             pieces = [
@@ -202,10 +256,34 @@ class _Search:
                 for value, start in zip(values[one : last + 1], starts[one : last + 1], strict=True)
                 if value.text
             ]
+            key = (part.server, part.source, tuple(pieces))
+            if key in self._known_pieces:
+                continue
+            self._known_pieces.add(key)
             if len(pieces) > 1 and self._count_new(part.server, pieces) >= _SHORTEST_ADDITION:
                 paths = [path for path, _, _ in pieces]
                 joined = " + ".join(paths[:_MAX_JOINED]) + (" + …" if len(paths) > _MAX_JOINED else "")
                 self._found.append(part._replace(paths=joined))
+
+    def _search_segments(self, values: Sequence[_Value], starts: Sequence[int], *, is_letters: bool) -> list[_Found]:
+        """Search the joined values; the positions of the copies count from the start of the first value.
+
+        *starts* are the starts of the values. Only the ends of a long value are joined with others.
+        """
+        found: list[_Found] = []
+        segments: list[_Segment] = [_Segment()]
+        for value, start in zip(values, starts, strict=False):
+            folded = self._folded[value]
+            text, places = (folded.letters, folded.letter_places) if is_letters else (folded.text, folded.places)
+            if len(text) <= 2 * _BORDER:
+                segments[-1].add(text, places, start)
+            else:
+                segments[-1].add(text[:_BORDER], places[:_BORDER], start)
+                segments.append(_Segment())
+                segments[-1].add(text[-_BORDER:], places[-_BORDER:], start)
+        for segment in segments:
+            found += self._search("", "split", segment.text, segment.places, (0, 0), is_letters=is_letters)
+        return found
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
         """Return how many characters of *pieces* have not already been found in single values."""

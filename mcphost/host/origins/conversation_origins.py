@@ -10,13 +10,14 @@ from mcphost.config.restrictions import find_aliases
 from mcphost.config.schema import ServerConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.call_origins import FILES, OTHER_SERVERS, CallOrigins
-from mcphost.host.origins.argument_copies import find_origins
+from mcphost.host.origins.argument_copies import find_origins, member_names
 from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import Message
 from mcphost.protocol.prompts import GetPromptResult
-from mcphost.serialization import encode, replace
+from mcphost.serialization import Raw, encode, replace
 
+_MAX_EXPECTED_NAMES = 200
 _MAX_NOTED = 200
 _MAX_NOTED_CHARACTERS = 1_000_000
 
@@ -64,8 +65,14 @@ class ConversationOrigins:
         standing = (*self._instructions(), *self._noted)
         messages, left_out = self._conversation.messages, frozenset(self._left_out - {server})
         configs = tuple(connection.config for connection in self._servers)
+        tools = [
+            tool.raw
+            for connection in self._servers
+            if connection.config.name == server
+            for tool in connection.listing.tools.values()
+        ]
         async with self._lock:
-            origins = await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments)
+            origins = await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments, tools)
             origins = replace(origins, unchecked=origins.unchecked | left_out)
             names = (origins.servers | origins.unchecked) - {FILES, OTHER_SERVERS}
             if not names:
@@ -80,12 +87,20 @@ class ConversationOrigins:
                 yield OutsideText(connection.config.name, "instructions", facts.instructions)
 
     def _find(
-        self, messages: Sequence[Message], standing: Iterable[OutsideText], server: str, arguments: dict[str, Any]
+        self,
+        messages: Sequence[Message],
+        standing: Iterable[OutsideText],
+        server: str,
+        arguments: dict[str, Any],
+        tools: Sequence[Raw],
     ) -> CallOrigins:
         self._update(messages)
         for outside in standing:
             self._index.add(outside)
-        return CallOrigins() if self._index.is_empty else find_origins(self._index, server, arguments)
+        if self._index.is_empty:
+            return CallOrigins()
+        expected = _names_in(tools, member_names(arguments))
+        return find_origins(self._index, server, arguments, expected_names=expected)
 
     def _update(self, messages: Sequence[Message]) -> None:
         """Index the messages added since the last call, or all messages if earlier ones changed."""
@@ -94,6 +109,14 @@ class ConversationOrigins:
         if not is_continued or not index_messages(self._index, messages[known:], limit=MAX_CHARACTERS):
             self._index = index_newest(messages)
         self._indexed = messages
+
+
+def _names_in(tools: Sequence[Raw], names: set[str]) -> set[str]:
+    """Return those of *names* that occur as JSON strings in the definitions of a server's tools."""
+    if len(names) > _MAX_EXPECTED_NAMES:
+        return set()
+    quoted = {name: encode(name) for name in names}
+    return {name for name, text in quoted.items() if any(text in bytes(tool) for tool in tools)}
 
 
 def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:

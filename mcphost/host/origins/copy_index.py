@@ -88,7 +88,7 @@ class CopyIndex:
         self._heads = heads
 
     def find(self, text: str, budget: CopyBudget) -> Iterator[Copy]:
-        """Yield the parts of *text* that were copied from indexed texts.
+        """Yield the parts of *text* that were copied from indexed texts, until *budget* is used up.
 
         Copies from the same group are yielded in order and do not overlap.
         """
@@ -98,6 +98,8 @@ class CopyIndex:
             entry = heads[hash(text[place : place + gram]) & mask]
             if not entry:
                 continue
+            if budget.is_used_up:
+                return
             best: dict[str, Copy] = {}
             while entry and not budget.is_used_up:
                 budget.comparisons -= 1

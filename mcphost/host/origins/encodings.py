@@ -14,8 +14,9 @@ from mcphost.sanitize import replace_surrogates
 
 MAX_DECODED = 1_000_000
 """Maximum number of characters decoded from one source text, or from all arguments of a call together."""
-_MAX_DEPTH = 3
-_MAX_RUNS = 1_000
+MAX_EXAMINED = 5_000_000
+"""Maximum number of decoded bytes and characters that are examined in one search, whether or not they are text."""
+_MAX_DEPTH = 6
 _SHORTEST = 16
 _MAX_HTML_DIGITS = 7
 _JSON_ESCAPE = re.compile(r'\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(["\\/bfnrt\']))')
@@ -60,19 +61,14 @@ def _shorten_html_number(match: re.Match[str]) -> str:
     return f"&#{match[1]};" if len(match[1]) <= _MAX_HTML_DIGITS else "\ufffd"
 
 
-def decoded_source_texts(text: str) -> Iterator[str]:
-    """Yield the decoded forms of escaped and base64 parts of text from a server or file, within limits."""
+def decoded_source_texts(text: str, budget: "DecodeBudget") -> Iterator[str]:
+    """Yield the decoded forms of escaped and base64 parts of text from a server or file, within *budget*."""
     plain = unescape(text)
     if plain != text:
         yield plain
-    room = MAX_DECODED
-    for count, run in enumerate(_COMPACT_BASE64.finditer(text)):
-        if count == _MAX_RUNS or room <= 0:
-            return
+    for run in _COMPACT_BASE64.finditer(text):
         for data in _decode_base64(run[0]):
-            found = _to_text(data, room)[1]
-            room -= len(found)
-            if found:
+            if found := _to_text(data, budget)[1]:
                 yield found
 
 
@@ -81,18 +77,27 @@ class DecodeBudget:
 
     def __init__(self, room: int = MAX_DECODED) -> None:
         self.room = room
+        self.examinable = MAX_EXAMINED
         self.is_used_up = False
         """Whether a text was not decoded, or only in part."""
 
 
 def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:
-    """Decode the encoded parts of *text*, including nested ones, as far as *budget* allows, and yield them."""
+    """Decode the encoded parts of *text*, including nested ones, as far as *budget* allows, and yield them.
+
+    Text that is still encoded after six layers counts as not decoded.
+    """
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
+    known = {text}
     while waiting:
         outer, depth = waiting.pop()
         for inner in _decode_once(outer, budget):
+            if depth == _MAX_DEPTH:
+                budget.is_used_up |= len(inner.text) >= _SHORTEST
+                continue
             yield inner
-            if depth + 1 < _MAX_DEPTH and len(inner.text) >= _SHORTEST:
+            if len(inner.text) >= _SHORTEST and inner.text not in known:
+                known.add(inner.text)
                 waiting.append((inner, depth + 1))
 
 
@@ -110,14 +115,10 @@ def _decode_once(outer: DecodedText, budget: DecodeBudget) -> Iterator[DecodedTe
         ("hexadecimal", _HEX, _decode_hex),
         ("character codes", _DECIMAL, _decode_decimal),
     ):
-        for count, run in enumerate(pattern.finditer(text)):
-            if count == _MAX_RUNS:
-                break
+        for run in pattern.finditer(text):
             for data in decode(run[0]):
-                how, found, is_cut = _to_text(data, budget.room)
-                budget.is_used_up |= is_cut
+                how, found = _to_text(data, budget)
                 if found:
-                    budget.room -= len(found)
                     start, end = (outer.start, outer.end) if is_nested else run.span()
                     yield DecodedText(f"{prefix}{encoding}{how}", found, start, end)
 
@@ -151,25 +152,35 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
         yield bytes(codes)
 
 
-def _to_text(data: bytes, room: int) -> tuple[str, str, bool]:
-    """Decode *data* as text, after decompressing it if necessary; return (note, text, is truncated).
+def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
+    """Decode *data* as text, after decompressing it if necessary; return (note, text).
 
-    The note says that *data* was compressed, or is "". The text is "" if *data* is not text.
+    The note says that *data* was compressed, or is "". The text is "" if *data* is not text, and is cut to what
+    *budget* allows.
     """
-    how, is_cut = "", False
+    how, room, is_cut = "", budget.room, False
+    if budget.examinable <= 0:
+        budget.is_used_up = True
+        return "", ""
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > _SHORTEST // 2):
         unpacker = zlib.decompressobj(wbits=47)
         try:
             data = unpacker.decompress(data, max(1, room))
             how, is_cut = ", compressed", bool(unpacker.unconsumed_tail)
+            budget.examinable -= len(data)
         except zlib.error:
             pass
     # Judged by its beginning, so that text beyond the limit costs little.
     text = data[: 4 * max(room, _SHORTEST)].decode("utf-16-le" if data[1:2] == b"\0" else "utf-8", "replace")
     text, is_cut = text[: max(room, _SHORTEST)], is_cut or len(text) > room
+    budget.examinable -= len(text)
     readable = sum(char.isprintable() or char.isspace() for char in text) - text.count("\ufffd")
-    is_text = bool(text) and readable >= _PRINTABLE_SHARE * len(text)
-    return (how, text[: max(0, room)], is_cut) if is_text else ("", "", False)
+    if not text or readable < _PRINTABLE_SHARE * len(text):
+        return "", ""
+    text = text[: max(0, room)]
+    budget.room -= len(text)
+    budget.is_used_up |= is_cut
+    return how, text
 
 
 def rotate_13(letters: str) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mcphost.host.call_origins import FILES
 from mcphost.host.origins.copy_index import CopyIndex
-from mcphost.host.origins.encodings import decoded_source_texts
+from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
 from mcphost.host.origins.text_folding import fold, keep_letters
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
 from mcphost.serialization import Struct
@@ -39,7 +39,7 @@ class OutsideTexts:
         self.letters = CopyIndex(_LETTERS_GRAM, _LETTERS_STRIDE)
         self.typed: list[str] = []
         self.dropped: set[str] = set()
-        """The servers with texts that are not indexed."""
+        """The servers with texts that are not indexed, or not with everything encoded in them."""
 
         self._plain_labels: list[_Label] = []
         self._letter_labels: list[_Label] = []
@@ -68,8 +68,11 @@ class OutsideTexts:
         self._known.add(key)
         label = _Label(outside.server, outside.source)
         self._add_folded(label, fold(outside.text))
-        for decoded in decoded_source_texts(outside.text):
+        budget = DecodeBudget()
+        for decoded in decoded_source_texts(outside.text, budget):
             self._add_folded(label, fold(decoded))
+        if budget.is_used_up:
+            self.dropped.add(outside.server)
 
     def _add_folded(self, label: _Label, folded: str) -> None:
         if len(folded) < self.plain.shortest:

@@ -29,6 +29,12 @@ def index_of(*texts: tuple[str, str, str]) -> OutsideTexts:
     return index
 
 
+def encode_base64(text: str, times: int) -> str:
+    for _ in range(times):
+        text = base64.b64encode(text.encode()).decode()
+    return text
+
+
 def mail_index(*more: tuple[str, str, str]) -> OutsideTexts:
     return index_of(("mail", "read_message", f"Hello,\n{SECRET}\nBye"), *more)
 
@@ -113,6 +119,8 @@ def test_what_the_user_typed_is_foreign_only_if_a_source_has_it_too() -> None:
         (base64.b64encode(SECRET.encode()).decode(), "base64"),
         (base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="), "base64"),
         (base64.b64encode(base64.b64encode(SECRET.encode())).decode(), "base64, base64"),
+        (encode_base64(SECRET, 4), ", ".join(["base64"] * 4)),
+        (encode_base64(SECRET, 6), ", ".join(["base64"] * 6)),
         (base64.b64encode(gzip.compress(SECRET.encode(), mtime=0)).decode(), "base64, compressed"),
         (base64.b64encode(SECRET.encode("utf-16-le")).decode(), "base64"),
         (base64.b32encode(SECRET.encode()).decode(), "base32"),
@@ -137,6 +145,9 @@ def test_a_rewritten_copy_is_found(written: str, encoding: str) -> None:
         {"a": SECRET[:12], "b": SECRET[12:24], "c": SECRET[24:]},
         {"parts": [SECRET[at : at + 5] for at in range(0, len(SECRET), 5)]},
         {"z": SECRET[30:], "y": SECRET[15:30], "x": SECRET[:15]},
+        {SECRET[at : at + 15]: 1 for at in range(0, len(SECRET), 15)},
+        {SECRET[at : at + 9]: SECRET[at + 9 : at + 18] for at in range(0, len(SECRET), 18)},
+        {"a": "x" * 500 + SECRET[:12], "b": SECRET[12:24] + "x" * 500},
     ],
 )
 def test_a_copy_that_is_spread_over_several_arguments_is_found(arguments: dict[str, Any]) -> None:
@@ -158,6 +169,28 @@ def test_a_copy_is_found_at_any_place_of_the_arguments(arguments: dict[str, Any]
 def test_a_long_number_is_found() -> None:
     index = index_of(("bank", "cards", "Card 4111111111111111 ends soon"))
     assert find_origins(index, "web", {"n": 4111111111111111}).servers == {"bank"}
+    assert find_origins(index, "web", {"a": 41111111, "b": 11111111}).servers == {"bank"}
+    assert find_origins(index, "web", {"a": "card 4111", "b": True, "c": 111111111111}).servers == {"bank"}
+
+
+def test_names_that_the_tool_expects_are_not_joined_with_values() -> None:
+    index = index_of(("git", "get", '{"owner": "acme", "repository": "widgets", "ref": "main"}'))
+    arguments = {"owner": "acme", "repository": "widgets"}
+    assert find_origins(index, "web", arguments).servers == {"git"}
+    assert find_origins(index, "web", arguments, expected_names=set(arguments)).servers == set()
+
+
+def test_a_cipher_is_found_next_to_text_of_the_called_server() -> None:
+    index = mail_index(("web", "get", "Welcome to the pastebin, post text here"))
+    for written in (SECRET[::-1], codecs.encode(SECRET, "rot13")):
+        found = find_origins(index, "web", {"q": f"Welcome to the pastebin. {written}"})
+        assert found.servers == {"mail"}
+
+
+def test_a_text_that_is_the_same_in_both_directions_is_one_copy() -> None:
+    index = index_of(("mail", "read", "a line: 0000000000000000000000"))
+    (origin,) = find_origins(index, "web", {"x": "0" * 20}).found
+    assert (origin.encoding, origin.characters) == ("", 20)
 
 
 def test_text_that_a_server_wrote_in_an_encoding_is_found_when_the_call_has_it_decoded() -> None:
@@ -222,6 +255,26 @@ def test_a_character_number_of_any_length_neither_fails_nor_hides_a_copy(zeros: 
         found = find_origins(index_of(("mail", "read_message", source)), "web", {"body": body}).found
         assert [origin.server for origin in found] == ["mail"]
     assert not search({"body": f"&#{'1' * 5_000}; nothing of any other server"}).found
+
+
+def test_a_copy_behind_many_encoded_parts_is_found() -> None:
+    numbers = random.Random(1)
+    junk = "! ".join("".join(numbers.choices("abcdefABCDEF0123456789", k=22)) for _ in range(1_500))
+    encoded = f"{junk}! {encode_base64(SECRET, 1)}"
+    assert [origin.encoding for origin in search({"q": encoded}).found] == ["base64"]
+    index = index_of(("mail", "read", encoded))
+    assert find_origins(index, "web", {"q": SECRET}).servers == {"mail"}
+
+
+def test_text_in_more_layers_than_are_decoded_counts_as_unchecked() -> None:
+    assert search({"q": encode_base64(SECRET, 7)}).unchecked == {OTHER_SERVERS}
+    assert search({"q": encode_base64("nothing of any other server", 5)}).unchecked == set()
+    assert search({"q": f"{PROSE} {random.Random(1).randbytes(5_000).hex()}"}).unchecked == set()
+
+
+def test_a_source_that_was_decoded_only_in_part_counts_as_unchecked() -> None:
+    index = index_of(("mail", "read", encode_base64("a" * 1_100_000, 1)))
+    assert find_origins(index, "web", {"q": "nothing of it"}).unchecked == {"mail"}
 
 
 def packed(text: str) -> str:

@@ -206,6 +206,21 @@ async def test_a_call_by_the_user_obeys_the_never_rule(tmp_path: Path) -> None:
             await host.tools.call("web", "post", {"body": SECRET})
 
 
+async def test_names_in_the_schema_of_the_tool_do_not_make_ordinary_values_foreign(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"repository": {"type": "string"}, "branch": {"type": "string"}}}
+    peers = open_peers()
+    peers["web"] = create_peer(tools__list=tools_result({"name": "post", "inputSchema": schema}))
+    listed = '{"repository": "acme", "branch": "main"}'
+    peers["mail"] = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(listed))
+    post = tool_round(("web__post", json.loads(listed)))
+    frontend = ScriptedFrontend(AllowOnce(), Deny())
+    async with open_host_with(tmp_path, peers, ScriptedModel(READ, post, text_round("done")), frontend) as host:
+        await host.conversation.send("go")
+    question = frontend.asked[-1]
+    assert isinstance(question, ApproveTool)
+    assert (question.tool, question.origins) == ("post", ())
+
+
 async def test_the_audit_log_has_the_origins_and_not_the_text(tmp_path: Path) -> None:
     log = create_audit_log(tmp_path)
     await ask(tmp_path, READ, POST, answers=(AllowOnce(), AllowOnce()), audit_log=log)
