@@ -32,6 +32,10 @@ PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 """Category Co, whose appearance depends on the font and may be blank."""
 
 
+_MAX_MIME_LENGTH = 100
+_MIME_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
+
+
 def _character_class(*ranges: tuple[int, int]) -> str:
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
@@ -253,3 +257,12 @@ def _json_escape(char: str) -> str:
         return f"\\u{code:04x}"
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def short_mime_type(text: str) -> str:
+    """Return the type and subtype of a MIME type without parameters, or "unknown type" if *text* is not one.
+
+    A server can write anything there, and the text enters requests and questions.
+    """
+    essence = text.partition(";")[0].strip()
+    return essence if len(essence) <= _MAX_MIME_LENGTH and _MIME_TYPE.fullmatch(essence) else "unknown type"

@@ -27,7 +27,7 @@ from mcphost.protocol.content import (
 )
 from mcphost.protocol.tools import CallToolResult
 from mcphost.sandbox.image_formats import HEADER_BYTES, ImageInfo, identify_image
-from mcphost.sanitize import replace_surrogates, strip_hidden_text
+from mcphost.sanitize import replace_surrogates, short_mime_type, strip_hidden_text
 from mcphost.serialization import Raw, Struct, dumps, loads, replace
 
 PARSE_LIMIT = 256 * 1024
@@ -387,9 +387,9 @@ def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
         case ImageContent():
             return _render_image(block)
         case AudioContent():
-            return f"[audio: {block.mime_type}, {_base64_size(block.data)}]", None
+            return f"[audio: {short_mime_type(block.mime_type)}, {_base64_size(block.data)}]", None
         case ResourceLink():
-            kind = f", {block.mime_type}" if block.mime_type else ""
+            kind = f", {short_mime_type(block.mime_type)}" if block.mime_type else ""
             return f"[resource: {block.title or block.name or block.uri} {block.uri}{kind}]", None
         case EmbeddedResource():
             return render_contents(block.resource), None
@@ -405,7 +405,8 @@ def render_contents(contents: ResourceContents) -> str:
     """Return the text of a resource, or a description of its type and size if it is binary."""
     if contents.text is not None:
         return remove_base64(contents.text)
-    return f"[{contents.uri}: {contents.mime_type or 'binary'}, {_base64_size(contents.blob or '')}]"
+    kind = short_mime_type(contents.mime_type) if contents.mime_type else "binary"
+    return f"[{contents.uri}: {kind}, {_base64_size(contents.blob or '')}]"
 
 
 def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
@@ -430,21 +431,22 @@ def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
 
     The type is detected from the bytes; the description mentions a declared type that differs.
     """
+    declared = short_mime_type(block.mime_type)
     is_small = len(block.data) <= MODEL_IMAGE_LIMIT * 4 // 3 + 4
     try:
         # The first bytes suffice to identify an image that is too big for the model.
         body = base64.b64decode(block.data if is_small else block.data[: HEADER_BYTES // 3 * 4], validate=True)
     except (binascii.Error, ValueError):
-        return f"[image: {block.mime_type}, not valid base64]", None
+        return f"[image: {declared}, not valid base64]", None
     size, info = _format_size(len(body) if is_small else len(block.data) * 3 // 4), identify_image(body)
     if info is None:
-        return f"[image: {block.mime_type}, {size}, not shown: unsupported image format]", None
+        return f"[image: {declared}, {size}, not shown: unsupported image format]", None
     name = info.mime_type
     if info.width:
         name = f"{name}, {info.width:,} × {info.height:,} pixels"
     name = f"{name}, {size}"
-    if block.mime_type.partition(";")[0].strip().lower() != info.mime_type:
-        name = f"{name}; declared as {block.mime_type[:100]}"
+    if declared.lower() != info.mime_type:
+        name = f"{name}; declared as {declared}"
     if info.is_too_big:
         return f"[image: {name}; left out: too many pixels]", None
     if not is_small or len(body) > MODEL_IMAGE_LIMIT:

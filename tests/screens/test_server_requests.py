@@ -269,6 +269,19 @@ async def test_a_request_that_cannot_be_read_completely_cannot_be_approved(
         await driver.until(lambda: pending.answer == Deny(), "the refusal")
 
 
+async def test_a_request_with_a_heading_that_must_be_cut_cannot_be_approved(run: Run) -> None:
+    block = {"type": "tool_use", "id": "1", "name": "x" * 300, "input": {}}
+    question = replace(sampling_question(), messages=({"role": "assistant", "content": [block]},))
+    async with run() as driver:
+        pending = PendingQuestion(driver, question)
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.pilot.press("tab", "enter")
+        assert pending.answer is None
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer == Deny(), "the refusal")
+
+
 @pytest.mark.req("elic.which-server")
 @pytest.mark.req("elic.why")
 async def test_a_form_is_shown_with_the_rules_of_its_fields(run: Run) -> None:

@@ -19,6 +19,7 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewSampling,
 )
+from mcphost.sanitize import short_mime_type
 from mcphost.serialization import dumps, replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
@@ -125,9 +126,11 @@ class SamplingDialog(Dialog[Any]):
         return QuotedText(shown)
 
     def heading_part(self, text: str, style: str = "$muted") -> QuotedPart:
-        """Return a heading written by mcphost, sanitized and on one line."""
+        """Return a heading written by mcphost, sanitized and on one line; if it must be cut, disable approval."""
         self._remaining_characters -= _MIN_BLOCK_COST
-        return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
+        line = clean_line(text, _MAX_HEADING_LENGTH)
+        self.is_too_long |= line != clean_line(text, 2 * _MAX_HEADING_LENGTH)
+        return QuotedPart(line, style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
         """Return a widget for each image in *contents*, up to a limit."""
@@ -141,8 +144,9 @@ class SamplingDialog(Dialog[Any]):
                 yield self.text_part(str(block.get("text", "")))
             case "image" | "audio" as kind:
                 size = len(str(block.get("data", ""))) * 3 // 4
+                mime_type = short_mime_type(str(block.get("mimeType", "")))
                 yield self.heading_part(
-                    _("[{kind}: {text}, {size:,} bytes]").format(kind=kind, text=block.get("mimeType"), size=size)
+                    _("[{kind}: {text}, {size:,} bytes]").format(kind=kind, text=mime_type, size=size)
                 )
             case "tool_use":
                 yield self.heading_part(_("calls {text}").format(text=block.get("name")), "$accent")
