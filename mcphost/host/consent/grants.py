@@ -20,7 +20,7 @@ from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.protocol.tools import Tool
 from mcphost.sanitize import replace_surrogates
-from mcphost.serialization import Struct, dumps, replace
+from mcphost.serialization import Raw, Struct, dumps, replace
 from mcphost.store.conversations import ConversationStore, RecordedCall
 from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore
 from mcphost.store.roots import FolderAnswer, FolderAnswerStore
@@ -45,6 +45,7 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
 
     def to_rule_input(self, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS) -> RuleInput:
         """Return a call of this tool in the form that `RuleMatcher` takes."""
+        listed = self.server_tools.get(self.tool)
         return RuleInput(
             server=self.server,
             tool=self.tool,
@@ -52,6 +53,7 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
             account=self.account,
             folder=self.folder,
             origins=origins,
+            definition=listed.raw if listed is not None else Raw(b""),
         )
 
 

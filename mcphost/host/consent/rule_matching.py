@@ -15,9 +15,10 @@ import anyio.to_thread
 
 from mcphost.config.rules import Condition, Rule, Value
 from mcphost.host.call_origins import FILES, NO_ORIGINS, OTHER_SERVERS, CallOrigins
+from mcphost.host.consent.schema_defaults import find_default
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.sanitize import sanitize, strip_unsafe
-from mcphost.serialization import Struct, encode
+from mcphost.serialization import Raw, Struct, encode
 from mcphost.unicode_forms import normalize
 
 Containment = Literal["inside", "outside", "unsure"]
@@ -175,7 +176,8 @@ _BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"
 class RuleInput(Struct, frozen=True, kw_only=True):
     """The tool call that a rule is matched against.
 
-    `folder` is the working directory of a local server, None for a remote one.
+    `folder` is the working directory of a local server, None for a remote one. `definition` is the tool's definition as
+    JSON, for the default values of arguments that are left out; empty if it is not known.
     """
 
     server: str
@@ -184,6 +186,7 @@ class RuleInput(Struct, frozen=True, kw_only=True):
     account: str = ""
     folder: str | None = None
     origins: CallOrigins = NO_ORIGINS
+    definition: Raw = Raw(b"")
 
 
 class RuleMatcher:
@@ -238,11 +241,17 @@ class RuleMatcher:
         if is_ambiguous:
             # A server that reads "Path" as "path" may act on either.
             return "unsure"
-        if not is_present:
-            return "no"
+        if is_present:
+            return await self._match_value(condition, value, call.folder)
+        # The server may use the default value that its schema declares; null is as good as no value.
+        default = find_default(call.definition, call.arguments, condition.argument)
+        is_other = default is None or await self._match_value(condition, default, call.folder) == "no"
+        return "no" if is_other else "unsure"
+
+    async def _match_value(self, condition: Condition, value: Any, folder: str | None) -> RuleMatch:
         match condition.operator:
             case "under":
-                return await _match_folder(value, condition.values[0], call.folder)
+                return await _match_folder(value, condition.values[0], folder)
             case "re":
                 return await self._match_pattern(value, condition.values[0])
             case _:

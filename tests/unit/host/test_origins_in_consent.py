@@ -195,6 +195,18 @@ async def test_a_rule_that_names_the_server_covers_its_data(tmp_path: Path, rule
     assert (len(questions), result.outcome) == (asked, "ok" if is_allowed else "declined")
 
 
+async def test_a_never_rule_sees_the_default_of_an_argument_that_is_left_out(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"dry_run": {"type": "boolean", "default": False}}}
+    peers = {"web": create_peer(tools__list=tools_result({"name": "post", "inputSchema": schema}))}
+    model = ScriptedModel(tool_round(("web__post", {})), text_round("done"))
+    never = never_rules("web/post?dry_run=false")
+    async with open_host_with(tmp_path, peers, model, ScriptedFrontend(), never=never) as host:
+        await host.conversation.send("go")
+        assert "never allows" in last_result(host).text
+        with pytest.raises(Exception, match="never allows"):
+            await host.tools.call("web", "post", {})
+
+
 async def test_a_call_by_the_user_obeys_the_never_rule(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(AllowOnce())
     model = ScriptedModel(READ, text_round("read"))

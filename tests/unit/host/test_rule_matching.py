@@ -10,7 +10,7 @@ import pytest
 from mcphost.config.rules import Rule, parse_rule
 from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins
 from mcphost.host.consent.rule_matching import RuleMatcher
-from mcphost.serialization import replace
+from mcphost.serialization import Raw, encode, replace
 from tests.unit.host.rule_inputs import rule_input
 
 pytestmark = pytest.mark.anyio
@@ -243,6 +243,56 @@ async def test_paths_of_a_server_on_another_machine_cannot_be_judged(
 ) -> None:
     rule = parse_rule(f"fs/t?p=under:{home_folder}/me/proj")
     assert await rule_matcher.match(rule, rule_input(None, p=f"{home_folder}/me/proj/src")) == "unsure"
+
+
+DEFAULTS: dict[str, Any] = {
+    "$defs": {"Mode": {"type": "object", "properties": {"depth": {"default": 3}}}},
+    "type": "object",
+    "properties": {
+        "dry_run": {"type": "boolean", "default": False},
+        "path": {"type": "string", "default": "/etc"},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "plain": {"type": "string"},
+        "mode": {"$ref": "#/$defs/Mode"},
+        "whole": {"type": "object", "default": {"depth": 3}},
+        "endless": {"$ref": "#/properties/endless"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "arguments", "answer"),
+    [
+        ("dry_run=false", {}, "unsure"),
+        ("dry_run=true", {}, "no"),
+        ("dry_run=false", {"dry_run": True}, "no"),
+        ("path=under:/etc", {}, "unsure"),
+        ("path=under:/srv", {}, "no"),
+        ("note=re:.*", {}, "no"),
+        ("plain=re:.*", {}, "no"),
+        ("other=1", {}, "no"),
+        ("mode.depth=3", {}, "unsure"),
+        ("mode.depth=3", {"mode": {}}, "unsure"),
+        ("mode.depth=4", {}, "no"),
+        ("whole.depth=3", {}, "unsure"),
+        ("whole.depth=3", {"whole": {}}, "no"),
+        ("endless.x=1", {}, "no"),
+    ],
+)
+async def test_an_argument_that_is_left_out_may_have_the_default_of_the_schema(
+    rule_matcher: RuleMatcher, condition: str, arguments: dict[str, Any], answer: str
+) -> None:
+    definition = Raw(encode({"name": "t", "inputSchema": DEFAULTS}))
+    call = replace(rule_input("/", **arguments), definition=definition)
+    rule = parse_rule(f"fs/t?{condition}")
+    assert await rule_matcher.match(rule, call) == answer
+    assert not await rule_matcher.allows(rule, call)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"inputSchema": true}', b'{"inputSchema": {"properties": [1]}}'])
+async def test_an_unusable_definition_has_no_defaults(rule_matcher: RuleMatcher, text: bytes) -> None:
+    call = replace(rule_input("/"), definition=Raw(text))
+    assert await rule_matcher.match(parse_rule("fs/t?a=1"), call) == "no"
 
 
 async def test_a_symlinked_folder_counts_as_its_target(rule_matcher: RuleMatcher, home_folder: Path) -> None:

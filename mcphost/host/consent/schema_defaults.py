@@ -1,0 +1,50 @@
+"""Default values that a tool's input schema declares for arguments."""
+
+from typing import Any, cast
+
+from mcphost.errors import MalformedMessage
+from mcphost.serialization import Raw, loads
+
+_MAX_REFERENCES = 10
+
+
+def find_default(definition: Raw, arguments: dict[str, Any], path: tuple[str, ...]) -> Any:
+    """Return the default value of the argument at *path*, which is missing in *arguments*; None if there is none.
+
+    *definition* is the tool's definition as JSON. The default of an object that is missing as a whole is used before
+    the defaults of its members.
+    """
+    try:
+        root = _as_object(_as_object(loads(definition)).get("inputSchema")) if bytes(definition) else {}
+    except MalformedMessage:
+        return None
+    schema: dict[str, Any] = root
+    members: Any = arguments
+    for at, name in enumerate(path):
+        schema = _as_object(_as_object(_resolve(root, schema).get("properties")).get(name))
+        members = _as_object(members).get(name)
+        default = schema.get("default", _resolve(root, schema).get("default"))
+        if members is None and default is not None:
+            return _value_at(default, path[at + 1 :])
+    return None
+
+
+def _value_at(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        value = _as_object(value).get(name)
+    return value
+
+
+def _resolve(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema that a reference within the same document, such as `#/$defs/Options`, leads to."""
+    for _ in range(_MAX_REFERENCES):
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return schema
+        names = [name.replace("~1", "/").replace("~0", "~") for name in reference[2:].split("/")]
+        schema = _as_object(_value_at(root, tuple(names)))
+    return {}
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
