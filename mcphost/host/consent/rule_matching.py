@@ -28,9 +28,11 @@ _MAX_NAMES = 500
 _AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f\\$`*?\[\]{}%]|^\s|\s$|^[A-Za-z][A-Za-z0-9+.-]*:|(?:^|/)\.{3,}(?:/|$)")
 """Text that servers read differently: Windows separators, variables, globs, percent codes, addresses such as file:///x;
 surrounding white space, which some strip; names of three or more dots, which careless cleanup turns into `..`."""
-_JOINED = re.compile(r"""[:;,|&<>"'=^#!]|^[-@+]|^//|\s(?=[-@+/~.])""")
-"""Text that may be several paths, an option, or a reference to a file: `/a:/b`, `-o`, `@file`."""
+_JOINED = re.compile(r"""[:;,|&<>"'=^#!]|^[-@+]|^//|\s(?=[-@+/~.])|[(“‘„‚«](?=[-@+/~]|\.{1,2}/)""")
+"""Text that may be several paths, an option, or a reference to a file: `/a:/b`, `x (/a)`, `-o`, `@file`."""
 _SEPARATORS = re.compile(r"""[:;,|&<>"'=^#!@+\s]+""")
+_BRACKETS = re.compile(r"""[()“”‘’„‚«»:;,|&<>"'=^#!@+\s]+""")
+"""Separators and the quotes and brackets that may be around a path, but are also common in names, as in `x (1)`."""
 _MAX_PARTS = 50
 _PER_PROCESS = ("/proc", "/dev")
 """Folders whose content depends on the process: /proc/self/cwd of mcphost is not that of the server."""
@@ -87,9 +89,10 @@ def _split_paths(text: str) -> list[str]:
 
     Raises _AmbiguousPath if there are more than 50 parts.
     """
-    parts = [part for part in _SEPARATORS.split(text) if part]
-    if len(parts) > _MAX_PARTS:
+    splits = [[part for part in pattern.split(text) if part] for pattern in (_SEPARATORS, _BRACKETS)]
+    if max(map(len, splits)) > _MAX_PARTS:
         raise _AmbiguousPath
+    parts = dict.fromkeys((*splits[0], *splits[1]))
     return [*parts, *(part[part.index("/") :] for part in parts if "/" in part)]
 
 

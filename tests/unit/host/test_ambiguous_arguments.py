@@ -135,7 +135,17 @@ async def test_a_path_that_may_be_several_paths_or_an_option_is_not_covered(
 
 
 @pytest.mark.parametrize(
-    "path", ["a b", "My Documents/x", "{proj}/My Documents/x", "{proj}/x (1).txt", "{proj}/a+b@c-d"]
+    "path",
+    [
+        "a b",
+        "My Documents/x",
+        "{proj}/My Documents/x",
+        "{proj}/x (1).txt",
+        "{proj}/a+b@c-d",
+        "{proj}/app/(auth)/x.py",
+        "{proj}/a (copy)/b",
+        "(a)/(..)b",
+    ],
 )
 async def test_usual_names_are_covered_in_any_working_directory(
     rule_matcher: RuleMatcher, project: str, path: str
@@ -151,13 +161,18 @@ async def test_usual_names_are_covered_in_any_working_directory(
         "/srv/a:/etc/passwd", "/srv/a,/etc/passwd", "/srv/a;/etc/passwd", "@/etc/passwd", "-o/etc/passwd",
         "--file=/etc/passwd", "file=@/etc/passwd", "x /etc/passwd", "'/etc/passwd'", "<(cat /etc/passwd)",
         "/srv/a\n/etc/passwd", "/etc/passwd#x", "name=x,path=/etc/passwd", "//etc/passwd", "a\uff1a/etc/passwd",
+        "(../etc/passwd)", "(/etc/passwd)", "/tmp (/etc/passwd)", "x(/etc)", "(see /etc/passwd)",
+        "\u201c/etc/passwd\u201d", "/tmp [/etc/passwd]", "{/etc/passwd}", "/srv/a,/etc/x(1)/y",
     ],
 )  # fmt: skip
 async def test_a_never_rule_about_a_folder_sees_every_path_in_the_text(rule_matcher: RuleMatcher, path: str) -> None:
     assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) != "no"
 
 
-@pytest.mark.parametrize("path", ["/srv/a,b", "it's", "@scope/pkg", "date=2026-01-01/x", "-rf", "x y", "/srv/a:1"])
+@pytest.mark.parametrize(
+    "path",
+    ["/srv/a,b", "/srv/x (1)", "/srv/(a)", "(b)", "it's", "@scope/pkg", "date=2026-01-01/x", "-rf", "x y", "/srv/a:1"],
+)
 async def test_a_never_rule_about_a_folder_does_not_affect_other_paths(rule_matcher: RuleMatcher, path: str) -> None:
     assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "no"
 
