@@ -16,8 +16,9 @@ import anyio.to_thread
 from mcphost.config.rules import Condition, Rule, Value
 from mcphost.host.call_origins import FILES, NO_ORIGINS, OTHER_SERVERS, CallOrigins
 from mcphost.host.consent.schema_defaults import find_default
+from mcphost.host.consent.similar_arguments import NameComparison, UnclearNameError, may_equal, normalize_name
 from mcphost.sandbox.schema_validator import SchemaValidator
-from mcphost.sanitize import sanitize, strip_unsafe
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw, Struct, encode
 from mcphost.unicode_forms import normalize
 
@@ -170,10 +171,6 @@ TEXT_LIMIT = 64 * 1024
 _MAX_DEPTH = 20
 """Maximum depth at which objects are searched for similar names; deeper ones make the match "unsure"."""
 _PROTOTYPES = ("__proto__", "constructor")
-_LIST_INDEX = re.compile(r"\[[0-9]*\]")
-_WHITESPACE = re.compile(r"\s+")
-_BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"], "1"),
-                          **dict.fromkeys(["false", "no", "off", "n", "f"], "0")}  # fmt: skip
 
 
 class RuleInput(Struct, frozen=True, kw_only=True):
@@ -293,7 +290,10 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
 
     Return whether it is present, its value, and whether a server may read another value in its place.
     """
-    if _has_similar_name(arguments, path, "".join(map(_normalize_name, path))):
+    try:
+        if _has_similar_name(arguments, path, "".join(map(normalize_name, path)), NameComparison()):
+            return False, None, True
+    except UnclearNameError:
         return False, None, True
     value: Any = arguments
     for name in path:
@@ -307,37 +307,33 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
     return True, value, False
 
 
-def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
+def _has_similar_name(
+    members: dict[str, Any], path: tuple[str, ...], wanted: str, names: NameComparison, depth: int = 0
+) -> bool:
     """Return whether a server may mistake another member for the argument at *path*.
 
     Such a member has a similar name (`Path`, `path[]`, or `path` with an invisible character), spells several levels as
     one name (`options.depth`) or one name as several levels, or is a prototype from which JavaScript inherits members.
-    *wanted* is the normalized rest of the argument's name.
+    *wanted* is the normalized rest of the argument's name. Raises UnclearNameError if the names are too long to tell.
     """
     if depth > _MAX_DEPTH:
         return True
+    similar_lengths = {len(wanted), *(len(normalize_name(name)) for name in path[:1])}
     for name, member in members.items():
-        normalized = _normalize_name(name)
-        if path and name == path[0]:
-            step = path[1:]
-        elif name in _PROTOTYPES or (
-            wanted.startswith(normalized) and normalized in (wanted, *map(_normalize_name, path[:1]))
-        ):
+        is_expected = bool(path) and name == path[0]
+        if not is_expected and name in _PROTOTYPES:
             return True
-        else:
-            step = ()
-        is_on_path = bool(step) or not (path and name == path[0])
-        if is_on_path and wanted.startswith(normalized) and isinstance(member, dict):
+        length = names.count_spelled(name, wanted)
+        if length is None:
+            continue
+        if not is_expected and length in similar_lengths:
+            return True
+        step = path[1:] if is_expected else ()
+        if isinstance(member, dict) and (step or not is_expected):
             inner = cast("dict[str, Any]", member)
-            if _has_similar_name(inner, step, wanted[len(normalized) :], depth + 1):
+            if _has_similar_name(inner, step, wanted[length:], names, depth + 1):
                 return True
     return False
-
-
-def _normalize_name(name: str) -> str:
-    """Return the letters and digits of a name without case, accents or list index, for comparisons."""
-    folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
-    return "".join(filter(str.isalnum, strip_unsafe(folded)))
 
 
 def _value_kind(value: Any) -> str:
@@ -366,11 +362,7 @@ def _compare(condition: Condition, value: Any) -> RuleMatch:
     if condition.operator in ("is", "in"):
         if any(_value_kind(expected) == kind and expected == value for expected in condition.values):
             return "yes"
-        return (
-            "unsure"
-            if kind not in kinds or any(_is_equivalent(value, expected) for expected in condition.values)
-            else "no"
-        )
+        return "unsure" if kind not in kinds or may_equal(value, condition.values) else "no"
     if kind != "number":
         return "unsure"
     bound = cast("float", condition.values[0])
@@ -384,26 +376,6 @@ def _compare(condition: Condition, value: Any) -> RuleMatch:
         case _:
             is_true = value >= bound
     return "yes" if is_true else "no"
-
-
-def _is_equivalent(value: Value, wanted: Value) -> bool:
-    """Return whether a server may treat both values as equal.
-
-    They may differ in case, white space or quotes, or one may be a number written as text.
-    """
-    try:
-        left, right = _to_text(value), _to_text(wanted)
-        return left == right or float(left) == float(right)
-    except (ValueError, OverflowError):
-        return False
-
-
-def _to_text(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(int(value))
-    text = strip_unsafe(normalize("NFKC", str(value))).casefold()
-    text = _WHITESPACE.sub("", text).strip("\"'`")
-    return _BOOLEAN_WORDS.get(text, text)
 
 
 async def _match_folder(value: Any, folder: Value, working_directory: str | None) -> RuleMatch:

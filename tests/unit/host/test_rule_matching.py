@@ -2,15 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse_rule
 from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins
+from mcphost.host.consent import similar_arguments
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.serialization import Raw, encode, replace
+from mcphost.unicode_forms import normalize
 from tests.unit.host.rule_inputs import rule_input
 
 pytestmark = pytest.mark.anyio
@@ -115,6 +117,51 @@ async def test_arguments_are_found_by_their_exact_way(
     rule_matcher: RuleMatcher, condition: str, arguments: dict[str, Any], answer: str
 ) -> None:
     assert await rule_matcher.match(parse_rule(f"fs/t?{condition}"), rule_input(**arguments)) == answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"path" + "\u0301" * 900_000: 1}, "unsure"),
+        ({"path[" + "0" * 900_000 + "]": 1}, "unsure"),
+        ({"[]" * 450_000 + "path": 1}, "unsure"),
+        ({"\ufdfa" * 900_000: 1}, "no"),
+        ({"p" * 900_000: 1}, "no"),
+        ({f"p{number}": 1 for number in range(90_000)}, "unsure"),
+        ({f"p{number}": 1 for number in range(2_000)}, "no"),
+        ({"path": "/etc" + " " * 900_000}, "unsure"),
+        ({"path": "\u200b" * 900_000 + "/etc"}, "unsure"),
+        ({"path": "/ETC" + "'" * 900_000}, "unsure"),
+        ({"path": "/etc/" + "x" * 900_000}, "no"),
+        ({"path": "\ufdfa" * 900_000}, "no"),
+        ({"path": "e\u0301" * 450_000}, "no"),
+        ({"path": "\u0301" * 900_000}, "no"),
+    ],
+)
+async def test_of_long_names_and_values_only_the_beginning_is_examined(
+    rule_matcher: RuleMatcher, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], answer: str
+) -> None:
+    examined = 0
+
+    def count(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+        nonlocal examined
+        examined += len(text)
+        return normalize(form, text)
+
+    monkeypatch.setattr(similar_arguments, "normalize", count)
+    assert await rule_matcher.match(parse_rule("fs/t?path=/etc"), rule_input(**arguments)) == answer
+    assert examined < 1_000
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [("n=true", "true" + '"' * 1_000), ("n=1", "0" * 1_000 + "1"), ("n=1", "1." + "0" * 1_000 + "'")],
+)
+async def test_a_long_value_that_may_be_a_number_or_truth_value_is_undecidable(
+    rule_matcher: RuleMatcher, condition: str, value: str
+) -> None:
+    rule = parse_rule(f"fs/t?{condition}")
+    assert await rule_matcher.match(rule, rule_input(n=value)) == "unsure"
 
 
 async def test_another_server_tool_or_account_is_another_rule(rule_matcher: RuleMatcher) -> None:
