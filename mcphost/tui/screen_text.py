@@ -20,6 +20,7 @@ from mcphost.translation import _
 DEFAULT_ACCOUNT_NAME = "default"
 """The name that commands use for the account without a name."""
 _NOTICE_LENGTH, _NOTICE_LINES = 800, 12
+_MEASURED_CHARACTERS = 1_000
 
 
 def clean(text: str) -> str:
@@ -57,6 +58,34 @@ def clean_notice(text: str) -> str:
     lines = clean(text[: 4 * _NOTICE_LENGTH])[:_NOTICE_LENGTH].split("\n")
     cut = "\n".join(lines[:_NOTICE_LINES])
     return f"{cut}…" if len(text) > _NOTICE_LENGTH or len(lines) > _NOTICE_LINES else cut
+
+
+def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
+    """Sanitize the beginning of *text*, and return it with the number of characters of *text* that were left out.
+
+    The beginning has at most about *characters* characters, counted after sanitizing, because a mark is longer than the
+    character that it replaces, and at most *lines* line breaks. Nothing beyond it is sanitized.
+    """
+    stop = _end_of_lines(text, max(0, characters), lines)
+    end, length = 0, _MEASURED_CHARACTERS
+    while end < stop and length:
+        piece = text[end : min(stop, end + length)]
+        size = len(clean(piece))
+        if size <= characters:
+            end, characters = end + len(piece), characters - size
+        else:
+            length = len(piece) // 2
+    return clean(text[:end]), len(text) - end
+
+
+def _end_of_lines(text: str, characters: int, count: int) -> int:
+    """Return the end of the longest beginning with at most *characters* characters and *count* line breaks."""
+    end, stop = -1, min(len(text), characters)
+    for _line in range(count + 1):
+        end = text.find("\n", end + 1, stop)
+        if end < 0:
+            return stop
+    return end
 
 
 def is_clean(text: str) -> bool:

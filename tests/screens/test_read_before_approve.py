@@ -13,7 +13,9 @@ from mcphost.host.questions.questions import (
     AllowOnce,
     AllowRule,
     AllowSession,
+    ApproveUnchanged,
     FillForm,
+    ReviewSampling,
     TrustOnce,
     VisitUrl,
 )
@@ -21,6 +23,7 @@ from mcphost.serialization import replace
 from mcphost.tui.dialogs import call_view
 from mcphost.tui.dialogs.call_view import MAX_VALUE_CHARACTERS, argument_sections, render_call, summarize_arguments
 from mcphost.tui.dialogs.tool_consent import CallReview
+from mcphost.tui.widgets.key_values import QuotedText
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.ask_question import LONG_ARGUMENTS, PendingQuestion, ask_and_press, tool_question, trust_question
 from tests.screens.conftest import Run
@@ -361,3 +364,64 @@ def test_more_joiners_than_are_checked_count_as_hidden() -> None:
     assert not render_call({"a": "क्\u200dष" * 100}).has_hidden_characters
     assert render_call({"a": "क्\u200dष" * 20_000}).has_hidden_characters
     assert render_call({"a": ["क्\u200dष" * 100] * 200}).has_hidden_characters
+
+
+LONG_STATEMENTS = [("\u202e" * 60_000, 20_000), ("é\n" * 30_000, 500), ("\n" * 60_000, 500), ("word " * 12_000, 20_000)]
+
+
+def sampling_of(text: str) -> ReviewSampling:
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    return ReviewSampling(
+        server="quiz", why="it asks", messages=(message,) * 4, model="m", label="Some model", max_tokens=100
+    )
+
+
+def form_of(text: str) -> FillForm:
+    return FillForm(server="quiz", why="it asks", message=text, fields=())
+
+
+@pytest.mark.parametrize("make", [sampling_of, form_of])
+@pytest.mark.parametrize(("text", "most"), LONG_STATEMENTS, ids=["marks", "short lines", "empty lines", "words"])
+async def test_only_the_beginning_of_a_long_statement_is_laid_out_and_the_rest_is_read_on_its_page(
+    run: Run, make: Any, text: str, most: int
+) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, make(text))
+        dialog = await driver.enter_question()
+        shown = dialog.query_one(QuotedText)
+        assert len(shown.plain) <= 20_400
+        assert shown.plain.count("\n") <= 510
+        assert len(shown.plain) >= most
+        await driver.pilot.press("end")
+        await driver.until(lambda: dialog.is_read, "the end")
+        dialog.action_send()
+        assert f"{dialog.omitted_characters:,} characters are not shown here" in driver.text()
+        assert pending.answer is None
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(("make", "answer"), [(sampling_of, ApproveUnchanged()), (form_of, Accept({}))])
+async def test_a_long_statement_that_was_read_on_its_page_can_be_approved(run: Run, make: Any, answer: Any) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, make("a line\n" * 600 + "the end"))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("end", "v")
+        await driver.until(lambda: driver.app.screen is not dialog and "a line" in driver.text(), "the page")
+        await driver.pilot.press("G")
+        await driver.until(lambda: dialog.is_fully_shown, "its end")
+        assert "the end" in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is dialog)
+        await driver.pilot.press("end")
+        await driver.until(lambda: dialog.is_read and not dialog.disabled_reason("send"), "the end")
+        dialog.action_send()
+        await driver.until(lambda: pending.answer == answer, "the answer")
+
+
+async def test_a_short_statement_has_no_page_of_its_own(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, sampling_of("Capital of France?"))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("v")
+        assert driver.app.screen is dialog
+        assert not dialog.reminder()

@@ -15,14 +15,14 @@ from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
-from mcphost.tui.widgets.key_values import QuotedText, quote_statement
+from mcphost.tui.widgets.key_values import QuotedText
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 
-class FillFormDialog(Dialog[FormVerdict]):
+class FillFormDialog(QuotingDialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
     Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that a single key press
@@ -74,7 +74,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the server's message, the warnings and a note on what will be sent."""
         asked = self.details
-        out: list[Content | Widget] = [quote_statement(_("The server says:"), clean(asked.message))]
+        out: list[Content | Widget] = [self.quote_statement(asked.message)]
         out += [
             Content.styled(f"▲ {clean(translate_sentence(warning))}", "bold $warning") for warning in asked.warnings
         ]

@@ -22,9 +22,9 @@ from mcphost.host.questions.questions import (
 from mcphost.sanitize import short_mime_type
 from mcphost.serialization import dumps, replace
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
-from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView, create_image_views
 from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart, QuotedText
 
@@ -44,7 +44,7 @@ _STOP_REASONS = {
 }  # fmt: skip
 
 
-class SamplingDialog(Dialog[Any]):
+class SamplingDialog(QuotingDialog[Any]):
     """Base class of the dialogs that review a server's sampling request or the model's reply.
 
     After an edit, the texts are shown again, and the user must read them to the end before approving.
@@ -89,7 +89,7 @@ class SamplingDialog(Dialog[Any]):
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return *value* sanitized for display; if it exceeds the limit, truncate it and disable approval.
+        """Return *value* as quoted text, not yet sanitized; if it exceeds the limit, truncate it and disable approval.
 
         There is one limit for each text and another for all texts together.
         """
@@ -101,7 +101,7 @@ class SamplingDialog(Dialog[Any]):
             value = _("{value}\n… {count:,} more characters: too long to approve here.").format(
                 value=value[:room], count=max(0, left)
             )
-        return QuotedPart(clean(value), style)
+        return QuotedPart(value, style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
         """Return the text pieces that show content blocks in wire format; blocks other than text have a heading."""
@@ -113,7 +113,7 @@ class SamplingDialog(Dialog[Any]):
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Build the widget that shows the text pieces, up to the character limit.
+        """Build the widget that shows the beginning of the text pieces; the viewer shows all, up to the limit.
 
         Every row except headings starts with a bar, so that text from a server or model cannot imitate a heading.
         """
@@ -123,7 +123,7 @@ class SamplingDialog(Dialog[Any]):
             shown.append(part)
             if self.is_too_long:
                 break
-        return QuotedText(shown)
+        return self.quote(shown)
 
     def heading_part(self, text: str, style: str = "$muted") -> QuotedPart:
         """Return a heading written by mcphost, sanitized and on one line; if it must be cut, disable approval."""
@@ -160,6 +160,10 @@ class SamplingDialog(Dialog[Any]):
         if button_id == "send" and self.is_too_long:
             return _("this is too long to approve here")
         return super().disabled_reason(button_id)
+
+    def reminder(self) -> str:
+        """Return a reminder to read the texts that the dialog does not show, or "" while the form is open."""
+        return super().reminder() if self.form is None else ""
 
     def compose_extra(self) -> ComposeResult:
         """Yield the line for error messages, which is hidden while there is no error."""

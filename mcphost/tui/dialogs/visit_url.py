@@ -15,9 +15,10 @@ from textual.widgets import Static
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.key_values import KeyValueList, quote_statement
+from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.unicode_forms import split_url
 
 
@@ -55,7 +56,7 @@ def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
     return (url, "", "") if at < 0 else (url[:at], url[at : at + len(host)], url[at + len(host) :])
 
 
-class VisitUrlDialog(Dialog[UrlVerdict]):
+class VisitUrlDialog(QuotingDialog[UrlVerdict]):
     """Dialog that asks whether to open a URL in the browser for a server."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -93,7 +94,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
             (_("\nThe full address that the browser opens:\n"), "$faint"), highlight_question_host(asked)
         )
         out.append(Static(whole, id="sent", markup=False))
-        out += [Content(""), quote_statement(_("The server says:"), clean(asked.message))]
+        out += [Content(""), self.quote_statement(asked.message)]
         out.append(
             Content.styled(
                 _("\nmcphost has not opened it. Neither mcphost nor the model sees the page or what you enter."),
@@ -101,6 +102,10 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
             )
         )
         return out
+
+    def reminder(self) -> str:
+        """Return "", because the user approves the address, not the server's message."""
+        return ""
 
     def action_refuse(self) -> None:
         """Cancel the elicitation, neither accepting nor declining it."""

@@ -117,12 +117,17 @@ def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValu
     return KeyValueList(pairs, styles=styles, gap=1, id=id)
 
 
+_MAX_LAYOUTS = 4
+"""Widths whose layout is kept: while a dialog opens, Textual asks for several widths in turn."""
 BAR, CONTINUATION_BAR = "│ ", "┆ "
 _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """Sanitized text in one style: either quoted text, shown with a bar before each row, or a heading."""
+    """Text in one style: either quoted text, shown with a bar before each row, or a heading.
+
+    The text must be sanitized before it is laid out.
+    """
 
     text: str
     style: str = ""
@@ -162,7 +167,7 @@ class QuotedText(Widget):
     def __init__(self, parts: Iterable[QuotedPart]) -> None:
         super().__init__()
         self.parts = tuple(parts)
-        self._cached_layout: tuple[int, list[QuotedRow]] = (-1, [])
+        self._layouts: dict[int, list[QuotedRow]] = {}
 
     @property
     def plain(self) -> str:
@@ -170,9 +175,11 @@ class QuotedText(Widget):
         return "\n".join(part.text for part in self.parts)
 
     def _layout_rows(self, width: int) -> list[QuotedRow]:
-        if self._cached_layout[0] != width:
-            self._cached_layout = (width, list(layout_parts(self.parts, width)))
-        return self._cached_layout[1]
+        if width not in self._layouts:
+            if len(self._layouts) == _MAX_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[width] = list(layout_parts(self.parts, width))
+        return self._layouts[width]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of rows that the text takes up at *width*."""
