@@ -251,7 +251,7 @@ def _create_servers(
     )
     connection_parts = ConnectionParts(
         opener=opener,
-        approvals=ServerApprovals(GrantStore(core.store), core.frontend, core.audit),
+        approvals=ServerApprovals(GrantStore(core.store), core.frontend, core.audit, core.config.servers),
         events=core.events,
         handler_factory=handler_factory,
         orphaned_tasks=core.orphaned_tasks,

@@ -1,7 +1,7 @@
 """The user's approval of servers, bound to a digest of the command or address, and of a project's `.mcp.json`."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -90,8 +90,15 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 class ServerApprovals:
     """The approved servers, for this session or permanently; asks the user about servers not yet approved."""
 
-    def __init__(self, grants: GrantStore, frontend: Frontend, audit: AuditLog) -> None:
+    def __init__(
+        self, grants: GrantStore, frontend: Frontend, audit: AuditLog, servers: Iterable[ServerConfig] = ()
+    ) -> None:
+        """Create the approvals of one run, which started with *servers*.
+
+        Naming a file with `--mcp-config` approves what the file contained then, and nothing that is written later.
+        """
         self.audit = audit
+        self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
         self._grants = grants
         self._frontend = frontend
         self._session_approvals: set[tuple[str, str]] = set()
@@ -163,11 +170,14 @@ class ServerApprovals:
         "session" means until mcphost exits, "flag" the option `--mcp-config`, "demo" the demo server, and "always" a
         stored approval. Raises StoreError.
         """
-        return (
-            "session"
-            if (server.name, server_digest(server)) in self._session_approvals
-            else await approval_source(self._grants, server)
-        )
+        if server.source == "demo":
+            return "demo"
+        digest = server_digest(server)
+        if (server.name, digest) in self._session_approvals:
+            return "session"
+        if (server.name, digest) in self._named_by_flag and is_approved_by_flag(server):
+            return "flag"
+        return await _stored_approval(self._grants, server.name, digest)
 
     @asynccontextmanager
     async def record_connection(self, server: ServerConfig) -> AsyncGenerator[None]:
@@ -213,8 +223,12 @@ async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
     """
     if server.source == "demo" or is_approved_by_flag(server):
         return server.source
-    earlier = await grants.find_trusted(server.name)
-    return "always" if earlier is not None and earlier.digest == server_digest(server) else ""
+    return await _stored_approval(grants, server.name, server_digest(server))
+
+
+async def _stored_approval(grants: GrantStore, name: str, digest: str) -> str:
+    earlier = await grants.find_trusted(name)
+    return "always" if earlier is not None and earlier.digest == digest else ""
 
 
 async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> None:

@@ -119,12 +119,29 @@ def test_every_place_is_approved_separately() -> None:
 async def test_a_named_file_approves_servers_in_its_own_folder_and_nothing_elsewhere(
     grants: GrantStore, tmp_path: Path
 ) -> None:
-    one, frontend = create_approvals(grants, DoNotTrust())
     named = replace(SERVER, source="flag", file=str(tmp_path / "clone" / "conf" / "mcp.json"))
+    inside = replace(named, name="inside", startup_folder=str(tmp_path / "clone"))
+    outside = replace(named, name="outside", startup_folder=str(tmp_path / "other"))
+    frontend = ScriptedFrontend(DoNotTrust())
+    one = ServerApprovals(grants, frontend, create_in_memory_log(), (named, inside, outside))
     assert await one.is_approved(named)
-    assert await one.is_approved(replace(named, startup_folder=str(tmp_path / "clone")))
-    assert not await one.ask_approval(replace(named, startup_folder=str(tmp_path / "other")))
+    assert await one.is_approved(inside)
+    assert not await one.ask_approval(outside)
     assert len(frontend.asked) == 1
+
+
+async def test_naming_a_file_approves_only_what_it_contained_at_the_start(grants: GrantStore, tmp_path: Path) -> None:
+    env_file = tmp_path / ".env"
+    env_file.write_text("A=1\n")
+    named = replace(SERVER, source="flag", env_file=str(env_file))
+    frontend = ScriptedFrontend(*[DoNotTrust()] * 3)
+    one = ServerApprovals(grants, frontend, create_in_memory_log(), (named,))
+    assert await one.authorize(named)
+    for later in (replace(named, name="added"), replace(named, command="sh")):
+        assert not await one.ask_approval(later)
+    env_file.write_text("LD_PRELOAD=/x\n")
+    assert not await one.ask_approval(named)
+    assert len(frontend.asked) == 3
 
 
 def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hidden() -> None:
