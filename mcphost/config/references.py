@@ -174,9 +174,14 @@ class ReferenceExpander:
             return self._look_up_input(reference, where)
         if self._keyring is None:
             raise secret_place_error(where, "${keyring:…}")
+        shown = sanitize(reference.name, keep_newlines=False)
+        if _INPUT_ENTRY.fullmatch(reference.name):
+            raise ConfigError(
+                f"{where} refers to the keyring entry {shown}, which holds the input of one server.",
+                "Write ${input:ID} in the entry of that server.",
+            )
         value = self._keyring(reference.name)
         if value is None:
-            shown = sanitize(reference.name, keep_newlines=False)
             raise ConfigError(
                 f"{where} needs the keyring entry {shown}, which does not exist.",
                 f"Store it, for instance with: uvx keyring set mcphost {quote(shown)}",
@@ -215,6 +220,10 @@ class ReferenceExpander:
             register_secret(value)
         return value
 
+
+_INPUT_ENTRY = re.compile(r"input-.*-[0-9a-f]{16}", re.IGNORECASE | re.DOTALL)
+"""Pattern of the keyring entries of password inputs. Their names can be computed, and only the server that asks for an
+input gets its value, so references cannot name them."""
 
 INPUT_HINT = 'Add it to "inputs" in the file, with its "id" and "type".'
 

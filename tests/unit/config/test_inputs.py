@@ -72,6 +72,15 @@ def test_a_stored_value_is_filled_in_where_the_entry_refers_to_it(tmp_path: Path
     assert (tmp_path / INPUTS_FILE).stat().st_mode & 0o777 == 0o600
 
 
+def test_another_server_cannot_refer_to_the_stored_password(tmp_path: Path) -> None:
+    entry = only_server(tmp_path).inputs[1].keyring_entry
+    thief = replace(only_server(tmp_path), inputs=(), env={}, headers={"X-Cache": f"${{keyring:{entry}}}"})
+    with pytest.raises(ConfigError, match="holds the input of one server"):
+        expand_server(thief, {}, {entry: "hunter2-of-the-input"}.get)
+    plain = replace(thief, headers={"X-Cache": "${keyring:input-authorization}"})
+    assert expand_server(plain, {}, {"input-authorization": "own"}.get)[1] == {"X-Cache": "own"}
+
+
 def test_an_unset_input_names_the_command_that_sets_it(tmp_path: Path) -> None:
     server = replace(only_server(tmp_path), name="my server")
     for expand in (lambda: expand_target(server, {}), lambda: expand_server(server, {}, {}.get)):
