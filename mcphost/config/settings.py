@@ -173,12 +173,9 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
     if name:
         model = switch_model(model, name)
     base = overrides.api_base or environ.get("MCPHOST_API_BASE", "") or model.api_base
-    model = replace(
-        model,
-        api_base=base,
-        api_key_env=overrides.api_key_env or model.api_key_env,
-        headers=model.headers if base == model.api_base else {},  # they may contain a secret for the old address
-    )
+    if base != model.api_base:
+        model = replace(model, api_base=base, api_key_env="", headers={})  # they are for the previous address
+    model = replace(model, api_key_env=overrides.api_key_env or model.api_key_env)
     limits, servers = config.limits, config.servers
     if overrides.timeout is not None:
         limits = replace(

@@ -331,6 +331,17 @@ def test_headers_written_for_one_address_are_not_sent_to_another(tmp_path: Path)
         assert load_config(tmp_path, environ={}, overrides=overrides).model.headers == {}
 
 
+def test_a_key_variable_for_one_address_is_not_used_for_another(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(
+        "[model]\nname = 'openai/a'\napi_base = 'https://a'\napi_key_env = 'CORP_KEY'"
+    )
+    for base, key in (("https://a", "CORP_KEY"), ("http://b", "")):
+        model = load_config(tmp_path, environ={"MCPHOST_API_BASE": base}).model
+        assert (model.api_base, model.api_key_env) == (base, key)
+    overrides = Overrides(api_base="http://b", api_key_env="OTHER_KEY")
+    assert load_config(tmp_path, environ={}, overrides=overrides).model.api_key_env == "OTHER_KEY"
+
+
 def test_settings_that_are_not_valid_are_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[model\n")
