@@ -1,6 +1,6 @@
 """Facts about model providers (key variables, API features, local or not), and lookup of API keys."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
 
 from mcphost.config.schema import ModelConfig
@@ -176,16 +176,29 @@ def _needs_named_key(url: str) -> bool:
     return is_loopback(url) or (bool(url) and not url.lower().startswith("https://"))
 
 
+def _has_unencrypted_base(provider: str, key_names: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Return whether a variable from which litellm or a provider's library takes its address sets one without TLS."""
+    prefixes = {provider.upper(), *(name.removesuffix("_API_KEY") for name in key_names)}
+    names = {f"{prefix}_{ending}" for prefix in prefixes for ending in ("API_BASE", "BASE_URL")}
+    bases = (value.strip() for name, value in environ.items() if name.upper() in names)
+    return any(base and _needs_named_key(base) and not is_loopback(base) for base in bases)
+
+
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Return the API key for a model from the environment or, if it is not set there, from the keyring.
 
     Raises ModelError (auth) if a required key is missing. A model server that is on this machine or does not use TLS
-    receives a key only if the model's configuration names the variable.
+    receives a key only if the model's configuration names the variable. If the environment sets the address, as
+    `OPENAI_BASE_URL` does, this applies to addresses without TLS on other machines only.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)
     first = names[0] if names else ""
-    if not config.api_key_env and (provider in LOCAL_PROVIDERS or _needs_named_key(config.api_base)):
+    if not config.api_key_env and (
+        provider in LOCAL_PROVIDERS
+        or _needs_named_key(config.api_base)
+        or (not config.api_base and _has_unencrypted_base(provider, names, environ))
+    ):
         return ProviderKey("" if provider in LOCAL_PROVIDERS and provider != "hosted_vllm" else PLACEHOLDER_KEY, first)
     for name in names:
         if value := environ.get(name, "").strip():

@@ -67,6 +67,26 @@ async def test_local_servers_need_no_key_and_get_none_by_accident() -> None:
     assert (await find_key(named, environ, read_keyring)).value == "precious"
 
 
+@pytest.mark.parametrize(
+    ("name", "variable", "base", "is_sent"),
+    [
+        ("openai/x", "OPENAI_BASE_URL", "http://203.0.113.9:8080/v1", False),
+        ("openai/x", "OPENAI_API_BASE", "HTTP://models.example/v1", False),
+        ("openai/x", "OPENAI_BASE_URL", "https://models.example/v1", True),
+        ("openai/x", "OPENAI_BASE_URL", "http://127.0.0.1:4000", True),
+        ("openai/x", "ANTHROPIC_BASE_URL", "http://203.0.113.9", True),
+        ("anthropic/x", "ANTHROPIC_BASE_URL", "http://203.0.113.9", False),
+    ],
+)
+async def test_no_key_is_sent_without_encryption_to_an_address_from_the_environment(
+    name: str, variable: str, base: str, is_sent: bool
+) -> None:
+    environ = {"OPENAI_API_KEY": "precious", "ANTHROPIC_API_KEY": "precious", variable: base}
+    assert (await find_key(ModelConfig(name=name), environ, None)).value == ("precious" if is_sent else PLACEHOLDER_KEY)
+    own = ModelConfig(name=name, api_base="https://own.example", api_key_env="OPENAI_API_KEY")
+    assert (await find_key(own, environ, None)).value == "precious"
+
+
 @pytest.mark.parametrize("host", ["127.evil.example", "127.0.0.1.evil.example", "x.localhost", "127.1.evil", ""])
 def test_a_name_that_only_looks_like_this_machine_is_another_one(host: str) -> None:
     assert not is_loopback(f"http://{host}:8080/v1")
