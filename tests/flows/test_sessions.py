@@ -46,7 +46,7 @@ def test_each_export_has_the_whole_conversation(program: Program) -> None:
         )
         assert changed.rowcount
     markdown = program.text("sessions", "export", ident)
-    assert markdown.startswith("# Say <b>hello</b>")
+    assert markdown.startswith("# Say &lt;b>hello&lt;/b>")
     assert "\x1b" not in markdown
     assert "good␛bye" in markdown
     document = json.loads(program.text("sessions", "export", ident, "--format", "json"))

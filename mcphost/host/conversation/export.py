@@ -7,11 +7,12 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from html import escape
 from typing import Literal, get_args
 
+from mcphost.host.conversation.inert_markdown import escape_line, make_inert
 from mcphost.host.message_text import describe_author
 from mcphost.llm.messages import (
     FilePart,
@@ -116,12 +117,12 @@ def _to_json(info: ConversationInfo, messages: Sequence[Message], system_prompt:
 
 
 def _to_markdown(info: ConversationInfo, messages: Sequence[Message], system_prompt: str) -> str:
-    lines = [f"# {sanitize(info.title, keep_newlines=False)}", _describe(info)]
+    lines = [f"# {escape_line(info.title)}", escape_line(_describe(info))]
     if system_prompt:
-        lines += ["## System prompt", sanitize(system_prompt).strip("\n")]
+        lines += ["## System prompt", make_inert(system_prompt)]
     for message in messages:
         when = format_moment(message.at)
-        lines.append(f"## {_author(message)}{f' · {when}' if when else ''}")
+        lines.append(f"## {escape_line(_author(message))}{f' · {when}' if when else ''}")
         lines += [text for part in message.parts if (text := _part_to_markdown(part))]
     return "\n\n".join(line for line in lines if line) + "\n"
 
@@ -129,20 +130,20 @@ def _to_markdown(info: ConversationInfo, messages: Sequence[Message], system_pro
 def _part_to_markdown(part: Part) -> str:
     match part:
         case TextPart():
-            return sanitize(part.text).strip("\n")
+            return make_inert(part.text)
         case ThinkingPart():
-            return "\n".join(f"> {line}" for line in sanitize(part.text).splitlines())
+            return "\n".join(f"> {line}" for line in make_inert(part.text).split("\n") if part.text)
         case ToolUsePart():
             return f"**Calls `{_code(part.name)}`**\n\n{_fence(_arguments(part), 'json')}"
         case ToolReturnPart():
-            images = "".join(f"\n\n{_describe_image(image)}" for image in part.images)
+            images = "".join(f"\n\n*{_describe_image(image, escape_line)}*" for image in part.images)
             return f"**`{_code(part.name)}`: {_outcome(part)}**\n\n{_fence(sanitize(part.text))}{images}"
         case ResourcePart():
-            return f"**Attached `{_code(part.uri)}`** ({_code(part.server)})\n\n{_fence(sanitize(part.text))}"
+            return f"**Attached `{_code(part.uri)}`** ({escape_line(part.server)})\n\n{_fence(sanitize(part.text))}"
         case FilePart():
-            return f"**Attached `{_code(part.name)}`** ({_code(part.mime_type)})"
+            return f"**Attached `{_code(part.name)}`** ({escape_line(part.mime_type)})"
         case ImagePart():
-            return _describe_image(part)
+            return f"*{_describe_image(part, escape_line)}*"
 
 
 def _code(name: str) -> str:
@@ -155,9 +156,8 @@ def _fence(text: str, language: str = "") -> str:
     return f"{marks}{language}\n{text.strip(chr(10))}\n{marks}"
 
 
-def _describe_image(part: ImagePart) -> str:
-    kind = sanitize(part.mime_type, keep_newlines=False)
-    return f"*[image, {_code(kind)}, {len(part.data) * 3 // 4:,} bytes]*"
+def _describe_image(part: ImagePart, escape_kind: Callable[[str], str]) -> str:
+    return f"[image, {escape_kind(part.mime_type)}, {len(part.data) * 3 // 4:,} bytes]"
 
 
 class _HtmlPage:
@@ -212,7 +212,7 @@ class _HtmlPage:
         size = len(part.data) * 3 // 4
         fits = size <= MAX_IMAGE_BYTES and self._image_bytes + size <= MAX_IMAGES_BYTES
         if part.mime_type not in _IMAGE_TYPES or not fits or not _is_base64(part.data):
-            return f"<p>{escape(_describe_image(part).strip('*'))}</p>\n"
+            return f"<p>{escape(_describe_image(part, _code))}</p>\n"
         self._image_bytes += size
         return f'<p><img alt="Image" src="data:{part.mime_type};base64,{part.data}"></p>\n'
 

@@ -5,6 +5,7 @@ import random
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 
 from mcphost.host.conversation.export import FORMATS, export_conversation, suggest_file_name
 from mcphost.llm.messages import (
@@ -98,6 +99,50 @@ def test_a_result_with_backticks_cannot_leave_its_block_in_markdown() -> None:
         make_info(), [make_message(ToolReturnPart("u", "t", "```\n# Not a heading"))], "markdown"
     )
     assert "````\n```\n# Not a heading\n````" in text
+
+
+PIECES = (
+    "`", "``", "```", "````", "~~~", "\n", "\n", "\n\n", " ", "    ", "\t", "- ", "1. ", "> ", "## ", "a", "|", "---",
+    "===", "| a |\n|---|\n", "\\", "![x](http://a.example/)", "<b>", "<!--", "<div>\n", "<`@x.y>", "[a](", "[a]: b",
+    ")", '"', "![x][a]", "&#x202E;", "\u00a0", "<https://a.example/`>", "[^1]: ", "`<T>`",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("has_tables", [True, False])
+def test_no_message_loads_hides_or_imitates_anything_in_markdown(has_tables: bool) -> None:
+    parser = MarkdownIt("commonmark", {"html": True})
+    if has_tables:
+        parser.enable("table")
+    source = random.Random(7)
+    for _ in range(400):
+        text = "".join(source.choices(PIECES, k=8))
+        parts = (TextPart(text), ThinkingPart(text), ImagePart(text, ""), ResourcePart(text, text, text))
+        messages = [make_message(*parts), Message(role="user", parts=(TextPart("end"),))]
+        tokens = parser.parse(export_conversation(make_info(text), messages, "markdown", system_prompt=text))
+        headings = [one.tag for one in tokens if one.type == "heading_open" and one.level == 0]
+        assert [tag for tag in headings if tag in ("h1", "h2")] == ["h1", "h2", "h2", "h2"], text
+        inner = [child for one in tokens for child in one.children or ()]
+        assert not {one.type for one in (*tokens, *inner)} & {"image", "html_block", "html_inline"}, text
+        assert "\u202e" not in "".join(one.content for one in inner if one.type == "text"), text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Use `Vec<T>`, a < b and `![x]`:\n\n- **bold**\n- [a](http://a.example)", None),
+        ("1. Run:\n   ```sh\n   cat <file>\n   ```\n2. Done", None),
+        ("| a | `<T>` |\n|---|---|\n| `b` | 1 |", None),
+        ("```html\n<!-- ![x](y) -->\n## b\n```", None),
+        ("# Title\nText\n---", "### Title\nText\n\n---"),
+        ("<br> ![x](http://a.example)", "&lt;br> \\![x](http://a.example)"),
+        ("a ` b <br>", "a ` b &lt;br>"),
+        ("```sh\nls", "```sh\nls\n```"),
+        ("- a\n  ```\n  b\n![x](y)", "- a\n  ```\n  b\n  ```\n\\![x](y)"),
+    ],
+)
+def test_ordinary_markdown_stays_as_it_is_in_an_export(text: str, shown: str | None) -> None:
+    exported = export_conversation(make_info(), [Message(role="user", parts=(TextPart(text),))], "markdown")
+    assert exported.split("## You\n\n")[1] == f"{shown or text}\n"
 
 
 @pytest.mark.parametrize("form", FORMATS)
