@@ -25,6 +25,8 @@ PREPENDED_MARKS = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890
 """Prepended_Concatenation_Mark of Unicode 17.0 (PropList.txt): also category Cf, but visible."""
 BLANK_CHARACTERS = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
 """Characters that are blank by design: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
+IMAGE_PLACEHOLDERS = ((0x10EEEE, 0x10EEEE),)
+"""The private use character that stands for a part of an image in Kitty's graphics protocol."""
 
 UNUSUAL_SPACES = ((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F))
 """Category Zs of Unicode 17.0 without U+0020, and without the ideographic space, which CJK text uses."""
@@ -42,7 +44,9 @@ def _character_class(*ranges: tuple[int, int]) -> str:
 
 # Characters that move the cursor or end a line: C0 without TAB and LF, DEL, C1, the separators; and surrogates.
 _CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029), (0xD800, 0xDFFF))
-_UNSAFE = re.compile(f"[{_character_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT_CHARACTERS, *BLANK_CHARACTERS)}]")
+_UNSAFE = re.compile(
+    f"[{_character_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT_CHARACTERS, *BLANK_CHARACTERS, *IMAGE_PLACEHOLDERS)}]"
+)
 _ASCII_CONTROLS = bytes((*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F))
 _JOINERS = "\u200c\u200d"
 _PRESENTATION_SELECTORS = "\ufe0e\ufe0f"

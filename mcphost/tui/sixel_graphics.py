@@ -102,10 +102,11 @@ MAX_PICTURES = 32
 MAX_CELL_SIDE = 64
 """Maximum width and height of a cell in pixels; a larger size reported by a terminal is ignored."""
 _INDEX_OF_MARK = {mark: index for index, mark in enumerate(MARKS)}
-_CELL = re.compile(f"{PLACEHOLDER}(.)(.)", re.DOTALL)
+_MARK = f"[{''.join(MARKS)}]"
+_CELL = re.compile(f"{PLACEHOLDER}({_MARK})({_MARK})")
 # Cells as Textual writes them: colors, cells that have them, and the end of the colors.
-_CELLS = re.compile(f"\x1b\\[([0-9;]*)m((?:{PLACEHOLDER}..)+)\x1b\\[0m", re.DOTALL)
-_RUN = re.compile(f"(?:\x1b\\[[0-9;]*m(?:{PLACEHOLDER}..)+\x1b\\[0m)+", re.DOTALL)
+_CELLS = re.compile(f"\x1b\\[([0-9;]*)m((?:{PLACEHOLDER}{_MARK}{_MARK})+)\x1b\\[0m")
+_RUN = re.compile(f"(?:\x1b\\[[0-9;]*m(?:{PLACEHOLDER}{_MARK}{_MARK})+\x1b\\[0m)+")
 _TEXT_COLOR = re.compile(r"\b38;2;(\d{1,3});(\d{1,3});(\d{1,3})\b")
 
 

@@ -92,6 +92,7 @@ async def test_cells_that_belong_to_no_picture_become_spaces() -> None:
     placed = replace(await place(pictures), number=1)
     assert pictures.draw(rendered(placed, 0)) == f"\x1b[38;2;0;0;1;48;2;9;9;9m{' ' * 6}\x1b[0m"
     assert pictures.draw(f"a{PLACEHOLDER}\u0305\u0305b{PLACEHOLDER}") == "a b "
+    assert pictures.draw(f"{PLACEHOLDER}10{PLACEHOLDER}\x1b[0m") == " 10 \x1b[0m"  # what follows is no part of a cell
     assert pictures.draw("plain") == "plain"
 
 

@@ -13,6 +13,7 @@ from mcphost.sanitize import (
     BLANK_CHARACTERS,
     DEFAULT_IGNORABLE,
     FORMAT_CHARACTERS,
+    IMAGE_PLACEHOLDERS,
     PREPENDED_MARKS,
     escape_unsafe_json,
     replace_surrogates,
@@ -38,6 +39,7 @@ from mcphost.sanitize import (
         ("a\u200db", "a‹U+200D›b"),
         ("❤\ufe0f\ufe0f\ufe0f", "❤\ufe0f‹U+FE0F›‹U+FE0F›"),
         ("\ufe0fx", "‹U+FE0F›x"),
+        ("a\U0010eeee\u0305\u0305", "a‹U+10EEEE›\u0305\u0305"),
     ],
 )
 def test_deceptive_characters_are_marked(text: str, shown: str) -> None:
@@ -68,7 +70,7 @@ def test_every_code_point_is_visible_or_marked_by_its_unicode_category() -> None
     formats, prepended, blank = (
         codes_of(FORMAT_CHARACTERS),
         codes_of(PREPENDED_MARKS),
-        codes_of(DEFAULT_IGNORABLE, BLANK_CHARACTERS),
+        codes_of(DEFAULT_IGNORABLE, BLANK_CHARACTERS, IMAGE_PLACEHOLDERS),
     )
     for code in range(0x110000):
         char, kind = chr(code), unicodedata.category(chr(code))
