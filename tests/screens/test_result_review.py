@@ -13,6 +13,7 @@ from mcphost.host.questions.questions import (
     WithholdResult,
 )
 from mcphost.serialization import replace
+from mcphost.tui.widgets.key_values import KeyValueList
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
 from tests.screens.example_fields import result_question
@@ -239,6 +240,18 @@ async def test_a_part_too_long_to_edit_is_labelled_and_can_be_removed(run: Run) 
 async def test_a_flood_of_parts_is_shown_cut_and_read_on_its_page(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         question, _ = await open_review(driver, result_question(*["y"] * 5_000))
+        await driver.pilot.press("end", "a")
+        await driver.until(lambda: "are not shown here" in driver.text())
+        assert question.answer is None
+
+
+@pytest.mark.parametrize("text", ["\n" * 20_000, "é\n" * 10_000, "\u202e" * 20_000], ids=["empty", "short", "marks"])
+async def test_few_rows_of_a_result_are_laid_out_and_the_rest_is_read_on_its_page(run: Run, text: str) -> None:
+    async with run(size=(100, 30)) as driver:
+        question, dialog = await open_review(driver, result_question(text, text, text))
+        sent = dialog.query_one("#sent", KeyValueList)
+        assert len(sent.plain) <= 40_400
+        assert sent.plain.count("\n") <= 510
         await driver.pilot.press("end", "a")
         await driver.until(lambda: "are not shown here" in driver.text())
         assert question.answer is None

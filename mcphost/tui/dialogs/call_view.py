@@ -19,11 +19,11 @@ from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
 from mcphost.tui.messages import Section
-from mcphost.tui.screen_text import clean, clean_line, is_clean
+from mcphost.tui.screen_text import clean, clean_beginning, clean_line, is_clean
 from mcphost.tui.transcript.tool_card import format_value
 
 # Longer texts make layout slow: 10,000 rows take half a second. One limit is for each value, the others are for all
-# values; the `v` key shows the rest.
+# values; the `v` key shows the rest. Characters are counted after sanitizing, because a mark may have eight.
 MAX_VALUE_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 40_000
 _MAX_LINES = 500
@@ -100,15 +100,15 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             for part, inner in split_argument(name, value) if len(pairs) < _MAX_PAIRS else [(name, value)]:
                 limit = min(MAX_VALUE_CHARACTERS, room)
                 text, unrendered = render_beginning(inner, limit)
-                kept = _first_lines(text[:limit], lines)
+                kept, rest = clean_beginning(text, limit, lines)
                 lines -= kept.count("\n")
-                rest = len(text) - len(kept) + unrendered + max(0, len(part) - _MAX_NAME_LENGTH)
+                rest += unrendered + max(0, len(part) - _MAX_NAME_LENGTH)
                 room -= len(kept)
                 left_out += rest
                 if _is_multiline(inner) and not rest:
                     codes[len(pairs)] = language
                 more = _("\n… {rest:,} more characters: v shows all of it").format(rest=rest) if rest else ""
-                pairs.append((_clean_name(part) + _kind_suffix(inner), clean(kept) + more))
+                pairs.append((_clean_name(part) + _kind_suffix(inner), kept + more))
             if edit:
                 styles[len(pairs)] = ORIGINAL_STYLES
                 pairs.append((_("  asked for"), _render_original(original[name]) if name in original else _("not set")))
@@ -200,16 +200,6 @@ def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _path_segment(key: str) -> str:
     return f".{key}" if key.isidentifier() else f"[{dumps(key)}]"
-
-
-def _first_lines(text: str, count: int) -> str:
-    """Return the beginning of *text* with at most *count* line breaks."""
-    end = -1
-    for _line in range(count + 1):
-        end = text.find("\n", end + 1)
-        if end < 0:
-            return text
-    return text[:end]
 
 
 def _clean_name(name: str) -> str:

@@ -26,13 +26,15 @@ from mcphost.translation import N_, _
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
-from mcphost.tui.screen_text import clean, clean_line, is_clean
+from mcphost.tui.screen_text import clean, clean_beginning, clean_line, is_clean
 from mcphost.tui.widgets.image_view import create_image_views
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.tui.widgets.text_inputs import OrderedInput, OrderedTextArea
 
 MAX_TEXT_CHARACTERS = 20_000
-MAX_TOTAL_CHARACTERS = 60_000
+MAX_TOTAL_CHARACTERS = 40_000
+"""Maximum characters of all texts together, counted after sanitizing; more would make layout slow."""
+_MAX_LINES = 500
 _MAX_PARTS = 500
 _KIND_LABELS = {
     "structured": "JSON", "link": N_("link"), "other": N_("unknown kind"), "error": N_("error"),
@@ -71,7 +73,7 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
     *texts* contains the text of each part, with the user's edits, or None for a part that is not sent.
     """
     pairs: list[tuple[str, str]] = []
-    left_out, room = 0, MAX_TOTAL_CHARACTERS
+    left_out, room, lines = 0, MAX_TOTAL_CHARACTERS, _MAX_LINES
     for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
         if number > _MAX_PARTS:
             left_out += len(text or "") + 1
@@ -80,12 +82,11 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
         if text is None:
             pairs.append((name, _("(not sent: {part})").format(part=describe_part(part))))
             continue
-        kept = text[: min(MAX_TEXT_CHARACTERS, room)]
-        rest = len(text) - len(kept)
-        room -= len(kept)
+        kept, rest = clean_beginning(text, min(MAX_TEXT_CHARACTERS, room), lines)
+        room, lines = room - len(kept), lines - kept.count("\n")
         left_out += rest
         more = _("\n… {rest:,} more characters: v shows all of it").format(rest=rest) if rest else ""
-        pairs.append((name, (clean(kept) or _("(empty text)")) + more))
+        pairs.append((name, (kept + more).removeprefix("\n") if rest else kept or _("(empty text)")))
     if len(parts) > _MAX_PARTS:
         pairs.append(
             ("…", _("{parts_count:,} more parts: v shows them all").format(parts_count=len(parts) - _MAX_PARTS))

@@ -102,3 +102,9 @@ def test_a_dialog_shows_at_most_five_hundred_lines_of_all_arguments_together() -
     assert "more characters: v shows all of it" in second
     assert third == "short"
     assert 2_000 < view.omitted_characters < 2_200
+
+
+def test_a_dialog_counts_a_mark_with_the_characters_that_it_shows() -> None:
+    view = render_call({"one": "\u202e" * 20_000, "two": "\xa0" * 20_000})
+    assert sum(len(value) for _, value in view.pairs) < 40_200
+    assert view.omitted_characters > 30_000
