@@ -342,15 +342,14 @@ class _ServerEntry:
         return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Parse the sign-in settings; `private` is ignored unless it is set in the user's own file."""
+        """Parse the sign-in settings; `private` and `resource` are ignored unless they are set in the user's own file."""
         oauth = parse_oauth(own.get("oauth"), self.location)
-        if oauth.private and self.source != "user":
-            self.on_problem(
-                f'{self.location}: "mcphost.oauth.private" applies only in your own mcp.json; signing in at '
-                "a private address is refused. If that address is right, put the server into your own mcp.json."
-            )
-            return replace(oauth, private=False)
-        return oauth
+        widening = [name for name in ("private", "resource") if getattr(oauth, name)]
+        if self.source == "user" or not widening:
+            return oauth
+        for name in widening:
+            self.on_problem(f'{self.location}: "mcphost.oauth.{name}" is ignored: it counts only in your own mcp.json.')
+        return replace(oauth, private=False, resource="")
 
     def _check_name(self) -> None:
         if not self.name or self.name != self.name.strip() or sanitize(self.name, keep_newlines=False) != self.name:

@@ -414,12 +414,13 @@ def test_a_new_secret_is_the_same_server_in_the_users_file_and_another_in_a_proj
     assert not any("-token" in line for item in theirs for line in describe_server(item))
 
 
-def test_private_sign_in_addresses_are_allowed_only_by_the_users_own_file(tmp_path: Path) -> None:
-    entry = {"url": "https://a/mcp", "mcphost": {"oauth": {"private": True, "clientId": "c"}}}
+def test_private_addresses_and_wider_resources_of_a_sign_in_count_only_in_the_users_own_file(tmp_path: Path) -> None:
+    entry = {"url": "https://a/mcp", "mcphost": {"oauth": {"private": True, "resource": "https://a", "clientId": "c"}}}
     text = json.dumps({"mcpServers": {"s": entry}})
     (tmp_path / "mcp.json").write_text(text)
     own = load_config(tmp_path)
     assert own.servers[0].oauth.private
+    assert own.servers[0].oauth.resource == "https://a"
     assert not own.problems
     folder = tmp_path / "project"
     folder.mkdir()
@@ -429,8 +430,9 @@ def test_private_sign_in_addresses_are_allowed_only_by_the_users_own_file(tmp_pa
         load_config(folder, project=read_project_file(folder)),
         load_config(folder, files=[str(folder / "named.json")]),
     ):
-        assert config.servers[0].oauth == replace(own.servers[0].oauth, private=False)
-        assert '"mcphost.oauth.private" applies only in your own mcp.json' in config.problems[0]
+        assert config.servers[0].oauth == replace(own.servers[0].oauth, private=False, resource="")
+        assert '"mcphost.oauth.private" is ignored: it counts only in your own mcp.json' in config.problems[0]
+        assert '"mcphost.oauth.resource" is ignored: it counts only in your own mcp.json' in config.problems[1]
 
 
 def test_a_diff_shows_removed_and_added_lines() -> None:
