@@ -14,6 +14,7 @@ import anyio.lowlevel
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
+from mcphost.redact import redact
 from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, ResponseInterrupted, Unauthorized
 from mcphost.transport.http1 import HttpConnection
@@ -176,7 +177,7 @@ class HttpResponse:
 
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
         """Create the error to raise for the status of this response; it quotes the beginning of *body*."""
-        shown = " ".join(body[: SHOWN_BODY_LENGTH * 4].decode(errors="replace").split())[:SHOWN_BODY_LENGTH]
+        shown = _quote_body(body)
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"
         error = HttpStatusError(
             f"The server {self._name!r} answered {method} with {what}: {shown or 'an empty body'}",
@@ -186,6 +187,18 @@ class HttpResponse:
         )
         error.server = self._name
         return error
+
+
+def _quote_body(body: bytes) -> str:
+    """Return the beginning of the body of an error response, on one line and without secrets.
+
+    Secrets are removed before the text is cut, because the beginning of a token is not recognized. For the same reason,
+    the last word of an incomplete body is left out.
+    """
+    words = body.decode(errors="replace").split()
+    if len(body) >= MAX_ERROR_BODY:
+        words = words[:-1]
+    return redact(" ".join(words))[:SHOWN_BODY_LENGTH]
 
 
 def _status_hint(status: int) -> str:
@@ -283,9 +296,8 @@ class HttpClient:
             answer.close()
             recoveries += 1
             if recoveries > MAX_RECOVERIES or self._authorizer is None or not await self._authorizer.recover(refusal):
-                shown = " ".join(text[:800].decode(errors="replace").split())[:200]
                 raise Unauthorized(
-                    f"The server {self.name!r} requires a sign-in (HTTP {answer.status}). {shown}".rstrip(),
+                    f"The server {self.name!r} requires a sign-in (HTTP {answer.status}). {_quote_body(text)}".rstrip(),
                     f"Sign in: mcphost login {quote(self.name)}"
                     if self._authorizer
                     else "Check its headers in mcp.json.",
