@@ -49,8 +49,8 @@ class OAuthRegistry:
         self._interaction = interaction
         self._client_metadata_url = client_metadata_url
         self._max_timeout = max_timeout or inf
-        self._providers: dict[tuple[str, str, OAuthConfig], OAuthProvider] = {}
-        self._http_clients: dict[tuple[str, str, OAuthConfig], OAuthHttpClient] = {}
+        self._providers: dict[tuple[str, str, OAuthConfig, str], OAuthProvider] = {}
+        self._http_clients: dict[tuple[str, str, OAuthConfig, str], OAuthHttpClient] = {}
 
     def get_provider(
         self,
@@ -69,7 +69,7 @@ class OAuthRegistry:
         if not uses_oauth(server):
             return None
         self.token_store.warn = warn
-        key = (server.name, server.url, server.oauth)
+        key = (server.name, server.url, server.oauth, server.ca_file)
         provider = self._providers.get(key)
         if provider is None:
             target = make_target(server, self._client_metadata_url)

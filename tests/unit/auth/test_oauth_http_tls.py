@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from mcphost.auth.discovery import UntrustedMetadata
+from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
+from mcphost.config.schema import ServerConfig
 from tests.unit.transport import raw_http
 from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import ReceivedRequest
@@ -50,6 +55,19 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None
                 f"https://as.example:{server.port}/x", "document"
             )
     assert server.seen == []
+
+
+async def test_a_changed_authority_file_is_used_without_a_restart(tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path)
+    registry = OAuthRegistry(TokenStore(MemoryBackend(), None), None)
+    async with raw_http.serve(answer_hello, authority.context("127.0.0.1")) as server:
+        for ca_file, error in ((authority.file, UntrustedMetadata), ("", EndpointUnreachable)):
+            provider = registry.get_provider(
+                ServerConfig(name="x", url=server.url, ca_file=ca_file), warn=print, proxy_for=lambda url: ""
+            )
+            assert provider is not None
+            with pytest.raises(error):
+                await provider.forget_client()
 
 
 async def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path: Path) -> None:
