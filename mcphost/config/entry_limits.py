@@ -1,18 +1,32 @@
-"""Limits on arguments and references in server entries, so that reading a hostile file cannot take long."""
+"""Limits on server entries: on arguments and references, so that a file is read quickly, and on names of headers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.config.server_inputs import entry_texts
 from mcphost.errors import ConfigError
 
+_TRANSPORT_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "upgrade", "proxy-authorization"}
+)
+"""Headers that decide where a message goes or ends, of which a second value could lead it, or its token, elsewhere."""
 _MAX_REFERENCES = 1_000
 """Maximum number of references, such as `${env:NAME}`, in one server's entry."""
 _MAX_PROJECT_REFERENCES = 5_000
 """Maximum for all servers of a project's file, as all are expanded to compare it with the user's files."""
 _MAX_PROJECT_ARGUMENTS = 1_000
 """Maximum for all servers of a project's file, as each argument may be a path that must be resolved."""
+
+
+def without_transport_headers(
+    headers: dict[str, str], location: str, on_problem: Callable[[str], None]
+) -> dict[str, str]:
+    """Return the headers except those that mcphost itself sets for each connection, which are reported."""
+    kept = {name: value for name, value in headers.items() if name.lower() not in _TRANSPORT_HEADERS}
+    if names := ", ".join(name for name in headers if name not in kept):
+        on_problem(f"{location}: mcphost sets {names} itself; the configured value is not sent.")
+    return kept
 
 
 def _count_references(entry: Any) -> int:

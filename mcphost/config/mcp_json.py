@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
-from mcphost.config.entry_limits import ProjectBudget
+from mcphost.config.entry_limits import ProjectBudget, without_transport_headers
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.references import (
     INPUT_HINT,
@@ -465,7 +465,7 @@ class _ServerEntry:
         return is_trusted and self.source == "user"
 
     def _parse_headers(self) -> dict[str, str]:
-        headers = self._get_pairs("headers")
+        headers = without_transport_headers(self._get_pairs("headers"), self.location, self.on_problem)
         for name, value in headers.items():
             if not _HEADER.fullmatch(name) or any(char in value for char in "\r\n\0"):
                 shown = sanitize(name[:60], keep_newlines=False)

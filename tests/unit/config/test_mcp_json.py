@@ -70,6 +70,14 @@ def test_http_server_by_the_names_other_hosts_use(tmp_path: Path, kind: str, tra
     assert (server.url, server.transport, server.headers) == ("https://h/mcp", transport, {"X-A": "b"})
 
 
+def test_headers_of_the_transport_are_left_out_and_reported(tmp_path: Path) -> None:
+    headers = {"Host": "other.example", "transfer-encoding": "chunked", "Content-Length": "5", "X-A": "b"}
+    text = json.dumps({"mcpServers": {"x": {"url": "https://h/mcp", "headers": headers}}})
+    config = read_servers(tmp_path, text)
+    assert config.servers[0].headers == {"X-A": "b"}
+    assert "sets Host, transfer-encoding, Content-Length itself" in config.problems[0]
+
+
 def test_servers_key_of_vs_code_is_read_with_comments_and_last_commas(tmp_path: Path) -> None:
     config = read_servers(tmp_path, '{ // mine\n "servers": {"x": {"url": "http://h//a,]", /* b */ }, },\n}')
     assert config.problems == ()
