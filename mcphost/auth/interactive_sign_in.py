@@ -518,7 +518,7 @@ class InteractiveSignIn:
         while True:
             run_flow = run_device_flow if with_code else run_code_flow
             try:
-                return await run_flow(self._flow, request)
+                tokens, client = await run_flow(self._flow, request)
             except SignInMethodSwitched:
                 with_code, self._flow.previous_error = not with_code, ""
             except SignInRequired as error:
@@ -533,6 +533,14 @@ class InteractiveSignIn:
                     with_code, self._flow.previous_error = use_device_code, error.message
                 else:
                     raise
+            else:
+                if request.resource.requires_dpop and tokens.kind != "DPoP":
+                    raise TokenError(
+                        f"The server {self._target.server!r} requires tokens that are bound to a key (DPoP), but the "
+                        f"authorization server {request.issuer[:200]!r} issued another; it was not used.",
+                        "The operator of the authorization server must correct it.",
+                    )
+                return tokens, client
 
     async def _store(
         self, request: AuthorizationRequest, tokens: TokenSet, client: OAuthClient, discovery: DiscoverySummary

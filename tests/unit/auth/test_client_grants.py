@@ -230,6 +230,17 @@ async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_se
     assert private not in repr(signed)
 
 
+@pytest.mark.req("auth.ext.dpop")
+async def test_an_unbound_token_is_not_used_where_the_server_requires_a_bound_one() -> None:
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer(resource={"dpop_bound_access_tokens_required": True}) as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        with pytest.raises(TokenError, match="bound to a key"):
+            await auth.login()
+        assert auth.current_sign_in is None
+        assert await token_store.load(peer.url, "", reload=True) is None
+
+
 def test_an_assertion_names_one_audience_and_is_short_lived() -> None:
     head, claims = decode_jwt(
         JwtSigner.from_pem(create_private_key_pem(), "ES256").make_client_assertion("me", "https://as.example")
