@@ -4,6 +4,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, cast
 
 from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins, shorten
@@ -166,6 +167,39 @@ class _Segment:
             self.places += [start + place for place in places]
 
 
+class _Spans:
+    """Parts of a text, such as all copies from one server, as a set of positions.
+
+    Overlapping and touching parts are one part, so that a part is found in a list of any length at once.
+    """
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self.merged: list[tuple[int, int]] = []
+        for start, end in sorted(spans):
+            if self.merged and start <= self.merged[-1][1]:
+                self.merged[-1] = (self.merged[-1][0], max(end, self.merged[-1][1]))
+            else:
+                self.merged.append((start, end))
+
+    def count_common(self, first: int, end: int) -> int:
+        """Return how many positions from *first* to *end* are in these parts."""
+        count = 0
+        for at in range(max(0, bisect_right(self.merged, first, key=itemgetter(0)) - 1), len(self.merged)):
+            start, stop = self.merged[at]
+            if start >= end:
+                break
+            count += max(0, min(end, stop) - max(first, start))
+        return count
+
+    def contains(self, first: int, end: int) -> bool:
+        """Return whether one of these parts has all positions from *first* to *end*."""
+        at = bisect_right(self.merged, first, key=itemgetter(0)) - 1
+        return at >= 0 and end <= self.merged[at][1]
+
+
+_NO_SPANS = _Spans(())
+
+
 class _Search:
     """Search for copies in the arguments of one call; it collects the copies found."""
 
@@ -176,7 +210,8 @@ class _Search:
         self._decoding = DecodeBudget()
         self._folded_left = MAX_FOLDED
         self._folded: dict[_Value, FoldedText] = {}
-        self._known_pieces: set[object] = set()
+        self._known_pieces: set[int] = set()
+        self._alone: dict[tuple[str, str], _Spans] = {}
         self._is_cut = False
 
     @property
@@ -237,6 +272,10 @@ class _Search:
 
         All values must have been searched alone before. Texts, names and numbers are joined alone and with each other.
         """
+        alone: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        for found in self._found:
+            alone.setdefault((found.paths, found.server), []).append(found.span)
+        self._alone = {key: _Spans(spans) for key, spans in alone.items()}
         searched: list[list[_Value]] = []
         for kinds in _JOINED_KINDS:
             chosen = [value for value in values if value.kind in kinds]
@@ -256,7 +295,7 @@ class _Search:
                 for value, start in zip(values[one : last + 1], starts[one : last + 1], strict=True)
                 if value.text
             ]
-            key = (part.server, part.source, tuple(pieces))
+            key = hash((part.server, part.source, tuple(pieces)))
             if key in self._known_pieces:
                 continue
             self._known_pieces.add(key)
@@ -287,12 +326,10 @@ class _Search:
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
         """Return how many characters of *pieces* have not already been found in single values."""
-        count = 0
-        for path, first, end in pieces:
-            known = [found.span for found in self._found if (found.paths, found.server) == (path, server)]
-            count += end - first
-            count -= sum(max(0, min(end, stop) - max(first, start)) for start, stop in _merge(known))
-        return count
+        return sum(
+            end - first - self._alone.get((path, server), _NO_SPANS).count_common(first, end)
+            for path, first, end in pieces
+        )
 
     def origins(self, callee: str) -> tuple[tuple[ArgumentOrigin, ...], int]:
         """Return the copies found, grouped by argument and source, and the number of groups left out.
@@ -300,54 +337,42 @@ class _Search:
         Copies from the server *callee* are not included. At least one group of every other server is.
         """
         groups: dict[tuple[str, str, str], list[_Found]] = {}
-        own = [found for found in self._found if found.server == callee]
+        own: dict[str, list[tuple[int, int]]] = {}
         for found in self._found:
-            if found.server != callee:
+            if found.server == callee:
+                own.setdefault(found.paths, []).append((found.first, found.end))
+            else:
                 groups.setdefault((found.paths, found.server, found.source), []).append(found)
         kept = shorten([group[0] for group in groups.values()], _MAX_ORIGINS)
-        origins = tuple(self._to_origin(groups[first.paths, first.server, first.source], own) for first in kept)
+        own_spans = {path: _Spans(spans) for path, spans in own.items()}
+        origins = tuple(
+            self._to_origin(groups[first.paths, first.server, first.source], own_spans.get(first.paths, _NO_SPANS))
+            for first in kept
+        )
         return origins, len(groups) - len(kept)
 
-    def _to_origin(self, group: list[_Found], own: list[_Found]) -> ArgumentOrigin:
+    def _to_origin(self, group: list[_Found], own: _Spans) -> ArgumentOrigin:
         first = group[0]
         same = [found for found in group if found.encoding == first.encoding]
         copied = "\n".join(dict.fromkeys(found.copied for found in same))
-        spans = _merge(found.span for found in same)
+        spans = _Spans(found.span for found in same).merged
         return ArgumentOrigin(
             argument=first.paths,
             server=first.server,
             source=first.source,
-            characters=sum(end - start for start, end in _merge((found.first, found.end) for found in same)),
+            characters=sum(end - start for start, end in _Spans((found.first, found.end) for found in same).merged),
             encoding=first.encoding,
             spans=tuple(span for span in spans[:_MAX_SPANS] if span[1]),
             digest=hashlib.sha256(copied.encode("utf-8", "surrogatepass")).hexdigest(),
             is_typed=all(self._index.is_typed(found.copied) for found in same),
-            is_own=any(
-                mine.paths == first.paths and mine.first < other.end and other.first < mine.end
-                for mine in own
-                for other in same
-            ),
+            is_own=any(own.count_common(found.first, found.end) for found in same),
         )
 
 
 def _without_known(found: list[_Found], known: list[_Found]) -> list[_Found]:
     """Return the copies in *found* that are not part of a copy in *known* from the same server."""
-    covered: dict[str, list[tuple[int, int]]] = {}
-    for server in {part.server for part in known}:
-        covered[server] = _merge((part.first, part.end) for part in known if part.server == server)
-    return [
-        part
-        for part in found
-        if not any(start <= part.first and part.end <= end for start, end in covered.get(part.server, ()))
-    ]
-
-
-def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans in order, with touching and overlapping ones merged."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for part in known:
+        spans.setdefault(part.server, []).append((part.first, part.end))
+    covered = {server: _Spans(parts) for server, parts in spans.items()}
+    return [part for part in found if not covered.get(part.server, _NO_SPANS).contains(part.first, part.end)]

@@ -23,12 +23,53 @@ _JSON_ESCAPE = re.compile(r'\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(["\\/bfnrt
 _HTML_NUMBER = re.compile("&#0*([0-9]+);?")
 _JSON_CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _COMPACT_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{22,}={0,2}")
-_BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]\s{0,4}){16,}(?:=\s?){0,2}")
-_BASE32 = re.compile(r"(?:[A-Z2-7]\s{0,4}){24,}=*")
-_HEX = re.compile(r"(?:(?:0x|\\x|%)?[0-9A-Fa-f]{2}[\s:,;-]{0,2}){16,}")
-_HEX_NOISE = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
-_DECIMAL = re.compile(r"(?:\d{2,3}[\s,;]{1,3}){15,}\d{2,3}")
+_HEX_NOISE = str.maketrans("", "", "%\\:,;-")
+_NUMBER = re.compile(r"\d+")
+_WINDOW = 4096
+"""Number of characters searched in one step; a thread that searches a long text in one step stops all others."""
+_MAX_ITEMS = 1000
+"""Number of items of a run, such as pairs of digits, that are matched in one step."""
+_OVERLAP = 128
+"""Maximum length of the shortest run of any encoding."""
 _PRINTABLE_SHARE = 0.9
+
+
+class _Runs:
+    """Pattern for *head*, at least *shortest* items, and *tail*, which is searched in steps.
+
+    The items must be unambiguous: an item never begins with text that could also belong to the one before it.
+    """
+
+    def __init__(self, item: str, shortest: int, *, head: str = "", tail: str = "") -> None:
+        self._first = re.compile(f"{head}(?:{item}){{{shortest}}}")
+        self._more = re.compile(f"(?:{item}){{1,{_MAX_ITEMS}}}")
+        self._tail = re.compile(tail)
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the start and end of each run in *text*."""
+        place = 0
+        while place < len(text):
+            limit = place + _WINDOW
+            run = self._first.search(text, place, limit)
+            if run is None or (run.start() > limit - _OVERLAP and limit < len(text)):
+                # A run that begins near the end of the window is searched again, together with what follows it.
+                place = limit - _OVERLAP
+                continue
+            start, place = run.start(), run.end()
+            # The end of the window may have cut off the last item.
+            run = self._first.match(text, start)
+            while run is not None:
+                place = run.end()
+                run = self._more.match(text, place)
+            if (end := self._tail.match(text, place)) is not None:
+                place = end.end()
+            yield start, place
+
+
+_BASE64 = _Runs(r"[A-Za-z0-9+/_-]\s{0,4}+", 16, tail=r"(?:=\s?){0,2}")
+_BASE32 = _Runs(r"[A-Z2-7]\s{0,4}+", 24, tail="=*")
+_HEX = _Runs(r"(?:0x|\\x|%)?[0-9A-Fa-f]{2}[\s:,;-]{0,2}+", 16)
+_DECIMAL = _Runs(r"[\s,;]{1,3}+\d{2,3}+", 15, head=r"\d{2,3}+")
 
 
 class DecodedText(NamedTuple):
@@ -109,22 +150,26 @@ def _decode_once(outer: DecodedText, budget: DecodeBudget) -> Iterator[DecodedTe
         budget.room -= len(plain)
         yield DecodedText(f"{prefix}escaped", plain, outer.start, outer.end)
     budget.is_used_up |= len(plain) > budget.room and plain != text
-    for encoding, pattern, decode in (
+    for encoding, runs, decode in (
         ("base64", _BASE64, _decode_base64),
         ("base32", _BASE32, _decode_base32),
         ("hexadecimal", _HEX, _decode_hex),
         ("character codes", _DECIMAL, _decode_decimal),
     ):
-        for run in pattern.finditer(text):
-            for data in decode(run[0]):
+        for first, last in runs.find(text):
+            for data in decode(text[first:last]):
                 how, found = _to_text(data, budget)
                 if found:
-                    start, end = (outer.start, outer.end) if is_nested else run.span()
+                    start, end = (outer.start, outer.end) if is_nested else (first, last)
                     yield DecodedText(f"{prefix}{encoding}{how}", found, start, end)
 
 
+def _compact(text: str) -> str:
+    return "".join(text.split()).replace("=", "")
+
+
 def _decode_base64(text: str) -> Iterator[bytes]:
-    letters = re.sub(r"[\s=]", "", text).replace("-", "+").replace("_", "/")
+    letters = _compact(text).replace("-", "+").replace("_", "/")
     # The match may begin with letters that are not part of the encoded text.
     letters = letters[: len(letters) - (len(letters) % 4 == 1)]
     try:
@@ -134,7 +179,7 @@ def _decode_base64(text: str) -> Iterator[bytes]:
 
 
 def _decode_base32(text: str) -> Iterator[bytes]:
-    letters = re.sub(r"[\s=]", "", text)
+    letters = _compact(text)
     try:
         yield base64.b32decode(letters + "=" * (-len(letters) % 8))
     except (binascii.Error, ValueError):
@@ -142,14 +187,18 @@ def _decode_base32(text: str) -> Iterator[bytes]:
 
 
 def _decode_hex(text: str) -> Iterator[bytes]:
-    digits = _HEX_NOISE.sub("", text)
+    digits = "".join(text.replace("0x", "").replace("\\x", "").split()).translate(_HEX_NOISE)
     yield bytes.fromhex(digits[: len(digits) // 2 * 2])
 
 
 def _decode_decimal(text: str) -> Iterator[bytes]:
-    codes = [int(code) for code in re.findall(r"\d+", text)]
-    if all(code < 256 for code in codes):
-        yield bytes(codes)
+    codes = bytearray()
+    for number in _NUMBER.finditer(text):
+        code = int(number[0])
+        if code > 255:
+            return
+        codes.append(code)
+    yield bytes(codes)
 
 
 def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:

@@ -4,8 +4,12 @@ import base64
 import codecs
 import gzip
 import random
+import sys
 import time
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from mcphost.host.call_origins import FILES, OTHER_SERVERS, CallOrigins
 from mcphost.host.origins import argument_copies
 from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
 from mcphost.host.origins.copy_index import CopyBudget, CopyIndex
+from mcphost.host.origins.encodings import DecodeBudget, decoded_texts
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.origins.text_folding import fold
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
@@ -275,6 +280,72 @@ def test_text_in_more_layers_than_are_decoded_counts_as_unchecked() -> None:
 def test_a_source_that_was_decoded_only_in_part_counts_as_unchecked() -> None:
     index = index_of(("mail", "read", encode_base64("a" * 1_100_000, 1)))
     assert find_origins(index, "web", {"q": "nothing of it"}).unchecked == {"mail"}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "encoded"),
+    [
+        ("base64", encode_base64(SECRET, 1).replace("c", "c   ")),
+        ("base32", base64.b32encode(SECRET.encode()).decode()),
+        ("hexadecimal", SECRET.encode().hex(" ").replace(" ", ", 0x")),
+        ("character codes", ",  ".join(str(code) for code in SECRET.encode())),
+    ],
+)
+def test_encoded_text_is_found_at_any_place_of_a_long_text(encoding: str, encoded: str) -> None:
+    for place in range(3_600, 4_300, 3):
+        text = "!" * place + encoded + "!" * 5_000
+        found = [part for part in decoded_texts(text, DecodeBudget()) if part.text == SECRET]
+        assert [(part.encoding, part.start, part.end) for part in found] == [(encoding, place, place + len(encoded))]
+
+
+@pytest.mark.parametrize("part", ["41 ", "A"])
+def test_a_long_encoded_text_is_decoded_in_little_memory(part: str) -> None:
+    text = part * (200_000 // len(part))
+    tracemalloc.start()
+    try:
+        for _ in decoded_texts(text, DecodeBudget()):
+            pass
+        assert tracemalloc.get_traced_memory()[1] < 25 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """Return how many lines of `argument_copies` are run in *work*, counting each turn of a loop."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace if frame.f_code.co_filename == argument_copies.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def halves(parts: list[str]) -> dict[str, Any]:
+    return {f"{number}{at}": part[at : at + 15] for number, part in enumerate(parts) for at in (0, 15)}
+
+
+def whole_and_spelled_out(parts: list[str]) -> dict[str, Any]:
+    return {"text": "@@".join(f"{part}~~{'-'.join(part)}" for part in parts)}
+
+
+@pytest.mark.parametrize(("arrange", "server"), [(halves, "web"), (whole_and_spelled_out, "mail")])
+def test_twice_as_many_copies_take_twice_as_long(
+    arrange: Callable[[list[str]], dict[str, Any]], server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = random.Random(1)
+    parts = ["".join(numbers.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(800)]
+    index = index_of(("mail", "read", "!".join(parts)), ("web", "get", "!".join(parts[::2])))
+    monkeypatch.setattr(argument_copies, "MAX_COMPARISONS", 10_000_000)
+    few, many = (lines_run(lambda: find_origins(index, server, arrange(parts[:count]))) for count in (400, 800))  # noqa: B023
+    assert many < 2.5 * few
 
 
 def packed(text: str) -> str:
