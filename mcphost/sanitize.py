@@ -139,7 +139,13 @@ def _unusual_space_pattern() -> re.Pattern[str]:
 
 def mark_unusual_spaces(text: str) -> str:
     """Replace unusual spaces and private use characters in a name or value with visible marks."""
-    return text if text.isascii() else _unusual_space_pattern().sub(lambda match: f"‹U+{ord(match.group()):04X}›", text)
+    return text if text.isascii() else _unusual_space_pattern().sub(lambda match: _code_mark(match.group()), text)
+
+
+# Shared by all places of a character: a million separate marks would take 80 MB until they are joined.
+@lru_cache(2 * _MARK_CACHE_SIZE)
+def _code_mark(char: str) -> str:
+    return f"‹U+{ord(char):04X}›"
 
 
 def has_only_plain_spaces(text: str) -> bool:

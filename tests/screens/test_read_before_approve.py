@@ -1,6 +1,7 @@
 """Tests that a request can be approved only after all of it has been on the screen."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -425,3 +426,22 @@ async def test_a_short_statement_has_no_page_of_its_own(run: Run) -> None:
         await driver.pilot.press("v")
         assert driver.app.screen is dialog
         assert not dialog.reminder()
+
+
+async def test_the_page_of_all_arguments_is_prepared_outside_of_the_event_loop(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def render(value: Any) -> str:
+        threads.append(threading.current_thread())
+        return str(value)
+
+    monkeypatch.setattr(call_view, "render_value", render)
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, tool_question(arguments={"text": "\xa0" * 50_000}))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("v")
+        await driver.until(lambda: driver.app.screen is not dialog, "the page")
+        assert threads
+        assert threading.current_thread() not in threads

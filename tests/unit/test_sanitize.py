@@ -1,6 +1,8 @@
 """Tests for sanitizing text from outside: deceptive characters become visible marks, and all others stay."""
 
 import json
+import sys
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -16,6 +18,7 @@ from mcphost.sanitize import (
     IMAGE_PLACEHOLDERS,
     PREPENDED_MARKS,
     escape_unsafe_json,
+    mark_unusual_spaces,
     replace_surrogates,
     sanitize,
     strip_hidden_text,
@@ -146,3 +149,15 @@ def test_escaped_json_is_the_same_json(value: object) -> None:
     shown = escape_unsafe_json(text)
     assert json.loads(shown) == value
     assert sanitize(shown) == shown
+
+
+def test_the_marks_of_a_million_spaces_share_their_memory() -> None:
+    text = "\xa0" * 200_000
+    tracemalloc.start()
+    try:
+        marked = mark_unusual_spaces(text)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert marked == "‹U+00A0›" * 200_000
+    assert most < 3 * sys.getsizeof(marked)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
+import anyio.to_thread
 from textual.content import Content
 
 from mcphost.errors import MalformedMessage
@@ -293,6 +294,11 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
         title = _("── arguments {number} to {count}").format(number=_MAX_SECTIONS + 1, count=count)
         sections.append(Section(title, render_value(dict(islice(arguments.items(), _MAX_SECTIONS, None)))))
     return tuple(sections)
+
+
+async def prepare_argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
+    """Return the sections of `argument_sections`, rendered in a thread, because a megabyte takes more than a second."""
+    return await anyio.to_thread.run_sync(argument_sections, arguments, abandon_on_cancel=True)
 
 
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:

@@ -26,11 +26,11 @@ from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.call_view import (
-    argument_sections,
     describe_annotations,
     has_hidden_characters,
     is_same_json,
     mark_copies,
+    prepare_argument_sections,
     render_call,
     render_origins,
     summarize_arguments,
@@ -390,15 +390,19 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             else:
                 self.approve("always", AllowAlways() if plain else AllowRule(rule))
 
-    def action_view(self) -> None:
+    async def action_view(self) -> None:
         """Open all arguments, untruncated, in the full-screen viewer; the dialog stays open behind it."""
+        arguments = self.review.arguments
 
         def seen() -> None:
-            self.review.is_fully_shown = True
-            self.update_locked_buttons()
+            if self.review.arguments is arguments:
+                self.review.is_fully_shown = True
+                self.update_locked_buttons()
 
         title = f"{self.details.server} · {self.details.tool}"
-        shown = argument_sections(self.review.arguments)
+        shown = await prepare_argument_sections(arguments)
+        if not self.is_open or self.app.screen is not self:
+            return  # closed, or covered by another screen, while the sections were prepared
         if len(self.details.description) > _MAX_DESCRIPTION_LENGTH:
             shown = (*shown, Section(_("── how the server describes the tool"), self.details.description))
         self.post_message(TextViewRequested(title, _("It takes no arguments."), seen, sections=shown))
