@@ -342,7 +342,7 @@ class _ServerEntry:
         return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Parse the sign-in settings; `private` and `resource` are ignored unless they are set in the user's own file."""
+        """Parse the sign-in settings; `private` and `resource` count only in the user's own file."""
         oauth = parse_oauth(own.get("oauth"), self.location)
         widening = [name for name in ("private", "resource") if getattr(oauth, name)]
         if self.source == "user" or not widening:
