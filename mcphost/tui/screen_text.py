@@ -88,6 +88,16 @@ def _end_of_lines(text: str, characters: int, count: int) -> int:
     return end
 
 
+def find_line_end(text: str, count: int) -> int:
+    """Return the index after the first *count* lines of *text*, or its length if it has fewer lines."""
+    at = 0
+    for _line in range(count):
+        at = text.find("\n", at) + 1
+        if not at:
+            return len(text)
+    return at
+
+
 def is_clean(text: str) -> bool:
     """Return whether `clean` would leave the text unchanged."""
     if text.isascii():

@@ -19,6 +19,8 @@ _MAX_INLINE_THINKING = 20_000
 """Maximum characters of reasoning that unfold in place; longer reasoning opens in the viewer."""
 _MAX_NOTICE_LENGTH = 4_000
 _MAX_INLINE_MESSAGE = 10_000
+_MAX_INLINE_LINES = 300
+"""Maximum lines of reasoning that unfold in place, and of a message; all rows of a block are drawn at once."""
 _MAX_SHOWN_ATTACHMENTS = 50
 ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 
@@ -145,7 +147,7 @@ class UserMessage(TranscriptBlock):
         """Return the message, truncated if it is very long, and one row per attachment."""
         width = min(width, PROSE_WIDTH)
         right = Content.styled(self.time + " ", "$faint")
-        shown = self.text[:_MAX_INLINE_MESSAGE]
+        shown = self._shown_text
         contents = [
             justify_ends(self._format_speaker(), right, width - 2),
             *([Content(clean(shown).rstrip("\n"))] if shown or not self.attachment_names else []),
@@ -186,14 +188,19 @@ class UserMessage(TranscriptBlock):
 
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the text."""
-        rows = _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], min(width, PROSE_WIDTH) - 2)
+        rows = _estimate_rows(self._shown_text, min(width, PROSE_WIDTH) - 2)
         return self.gap + 1 + rows + min(len(self.attachment_names), _MAX_SHOWN_ATTACHMENTS + 1)
 
     def activate(self) -> tuple[str, str] | None:
         """Return a title and the full message for the text viewer if part of the message is hidden, otherwise None."""
         if len(self.attachment_names) > _MAX_SHOWN_ATTACHMENTS:
             return _("You"), "\n".join((self.text, "", *(f"@ {name}" for name in self.attachment_names)))
-        return (_("You"), self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
+        return (_("You"), self.text) if len(self._shown_text) < len(self.text) else None
+
+    @property
+    def _shown_text(self) -> str:
+        beginning = self.text[:_MAX_INLINE_MESSAGE]
+        return "".join(beginning.splitlines(keepends=True)[:_MAX_INLINE_LINES])
 
     def copy_text(self) -> str:
         """Return the text of the message."""
@@ -329,7 +336,7 @@ class ThinkingBlock(TranscriptBlock):
 
     def activate(self) -> tuple[str, str] | None:
         """Fold or unfold the reasoning and return None; if it is too long to unfold, return it for the text viewer."""
-        if len(self.text) > _MAX_INLINE_THINKING:
+        if not self._fits_inline:
             return _("Thinking"), self.text
         self.is_expanded = not self.is_expanded
         self.invalidate()
@@ -339,9 +346,13 @@ class ThinkingBlock(TranscriptBlock):
         """Return the full reasoning."""
         return self.text
 
+    @property
+    def _fits_inline(self) -> bool:
+        return len(self.text) <= _MAX_INLINE_THINKING and self.text.count("\n") <= _MAX_INLINE_LINES
+
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
         """Unfold the reasoning, unless it is too long to unfold."""
-        if not self.is_expanded and len(self.text) <= _MAX_INLINE_THINKING:
+        if not self.is_expanded and self._fits_inline:
             self.is_expanded = True
             self.invalidate()
 

@@ -14,7 +14,7 @@ from textual.content import Content, Span
 from textual.style import Style
 
 from mcphost.translation import _
-from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_line, find_line_end
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 if TYPE_CHECKING:  # imported with the first answer, not before the first frame
@@ -27,14 +27,16 @@ _OPEN_CODE_LINES = 40
 _OPEN_CODE_TAIL_LINES = 8
 _OPEN_LIST_ITEMS = 12
 _OPEN_ROWS = 80
-_OPEN_PARAGRAPH = 6000
+_OPEN_PARAGRAPH, _OPEN_PARAGRAPH_LINES = 6000, 100
 _FRAGMENT_CHARACTERS = 3000
 MAX_SOURCE = 8_000
 """Maximum characters parsed at a time; longer texts are split, so that the screen stays responsive."""
 _MAX_MARKS = 1_000
-"""Maximum brackets, stars, underscores, backticks and bars; the parsing time is quadratic in their number."""
+"""Maximum brackets, stars, underscores, backticks, bars and tildes; the parsing time is quadratic in their number."""
 _MAX_LINES = 2_000
 """Maximum lines parsed at a time; the parser is slow if many of them are blank."""
+_PLAIN_LINES = 100
+"""Maximum lines of a part of a text that is too complex to parse; each part is drawn as a whole."""
 _MAX_REFERENCES = 100
 """Maximum link reference definitions parsed at a time."""
 _MAX_CELLS = 4_000
@@ -322,13 +324,13 @@ def list_parts(source: str) -> list[CopyablePart]:
 
 def is_too_complex(source: str) -> bool:
     """Return whether the text would be slow to parse as Markdown, and is therefore shown as plain text."""
-    if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
+    if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|~")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
         return True
-    # The parser pads every short table row to the width of its head.
+    # The parser pads every short table row to the width of its head. A line break in a cell adds a row on the screen.
     lines = source.split("\n")
-    return max(line.count("|") for line in lines) * len(lines) > _MAX_CELLS
+    return max(line.count("|") for line in lines) * (len(lines) + source.count("<br")) > _MAX_CELLS
 
 
 def find_cut(source: str, size: int) -> int:
@@ -355,7 +357,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
         at = find_cut(source, MAX_SOURCE)
         return [MarkdownFragment(source[:at], is_joined=False)], MarkdownFragment(source[at:], is_joined=True)
     if is_too_complex(source):
-        return [], MarkdownFragment(source, is_joined=False)
+        return _split_lines(source)
     tokens = _block_parser().parse(source)
     tops = [token for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
     if not tops:
@@ -377,6 +379,15 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     return done, MarkdownFragment("".join(rest), joined, bool(finished) and last.type in _CODE_TOKENS)
 
 
+def _split_lines(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment]:
+    parts: list[MarkdownFragment] = []
+    while source.count("\n") > _PLAIN_LINES:
+        at = find_line_end(source, _PLAIN_LINES)
+        parts.append(MarkdownFragment(source[:at], is_joined=bool(parts)))
+        source = source[at:]
+    return parts, MarkdownFragment(source, is_joined=bool(parts))
+
+
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
     """Split the last block of a stream, which may still grow, if the block is long.
 
@@ -394,7 +405,7 @@ def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple
         case "table_open" if len(rest) > _OPEN_ROWS:
             # The table head is repeated above the rows that follow.
             return "".join(rest[:-1]), [*rest[:2], rest[-1]], False
-        case "paragraph_open" if (size := sum(map(len, rest))) > _OPEN_PARAGRAPH:
+        case "paragraph_open" if (size := sum(map(len, rest))) > _OPEN_PARAGRAPH or len(rest) > _OPEN_PARAGRAPH_LINES:
             text = "".join(rest)
             at = max(text.rfind(" ", 0, size - 200), text.rfind("\n", 0, size - 200)) + 1 or size - 200
             return text[:at], [text[at:]], True

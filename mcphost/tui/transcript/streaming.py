@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING
 
+from mcphost.tui.screen_text import find_line_end
 from mcphost.tui.transcript.blocks import MarkdownBlock, ThinkingBlock, TranscriptBlock
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.markdown import MarkdownFragment
 
-_SLICE_CHARACTERS = 4000
+_SLICE_CHARACTERS, _SLICE_LINES = 4000, 400
+"""Maximum characters and lines of text that are split into blocks at a time, because a block is drawn as a whole."""
 MAX_MARKDOWN = 100_000
 """Maximum number of characters that are parsed as Markdown; the rest is shown as plain text."""
-_MAX_PLAIN_CHARACTERS = 1000
-"""Maximum characters of a plain text block; the last block is drawn again each time text is added."""
+_MAX_PLAIN_CHARACTERS, _MAX_PLAIN_LINES = 1000, 100
+"""Maximum characters and lines of a plain text block; the last block is drawn again each time text is added."""
 
 
 def split_into_blocks(text: str) -> list[TranscriptBlock]:
@@ -51,8 +53,10 @@ class StreamingText:
         self.pending.clear()
         out: list[TranscriptBlock] = []
         # Long text is split in the same way as text that arrives in small pieces.
-        for start in range(0, len(text), _SLICE_CHARACTERS):
-            out.extend(self._append_slice(text[start : start + _SLICE_CHARACTERS]))
+        while text:
+            end = min(_SLICE_CHARACTERS, find_line_end(text, _SLICE_LINES))
+            out.extend(self._append_slice(text[:end]))
+            text = text[end:]
         if self._held:
             self.pending.append(self._held)
             self._held = ""
@@ -117,8 +121,8 @@ def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []
-    while len(source) > _MAX_PLAIN_CHARACTERS:
-        at = find_cut(source, _MAX_PLAIN_CHARACTERS)
+    while len(source) > _MAX_PLAIN_CHARACTERS or source.count("\n") > _MAX_PLAIN_LINES:
+        at = min(find_cut(source, _MAX_PLAIN_CHARACTERS), find_line_end(source, _MAX_PLAIN_LINES))
         parts.append(MarkdownFragment(source[:at], is_joined=bool(parts)))
         source = source[at:]
     return parts, MarkdownFragment(source, is_joined=bool(parts))

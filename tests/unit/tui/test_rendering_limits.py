@@ -159,3 +159,32 @@ def test_a_message_with_very_many_attachments_shows_the_first_and_opens_all_of_t
     assert opened is not None
     assert opened[1].splitlines()[-1] == "@ x:999"
     assert UserMessage("Look", names[:50]).activate() is None
+
+
+@pytest.mark.parametrize("line", ["a\n", "\n", "- a\n", "é\n"])
+def test_a_block_of_an_answer_draws_few_rows_however_short_its_lines_are(line: str) -> None:
+    text = line * 4_000
+    blocks = build_markdown_blocks(text)
+    assert max(sum(piece.content.plain.count("\n") + 1 for piece in block.render(80)) for block in blocks) <= 510
+    assert "".join(block.copy_text() for block in blocks).replace("\n", "") == text.replace("\n", "")
+
+
+def test_the_plain_rest_of_an_answer_is_split_by_its_lines_too() -> None:
+    blocks = build_markdown_blocks("x" * MAX_MARKDOWN + "\n" * 2_000 + "x")
+    assert all(block.copy_text().count("\n") <= 100 for block in blocks)
+
+
+def test_a_table_whose_cells_have_very_many_lines_is_drawn_as_it_is() -> None:
+    assert is_too_complex("|a" * 20 + "|\n" + "|-" * 20 + "|\n" + "|" + "x<br>" * 300 + "|\n")
+    assert not is_too_complex("|a|b|\n|-|-|\n" + "|x<br>y|z|\n" * 30)
+    assert is_too_complex("~" * 1_100)
+
+
+def test_many_lines_of_reasoning_open_on_a_page_and_of_a_message_are_cut() -> None:
+    thought = ThinkingBlock("a\n" * 2_000)
+    assert thought.activate() == ("Thinking", thought.text)
+    assert not thought.is_expanded
+    message = UserMessage("a\n" * 2_000)
+    assert sum(piece.content.plain.count("\n") + 1 for piece in message.render(80)) < 310
+    assert message.activate() == ("You", message.text)
+    assert UserMessage("a\n" * 200).activate() is None
