@@ -401,7 +401,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
         title = f"{self.details.server} · {self.details.tool}"
         shown = await prepare_argument_sections(arguments)
-        if not self.is_open or self.app.screen is not self:
+        if not self.is_open or self.app.screen is not self:  # pyright: ignore[reportUnknownMemberType]
             return  # closed, or covered by another screen, while the sections were prepared
         if len(self.details.description) > _MAX_DESCRIPTION_LENGTH:
             shown = (*shown, Section(_("── how the server describes the tool"), self.details.description))
