@@ -206,7 +206,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
 
             print_text(_("Nothing was changed."))
             return 0
-        print_saved(await editor.change(server, entry), "changed")
+        print_saved(await editor.change(server, entry, is_seen_whole=not has_flags), "changed")
     return 0
 
 

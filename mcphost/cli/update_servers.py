@@ -1,6 +1,7 @@
 """Command `servers update`: finds new versions of installed servers, shows the changes, and installs them."""
 
 import argparse
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError, RegistryError, UsageError
@@ -74,7 +75,9 @@ async def _update_all(options: "Options", args: argparse.Namespace) -> int:
     code: int = 0
     for record in installed:
         try:
-            report = await _Update(options, args, record, servers[record.name], terminal).run()
+            server = servers[record.name]
+            place: str = args.registry or _find_registry(record, server, config.registry.url)
+            report = await _Update(options, args, record, server, place, terminal).run()
         except RegistryError as error:
             if args.name:
                 raise
@@ -98,6 +101,22 @@ def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
     return [server for server in config.servers if name in ("", server.name) and server.file]
 
 
+def _find_registry(record: "InstalledServer", server: "ServerConfig", configured: str) -> str:
+    """Return the registry that a server was installed from.
+
+    Raises RegistryError if a project's file names it, unless it is the configured one: whoever wrote that file must not
+    choose where new versions come from.
+    """
+    from mcphost.host.servers.registry_installer import absolute_place
+
+    if server.source == "project" and record.url != absolute_place(configured):
+        raise RegistryError(
+            f"{record.name} is from the registry {record.url}, according to {server.file}; yours is another one.",
+            f"If you trust that one: mcphost servers update {quote(record.name)} --registry {quote(record.url)}",
+        )
+    return record.url
+
+
 class _Update:
     """Update of one server: finds the newest version, plans the new mcp.json entry, and asks before writing it."""
 
@@ -107,13 +126,14 @@ class _Update:
         args: argparse.Namespace,
         record: "InstalledServer",
         server: "ServerConfig",
+        place: str,
         terminal: "TerminalInput",
     ) -> None:
         from mcphost.cli.terminal_frontend import Confirmation
 
         self._options, self._args, self._record, self._server = options, args, record, server
         self._terminal = terminal
-        self._place: str = args.registry or record.url
+        self._place = place
         self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
 
     async def run(self) -> dict[str, Any]:
@@ -195,7 +215,8 @@ class _Update:
         from mcphost.host.servers.registry_installer import check_programs
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
-        changes, warnings = self._compare(editor, entry, planned)
+        was_approved = await editor.is_approved(self._server)
+        changes, warnings = self._compare(editor, entry, planned, was_approved=was_approved)
         self._review.show(
             _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
             *(f"  {translate_line(line)}" for line in changes),
@@ -208,7 +229,9 @@ class _Update:
         await self._review.confirm_with(
             self._terminal, f"Update and approve {self._record.name}?", "Nothing was changed."
         )
-        return report, await editor.change(self._server, entry, secret_keys=planned.secret_keys)
+        return report, await editor.change(
+            self._server, entry, is_seen_whole=not was_approved, secret_keys=planned.secret_keys
+        )
 
     async def _plan(
         self, source: "PlanSource", latest: "RegistryEntry", old_entry: dict[str, Any]
@@ -233,12 +256,15 @@ class _Update:
         return entry, planned
 
     def _compare(
-        self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
+        self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry", *, was_approved: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines removed from and added to the server's description, as one tuple, and the new warnings."""
+        """Return the lines removed from and added to the server's description, as one tuple, and the new warnings.
+
+        A server that was not approved is described as a whole, because the update approves it.
+        """
         from mcphost.config.server_files import find_server_file, plan_set
         from mcphost.host.servers.registry_installer import describe_update
 
         file = find_server_file(self._server, editor.config_dir, editor.folder)
         edit = plan_set(file, self._server.name, entry, replace=True)
-        return describe_update(self._server, edit.server, planned)
+        return describe_update(self._server if was_approved else None, edit.server, planned)

@@ -203,6 +203,14 @@ def test_a_projects_file_stays_approved_only_if_it_was(program: Program) -> None
     assert states(program) == {}
 
 
+def test_a_changed_variable_approves_nothing_that_was_not_approved(program: Program) -> None:
+    program.configure(demo={"command": DEMO[0], "args": DEMO[1:], "env": {"PYTHONPATH": "/unseen"}})
+    said = program.run("servers", "edit", "demo", "--env", "TZ=UTC").stderr.decode()
+    assert "demo is not approved. Read its settings, and approve it: mcphost servers trust demo" in said
+    assert states(program) == {"demo": "not approved"}
+    assert json.loads(config_file(program).read_text())["mcpServers"]["demo"]["env"]["TZ"] == "UTC"
+
+
 def test_an_entry_is_edited_in_the_users_own_editor_only_at_a_terminal(program: Program) -> None:
     program.text("servers", "add", "demo", "--", *DEMO)
     before = config_file(program).read_bytes()

@@ -86,6 +86,32 @@ def test_an_update_can_change_the_kind_of_package_and_the_registry(program: Prog
     assert configured(program, "notes")["mcphost"]["registry"]["url"] == str(tmp_path / "registry.json")
 
 
+def installed(place: str, **more: Any) -> dict[str, Any]:
+    """Return the entry of the clock server 0.9.0, installed from the registry at *place*, with more settings."""
+    record = {"url": place, "name": "io.github.ada/clock", "version": "0.9.0", "from": "pypi"}
+    return {"command": "uvx", "args": ["clock-mcp@0.9.0"], **more, "mcphost": {"registry": record}}
+
+
+def test_an_update_of_a_server_that_was_not_approved_shows_it_as_a_whole(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    with registry_server(ENTRIES) as registry:
+        program.configure(clock=installed(registry.url, env={"PYTHONPATH": "/unseen"}))
+        code, shown = answer_prompts(program, [("[y/N] ", "y")], "servers", "update", "clock")
+    assert code == 0, shown
+    assert "+ environment PYTHONPATH: /unseen" in shown
+    assert "Warning: It sets PYTHONPATH" in shown
+
+
+def test_a_projects_file_does_not_choose_the_registry_of_an_update(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    with registry_server(ENTRIES) as registry:
+        (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"clock": installed(registry.url)}}))
+        program.text("servers", "trust", ".mcp.json", "--yes")
+        error = program.error("servers", "update", "clock", "--yes", code=4)
+        assert f"mcphost servers update clock --registry {registry.url}" in error
+        assert "Updated clock" in program.text("servers", "update", "clock", "--yes", "--registry", registry.url)
+
+
 def test_without_a_newer_version_nothing_changes(program: Program) -> None:
     PackageRunners(program, "uvx")
     with registry_server(ENTRIES) as registry:

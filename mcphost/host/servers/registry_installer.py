@@ -189,15 +189,18 @@ def plan_update(
 
 
 def describe_update(
-    old: ServerConfig, new: ServerConfig | None, planned: PlannedEntry
+    old: ServerConfig | None, new: ServerConfig | None, planned: PlannedEntry
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a diff of the server's description and the warnings that are new; secrets are masked in both."""
+    """Return a diff of the server's description and the warnings that are new; secrets are masked in both.
+
+    If *old* is None, which means that the user has not approved the server, all lines and warnings are new.
+    """
     if new is None:
         return (), ()
     masked = mask_server(new, planned)
-    lines = diff_lines(describe_server(old), describe_server(masked))
+    lines = diff_lines(describe_server(old) if old is not None else (), describe_server(masked))
     changed = tuple(line for line in lines if not line.startswith("  "))
-    known = server_warnings(old)
+    known = server_warnings(old) if old is not None else ()
     return changed, (*planned.notes, *(warning for warning in server_warnings(masked) if warning not in known))
 
 

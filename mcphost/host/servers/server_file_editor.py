@@ -28,7 +28,7 @@ from mcphost.config.server_files import (
 from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.servers.approval import approve, approve_project, load_approved_project
+from mcphost.host.servers.approval import approval_source, approve, approve_project, load_approved_project
 from mcphost.serialization import Struct
 from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
@@ -157,11 +157,21 @@ class ServerEditor:
         entry: dict[str, Any],
         *,
         is_approved: bool = True,
+        is_seen_whole: bool = False,
         secret_keys: Sequence[tuple[str, str]] = (),
     ) -> SavedServer:
-        """Replace the entry of a configured server; see `add`."""
+        """Replace the entry of a configured server; see `add`.
+
+        Unless *is_seen_whole* is set, the user has seen only what changes, and the new entry is approved only if the
+        old one was.
+        """
+        is_approved = is_approved and (is_seen_whole or await self.is_approved(server))
         plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, tuple(secret_keys))
         return await self._set(plan, is_approved=is_approved)
+
+    async def is_approved(self, server: ServerConfig) -> bool:
+        """Return whether a configured server is approved as it is now. Raises StoreError."""
+        return bool(await approval_source(self._grants, server))
 
     async def set_disabled(self, server: ServerConfig, *, disabled: bool) -> SavedServer:
         """Disable or enable a configured server. Raises ConfigError, UsageError, StoreError or ConsentDenied."""
