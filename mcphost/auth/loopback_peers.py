@@ -5,8 +5,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-from mcphost.serialization import Struct
+from typing import NamedTuple
 
 Endpoint = tuple[str, int]
 """An IPv4 address and a port."""
@@ -17,7 +16,7 @@ _MIN_COLUMNS = 10
 _IPV4_BYTES = 4
 
 
-class _Socket(Struct, frozen=True):
+class _Socket(NamedTuple):
     """One row of a table of sockets; a socket that its program has closed has no inode, and its uid says nothing."""
 
     local: Endpoint
