@@ -5,6 +5,7 @@ Two kinds of text are redacted: registered secrets, and text that matches patter
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -18,8 +19,8 @@ _TEXT_LIMIT = 1_000_000
 
 _user_secrets: tuple[str, ...] = ()
 """Registered secrets of the user and of mcphost."""
-_received_secrets: tuple[str, ...] = ()
-"""Registered values chosen by servers, in order of arrival."""
+_received_secrets: dict[str, str] = {}
+"""Registered values chosen by servers, in order of arrival, with the issuer of each."""
 _all_secrets: tuple[str, ...] = ()
 """All registered values, the longest first, because a value can be a prefix of another."""
 
@@ -78,22 +79,27 @@ def register_secret(secret: str) -> None:
         _all_secrets = _longest_first({*_user_secrets, *_received_secrets})
 
 
-def register_server_secret(secret: str) -> None:
+def register_server_secret(secret: str, issuer: str = "") -> None:
     """Register a secret chosen by a server, such as a token, which is redacted in logs and messages from now on.
 
     A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able to
-    hide that word everywhere. Only the newest 200 values are kept.
+    hide that word everywhere. Only 200 values are kept: beyond that, the oldest value of the *issuer* with the most
+    values is dropped, so that an issuer of short-lived tokens does not displace those of others.
     """
-    global _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
+    global _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:
-        _received_secrets = (*_received_secrets, secret)[-_MAX_RECEIVED:]
+        _received_secrets[secret] = issuer
+        if len(_received_secrets) > _MAX_RECEIVED:
+            ((largest, _),) = Counter(_received_secrets.values()).most_common(1)
+            del _received_secrets[next(value for value, source in _received_secrets.items() if source == largest)]
         _all_secrets = _longest_first({*_user_secrets, *_received_secrets})
 
 
 def forget_secrets() -> None:
     """Forget all registered secrets, so that a second run in the same process starts without them."""
-    global _user_secrets, _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
-    _user_secrets = _received_secrets = _all_secrets = ()
+    global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
+    _user_secrets = _all_secrets = ()
+    _received_secrets.clear()
 
 
 def is_strong(secret: str) -> bool:

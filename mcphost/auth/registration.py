@@ -50,7 +50,7 @@ class OAuthClient(Struct, frozen=True):
     def register_secrets(self) -> None:
         """Register the client's secret, so that it is redacted in logs and output from now on."""
         if self.kind == "registered":
-            register_server_secret(self.secret)
+            register_server_secret(self.secret, self.issuer)
         else:
             register_secret(self.secret)
 
@@ -171,7 +171,7 @@ async def register_client(
         )
     secret = members.get("client_secret")
     secret = secret if isinstance(secret, str) else ""
-    register_server_secret(secret)
+    register_server_secret(secret, issuer)
     method = members.get("token_endpoint_auth_method")
     expires = members.get("client_secret_expires_at")
     return OAuthClient(

@@ -77,8 +77,8 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     def register_secrets(self) -> None:
         """Register the sign-in's secrets, so that they are redacted in logs and output from now on."""
-        register_server_secret(self.tokens.access)
-        register_server_secret(self.tokens.refresh)
+        register_server_secret(self.tokens.access, self.issuer)
+        register_server_secret(self.tokens.refresh, self.issuer)
         self.client.register_secrets()
 
 

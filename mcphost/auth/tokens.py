@@ -227,9 +227,9 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
         raise TokenError(f"The authorization server {issuer[:200]} issued a token that does not fit into a header.")
     refresh, scope, lifetime = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
     refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MAX_TOKEN_LENGTH else ""
-    register_server_secret(access)
+    register_server_secret(access, issuer)
     if refresh:
-        register_server_secret(refresh)
+        register_server_secret(refresh, issuer)
     kind = str(members.get("token_type", "")).lower()
     if kind not in _TOKEN_TYPES:
         raise TokenError(f"The authorization server {issuer[:200]} issued a token of the unknown type {kind[:40]!r}.")

@@ -89,6 +89,13 @@ def test_only_the_newest_secrets_of_servers_are_kept() -> None:
     assert redact("a-token-of-00000299 a-token-of-00000000") == "[secret] a-token-of-00000000"
 
 
+def test_an_issuer_of_many_tokens_does_not_displace_those_of_others() -> None:
+    register_server_secret("the-token-of-another-0001", "https://quiet.example")
+    for number in range(300):
+        register_server_secret(f"a-token-of-{number:08}", "https://busy.example")
+    assert redact("the-token-of-another-0001 a-token-of-00000299") == "[secret] [secret]"
+
+
 def test_json_keeps_its_names_and_loses_its_secrets() -> None:
     register_server_secret('","question":"approve_tool-1')
     value = {"question": "approve_tool-1", "in": [{"api_key": "k" * 9, "n": 5}, f"Bearer {LONG}", None, True]}
