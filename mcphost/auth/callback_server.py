@@ -99,12 +99,14 @@ class CallbackServer:
             return
         self._connection_count += 1
         try:
-            async with stream, self._slots:
+            # The time to wait for a slot counts, so that silent connections do not keep the browser out for long.
+            async with stream:
                 with anyio.move_on_after(CONNECTION_TIMEOUT):
-                    if await self._is_foreign(stream):
-                        await stream.send(_make_page(403, "Another user", _OTHER_USER_TEXT))
-                    else:
-                        await self._handle_request(stream)
+                    async with self._slots:
+                        if await self._is_foreign(stream):
+                            await stream.send(_make_page(403, "Another user", _OTHER_USER_TEXT))
+                        else:
+                            await self._handle_request(stream)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
             return  # the peer disconnected
         finally:

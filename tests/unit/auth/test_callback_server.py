@@ -171,6 +171,19 @@ async def test_values_sent_by_a_page_do_not_become_our_secrets() -> None:
     assert redact("ordinary-words of everyday") == "ordinary-words of everyday"
 
 
+async def test_waiting_for_a_slot_counts_as_time_of_a_silent_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callback_server, "MAX_CONCURRENT_REQUESTS", 1)
+    monkeypatch.setattr(callback_server, "CONNECTION_TIMEOUT", 0.2)
+    async with run_callback_server() as callback:
+        silent = [await anyio.connect_tcp("127.0.0.1", callback.port) for _ in range(MAX_CONNECTIONS)]
+        with anyio.fail_after(8):  # one after the other, they would take 13 seconds
+            for stream in silent:
+                with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                    await stream.receive()
+        for stream in silent:
+            await stream.aclose()
+
+
 async def test_excess_connections_are_closed_and_the_browser_is_served_afterwards() -> None:
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
