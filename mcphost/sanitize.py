@@ -251,6 +251,11 @@ def _split(text: str) -> Iterator[str]:
         start = end
 
 
+def escape_formula(text: str) -> str:
+    """Return *text* with a leading apostrophe if a spreadsheet would run it as a formula, even after blanks."""
+    return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text
+
+
 def escape_unsafe_json(json_text: str) -> str:
     """Escape the characters in JSON text that `sanitize` might replace, for safe display in a terminal."""
     return _UNSAFE.sub(_escape, json_text) if _UNSAFE.search(json_text) else json_text

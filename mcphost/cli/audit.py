@@ -220,9 +220,8 @@ def _csv_cell(value: object) -> object:
     full-width characters. Semicolons become full-width, because some spreadsheets treat them as separators even inside
     quotes. The JSON Lines export changes no characters.
     """
-    from mcphost.sanitize import sanitize
+    from mcphost.sanitize import escape_formula, sanitize
 
     if not isinstance(value, str):
         return value
-    text = sanitize(value, keep_newlines=False).replace(";", "；")
-    return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text
+    return escape_formula(sanitize(value, keep_newlines=False).replace(";", "；"))

@@ -13,6 +13,7 @@ from textual._cells import cell_len
 from textual.content import Content, Span
 from textual.style import Style
 
+from mcphost.sanitize import escape_formula
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line, find_line_end
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
@@ -41,6 +42,10 @@ _MAX_REFERENCES = 100
 """Maximum link reference definitions parsed at a time."""
 _MAX_CELLS = 4_000
 """Maximum table cells parsed at a time, counted as if every line had as many cells as the longest."""
+
+
+_NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*+ ?%?)?", re.ASCII)
+"""Numbers, and a sign alone, which spreadsheets do not run as formulas."""
 
 
 class MarkdownFragment(NamedTuple):
@@ -518,8 +523,11 @@ class Table(NamedTuple):
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def to_tsv(self) -> str:
-        """Return the cells as tab-separated plain text, which spreadsheets can import."""
-        return "".join("\t".join(" ".join(cell.plain.split()) for cell in row) + "\n" for row in self.rows)
+        """Return the cells as tab-separated plain text, which spreadsheets can import and do not run as formulas."""
+        rows = ((" ".join(cell.plain.split()) for cell in row) for row in self.rows)
+        return "".join(
+            "\t".join(cell if _NUMBER.fullmatch(cell) else escape_formula(cell) for cell in row) + "\n" for row in rows
+        )
 
 
 class TableLayout(NamedTuple):

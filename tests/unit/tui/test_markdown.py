@@ -181,6 +181,13 @@ def test_code_and_tables_are_copied_by_their_number() -> None:
     assert (nested.name, nested.text) == ("the sh code", "ls\n")
 
 
+def test_a_table_copied_for_a_spreadsheet_has_no_formulas_but_keeps_its_numbers() -> None:
+    cells = ['=HYPERLINK("http://a.example")', "@SUM(1)*cmd", "+1+cmd", "-5", "+1,000.5 %", "-", "a=b"]
+    block = MarkdownBlock("| x |\n|---|\n" + "".join(f"| {cell} |\n" for cell in cells))
+    (table,) = list_copyable_parts([block], 0)
+    assert table.tsv.splitlines()[1:] == [f"'{cell}" for cell in cells[:3]] + cells[3:]
+
+
 def test_table_columns_are_aligned_as_the_source_says() -> None:
     lines = render_lines("| left | center | right |\n|:---|:---:|---:|\n| a | b | c |\n| dd | eee | f |", 60)
     assert lines == [
