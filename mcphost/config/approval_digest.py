@@ -19,7 +19,7 @@ from mcphost.config.references import ReferenceValue, resolve_target, target_val
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
 from mcphost.errors import ConfigError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import mark_unusual_spaces, sanitize
 from mcphost.serialization import replace
 
 if TYPE_CHECKING:
@@ -313,9 +313,9 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote(text: str) -> str:
-    """Return *text* sanitized and on one line.
+    """Return *text* sanitized and on one line, with unusual spaces and private use characters marked, too.
 
     The result is quoted if sanitizing changed the text, or if the text is empty or begins or ends with white space.
     """
-    shown = sanitize(text, keep_newlines=False)
+    shown = mark_unusual_spaces(sanitize(text, keep_newlines=False))
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

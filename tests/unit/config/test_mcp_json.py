@@ -443,6 +443,18 @@ def test_private_addresses_and_wider_resources_of_a_sign_in_count_only_in_the_us
         assert '"mcphost.oauth.resource" is ignored: it counts only in your own mcp.json' in config.problems[1]
 
 
+def test_spaces_and_private_use_characters_of_a_command_are_marked_in_its_description() -> None:
+    server = ServerConfig(
+        name="s", command="node", args=("server.js\u00a0--safe", "a\u3000b", "x\ue000y", "中\u3000文")
+    )
+    assert describe_server(server)[1:] == (
+        'argument 1: "server.js‹U+00A0›--safe"',
+        'argument 2: "a‹U+3000›b"',
+        'argument 3: "x‹U+E000›y"',
+        "argument 4: 中\u3000文",
+    )
+
+
 def test_a_diff_shows_removed_and_added_lines() -> None:
     before = ServerConfig(name="s", command="npx", args=("-y", "thing@1.0.15"), cwd="/x")
     after = replace(before, args=("-y", "thing@1.0.16", "--bcc"))
