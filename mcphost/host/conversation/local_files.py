@@ -8,7 +8,7 @@ import codecs
 import os
 import re
 import stat
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from mcphost.errors import UsageError
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
@@ -87,9 +87,11 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
         with open(handle, "rb", closefd=False) as file:
-            body = file.read(MAX_BINARY_BYTES + 1)
+            body = cast("bytes | None", file.read(MAX_BINARY_BYTES + 1))
+            if body is None:  # such as /proc/kmsg, where reading would wait for data
+                raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
             limit = MAX_READ_BYTES if reference.first or identify_binary(body) else MAX_BINARY_BYTES
-            body += file.read(limit + 1 - len(body))
+            body += file.read(limit + 1 - len(body)) or b""
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror}.", "Check the path.") from error
     finally:

@@ -150,6 +150,15 @@ def test_pipes_and_devices_are_refused_without_waiting_for_them(tmp_path: Path) 
         attach(tmp_path, "missing.txt")
 
 
+def test_a_file_whose_reader_would_wait_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "kmsg")
+    writer = os.open(tmp_path / "kmsg", os.O_RDWR)
+    monkeypatch.setattr("mcphost.host.conversation.local_files.stat.S_ISREG", lambda mode: True)
+    with pytest.raises(UsageError, match="is not a file"):
+        attach(tmp_path, "kmsg")
+    os.close(writer)
+
+
 def test_images_and_pdf_files_are_sent_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "shot.bin").write_bytes(base64.b64decode(PNG))
     (tmp_path / "paper.txt").write_bytes(PDF)
