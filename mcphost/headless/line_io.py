@@ -11,6 +11,8 @@ import anyio
 import anyio.from_thread
 from anyio.lowlevel import current_token
 
+from mcphost.sanitize import escape_unsafe_json
+
 MAX_LINE_BYTES = 16_000_000
 MAX_BACKLOG_BYTES = 64_000_000
 _CHUNK_BYTES = 65_536
@@ -106,6 +108,7 @@ class LineWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._is_terminal = os.isatty(descriptor)
         self._queue: list[bytes] = []
         self._size = 0
         self._is_closing = False
@@ -121,7 +124,12 @@ class LineWriter:
         return self._size > MAX_BACKLOG_BYTES
 
     def put(self, line: bytes) -> None:
-        """Queue one line, given without a line feed, and return immediately."""
+        """Queue one line of JSON, given without a line feed, and return immediately.
+
+        For a terminal, characters that it could obey or hide are escaped.
+        """
+        if self._is_terminal:
+            line = escape_unsafe_json(line.decode(errors="replace")).encode()
         with self._condition:
             self._queue.append(line)
             self._size += len(line)

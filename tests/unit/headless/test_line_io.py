@@ -1,5 +1,6 @@
 """Tests for the lines that `mcphost pipe` reads and writes, over real file descriptors."""
 
+import json
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from mcphost.headless import line_io
 from mcphost.headless.line_io import LineWriter, OversizedLine, read_lines
+from mcphost.sanitize import is_sanitized
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +92,19 @@ async def test_a_slow_reader_delays_no_other_output_and_is_reported(monkeypatch:
         await writer.finished.wait()
     assert writer.is_reader_closed()
     os.close(descriptor)
+
+
+async def test_a_terminal_gets_no_characters_that_it_could_obey_or_hide() -> None:
+    reader, descriptor = os.openpty()
+    writer = LineWriter(descriptor)
+    value = {"text": "a\x9b31m\u202eb\U000e0041é"}
+    writer.put(json.dumps(value, ensure_ascii=False).encode())
+    writer.close()
+    with anyio.fail_after(20):
+        await writer.finished.wait()
+    shown = os.read(reader, 1000).decode()
+    assert is_sanitized(shown.strip())
+    assert "é" in shown
+    assert json.loads(shown) == value
+    os.close(descriptor)
+    os.close(reader)
