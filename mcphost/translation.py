@@ -29,6 +29,8 @@ SENTENCE = "sentence"
 
 _SEPARATOR = "\x04"  # between context and text, as in compiled catalogs
 _MAX_SENTENCE, _MAX_DEPTH = 1_000, 3
+_MAX_SENTENCES = 8
+"""Number of sentences of one text that are translated separately."""
 _COUNT = re.compile(r"([\d.,]+) ([a-z][a-z ]*)")
 _NUMBER = "{number:,} "
 
@@ -245,9 +247,12 @@ def translate_sentence(sentence: str) -> str:
             if isinstance(key, tuple) and isinstance(key[0], str) and key[0].startswith(_NUMBER)
         }
         _sentences = SentencePatterns(found, counts)
-    whole = _sentences.translate(sentence)
-    if whole != sentence or ". " not in sentence or len(sentence) > _MAX_SENTENCE:
-        return whole
-    first, _dot, rest = sentence.partition(". ")
-    start, end = _sentences.translate(f"{first}."), translate_sentence(rest)
-    return f"{start}{end}" if start.endswith("。") else f"{start} {end}"
+    shown = ""
+    for _number in range(_MAX_SENTENCES):
+        whole = _sentences.translate(sentence)
+        if whole != sentence or ". " not in sentence or len(sentence) > _MAX_SENTENCE:
+            return f"{shown}{whole}"
+        first, _dot, sentence = sentence.partition(". ")
+        start = _sentences.translate(f"{first}.")
+        shown += start if start.endswith("。") else f"{start} "
+    return f"{shown}{sentence}"

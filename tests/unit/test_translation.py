@@ -111,6 +111,15 @@ def test_braces_and_fields_in_the_words_of_a_server_are_text() -> None:
     assert patterns.translate('Write {"a": 1}.') == '写 {"a": 1}。'
 
 
+def test_only_the_first_sentences_of_a_text_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_language(CHINESE)
+    compared: list[str] = []
+    monkeypatch.setattr(SentencePatterns, "translate", lambda patterns, text: compared.append(text) or text)
+    text = "a. " * 300
+    assert translate_sentence(text) == text
+    assert len(compared) < 20
+
+
 def test_text_that_is_too_long_for_a_sentence_is_not_compared() -> None:
     patterns = SentencePatterns({"{a} is {b}.": "{a}：{b}"})
     text = "x" * 2_000 + " is long."
