@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 
 from mcphost.errors import StoreError
+from mcphost.paths import make_private_directory
 from mcphost.pluralize import pluralize
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, dumps, replace, to_builtins
@@ -69,7 +70,7 @@ class AuditCheckpoint:
         try:
             file = os.open(self._path, flags, 0o600)
         except FileNotFoundError:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_directory(self._path.parent)
             file = os.open(self._path, flags, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

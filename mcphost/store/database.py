@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.errors import StoreError
+from mcphost.paths import make_private_directory
 from mcphost.store.migrations import MIGRATIONS, Migrations, migrate
 
 T = TypeVar("T")
@@ -235,7 +236,7 @@ class Database:
         if self._path is None:
             return self._connect(":memory:")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_directory(self._path.parent)
             self._path.touch(mode=0o600)
             return self._connect_with_retries(str(self._path))
         except LookupError as error:

@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -39,6 +40,16 @@ async def test_a_conversation_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
         await ConversationStore(database).append("c1", message, title="hé", model="m")
     await database.close()
     assert await ConversationStore(Database(tmp_path / "deep" / "store.db")).load("c1") == messages
+
+
+async def test_new_folders_are_private_to_their_owner_whatever_the_umask_is(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        await ConversationStore(Database(tmp_path / "share" / "mcphost" / "s.db")).list_recent()
+    finally:
+        os.umask(umask)
+    folders = tmp_path / "share", tmp_path / "share" / "mcphost"
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700, 0o700]
 
 
 async def test_the_file_is_private_to_its_owner(tmp_path: Path) -> None:
