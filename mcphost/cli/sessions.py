@@ -1,7 +1,6 @@
 """Command `sessions`: lists, searches, shows, exports, renames and deletes saved conversations."""
 
 import argparse
-import datetime as dt
 import sys
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -210,7 +209,9 @@ async def _show(history: "StoredConversations", info: "ConversationInfo", *, as_
 
 
 def _format_time(timestamp: float) -> str:
-    return dt.datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    from mcphost.local_time import format_moment
+
+    return format_moment(timestamp)
 
 
 def _print_message(message: Any) -> None:

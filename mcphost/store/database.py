@@ -56,6 +56,11 @@ class _Job(Generic[T]):
         return self.results[0]
 
 
+def _decode_text(text: bytes) -> str:
+    """Decode a stored text; damaged text must not make the rows around it unreadable."""
+    return text.decode(errors="replace")
+
+
 class Database:
     """One SQLite file in WAL mode, which several processes can share."""
 
@@ -151,6 +156,7 @@ class Database:
 
         def read() -> T:
             with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None)) as db:
+                db.text_factory = _decode_text
                 db.execute("PRAGMA query_only = ON")
                 db.set_progress_handler(is_over, _PROGRESS_STEPS)
                 return work(db)
@@ -317,6 +323,7 @@ class Database:
         except BaseException:
             db.close()
             raise
+        db.text_factory = _decode_text
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:

@@ -38,6 +38,15 @@ def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Pr
             assert word not in file.read_bytes(), (file, word)
 
 
+def test_a_damaged_time_or_title_does_not_hide_a_conversation(program: Program) -> None:
+    ident = save_conversation(program, "hello")
+    for change in ("updated = 1e300, created = -1e18", "title = CAST(x'ff41' AS TEXT)"):
+        with closing(sqlite3.connect(program.home / "data" / "mcphost.db")) as db, db:
+            db.execute(f"UPDATE conversations SET {change}")
+        for words in ((), ("show", ident), ("search", "hello"), ("export", ident)):
+            assert "hello" in program.text("sessions", *words) or "\ufffdA" in program.text("sessions", *words)
+
+
 def test_each_export_has_the_whole_conversation(program: Program) -> None:
     ident = save_conversation(program, "Say <b>hello</b> & goodbye")
     with closing(sqlite3.connect(program.home / "data" / "mcphost.db")) as db, db:  # as an earlier version saved it

@@ -8,7 +8,6 @@ import binascii
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from html import escape
 from typing import Literal, get_args
 
@@ -25,6 +24,7 @@ from mcphost.llm.messages import (
     ToolReturnPart,
     ToolUsePart,
 )
+from mcphost.local_time import format_moment
 from mcphost.pluralize import pluralize
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import dumps, to_builtins
@@ -80,14 +80,6 @@ def suggest_file_name(info: ConversationInfo, form: ExportFormat) -> str:
     words = re.findall(r"[^\W_]+", info.title.lower())
     stem = "-".join(words)[:60].strip("-") or "conversation"
     return f"{stem}-{info.id[:6]}.{ENDINGS[form]}"
-
-
-def format_moment(seconds: float) -> str:
-    """Format a Unix timestamp as local date and time; return "" for 0 and for invalid timestamps."""
-    try:
-        return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _describe(info: ConversationInfo) -> str:

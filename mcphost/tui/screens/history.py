@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.message_text import describe_author
+from mcphost.local_time import format_moment, local_moment
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps, replace
 from mcphost.store.conversations import ConversationInfo, StoredMessage
@@ -76,12 +77,14 @@ _WEEKDAYS = (
 
 
 def format_time(seconds: float) -> str:
-    """Format a Unix timestamp in seconds as local date and time, to the minute; return "" for 0."""
-    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
+    """Format a Unix timestamp in seconds as local date and time, to the minute; return "" for 0 or an invalid one."""
+    return format_moment(seconds)
 
 
 def _name_day(seconds: float, today: datetime) -> str:
-    day = datetime.fromtimestamp(seconds).astimezone()
+    day = local_moment(seconds)
+    if day is None:
+        return _("a time out of range")
     age = (today.date() - day.date()).days
     return {0: _("Today"), 1: _("Yesterday")}.get(age) or f"{_(_WEEKDAYS[day.weekday()])}, {day:%Y-%m-%d}"
 

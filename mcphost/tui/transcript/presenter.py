@@ -1,7 +1,6 @@
 """Conversion of stored messages and host events to blocks of the transcript."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from mcphost.llm.messages import (
     ToolUsePart,
     resource_key,
 )
+from mcphost.local_time import local_moment
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
@@ -47,8 +47,9 @@ OUTDATED_HINT = N_("The model has an older version. Shift+Tab, then r on its row
 
 
 def format_time(seconds: float) -> str:
-    """Format a Unix timestamp as HH:MM in local time; return "" for 0, which means unknown."""
-    return f"{datetime.fromtimestamp(seconds).astimezone():%H:%M}" if seconds else ""
+    """Format a Unix timestamp as HH:MM in local time; return "" for 0, which means unknown, or an invalid one."""
+    moment = local_moment(seconds)
+    return f"{moment:%H:%M}" if moment else ""
 
 
 def build_user_message(message: Message) -> UserMessage | BackgroundResult:

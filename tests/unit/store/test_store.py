@@ -52,6 +52,15 @@ async def test_new_folders_are_private_to_their_owner_whatever_the_umask_is(tmp_
     assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700, 0o700]
 
 
+async def test_a_damaged_title_does_not_hide_the_other_conversations(tmp_path: Path) -> None:
+    store = ConversationStore(Database(tmp_path / "s.db"))
+    for ident in ("c1", "c2"):
+        await store.append(ident, stored_user_message("hi"), title=ident, model="m")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
+        db.execute("UPDATE conversations SET title = CAST(x'ff41' AS TEXT) WHERE id = 'c1'")
+    assert {info.title for info in await store.list_recent()} == {"\ufffdA", "c2"}
+
+
 async def test_the_file_is_private_to_its_owner(tmp_path: Path) -> None:
     await ConversationStore(Database(tmp_path / "s.db")).list_recent()
     assert {(await path.stat()).st_mode & 0o077 async for path in anyio.Path(tmp_path).iterdir()} == {0}
