@@ -16,7 +16,7 @@ from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import pluralize
 from mcphost.sandbox.image_formats import identify_image
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of text that are attached; a longer file is truncated."""
@@ -47,7 +47,10 @@ class FileReference(NamedTuple):
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Message parts made from a file reference; `note` tells what was omitted or truncated, "" for nothing."""
+    """Message parts made from a file reference; `note` is "" unless there is something that the user should know.
+
+    It tells what was omitted or truncated, and where a link led.
+    """
 
     name: str
     part: Part
@@ -83,7 +86,7 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
     try:
         status = os.fstat(handle)
         if stat.S_ISDIR(status.st_mode):
-            return _list_folder(handle, shown)
+            return _note_link(_list_folder(handle, shown), reference.path, folder, path)
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
         with open(handle, "rb", closefd=False) as file:
@@ -96,7 +99,19 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
         raise UsageError(f"{shown} cannot be read: {error.strerror}.", "Check the path.") from error
     finally:
         os.close(handle)
-    return make_attachment(reference, shown, body[:limit], facts, size=max(status.st_size, len(body)))
+    attachment = make_attachment(reference, shown, body[:limit], facts, size=max(status.st_size, len(body)))
+    return _note_link(attachment, reference.path, folder, path)
+
+
+def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Attachment:
+    """Add a note if a relative path led to another file through a link, which a project may have placed."""
+    base = os.path.realpath(folder)
+    if os.path.isabs(os.path.expanduser(path)) or ".." in path.split("/"):
+        return attachment
+    if os.path.normpath(os.path.join(base, path)) == real:
+        return attachment
+    target = sanitize(os.path.relpath(real, base)[:500], keep_newlines=False)
+    return replace(attachment, note="; ".join(filter(None, (f"a link to {target}", attachment.note))))
 
 
 def _resolve(path: str, folder: str, shown: str) -> str:

@@ -135,6 +135,16 @@ def test_a_link_out_of_the_folder_is_refused_but_its_target_can_be_named(tmp_pat
     assert text_of(attach(tmp_path / "inside", "../secret.txt")) == "outside"
 
 
+def test_the_target_of_a_link_within_the_folder_is_noted(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("SECRET=1")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "intro.md").symlink_to("../.env")
+    (tmp_path / "manual").symlink_to("docs")
+    notes = [attach(tmp_path, path).note for path in ("docs/intro.md", "manual", ".env", "./docs", "docs/")]
+    assert notes == ["a link to .env", "a link to docs", "", "", ""]
+    assert attach(tmp_path, str(tmp_path / "docs" / "intro.md")).note == ""
+
+
 def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a.txt").write_text("at home")
