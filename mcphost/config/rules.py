@@ -21,7 +21,7 @@ _MAX_DIGITS = 300
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _PERCENT_CODE = re.compile(r"%([0-9A-Fa-f]{2})?")
 
-Operator = Literal["is", "in", "<", "<=", ">", ">=", "under", "re", "from", "never-from"]
+Operator = Literal["is", "in", "<", "<=", ">", ">=", "under", "re", "from", "never-from", "only"]
 Scope = Literal["conversation", "project", "everywhere"]
 Value = bool | int | float | str
 ORIGIN_OPERATORS: tuple[Operator, ...] = ("never-from", "from")
@@ -31,7 +31,7 @@ _OPERATOR_PREFIXES: tuple[tuple[str, Operator], ...] = (
 )  # fmt: skip
 SYNTAX_HINT = (
     "A rule is SERVER, SERVER/TOOL or SERVER/PREFIX*, and then conditions: ?path=under:/a/folder&n=<10&kind=in:a,b"
-    "&name=re:PATTERN&force=false&never-from:SERVER"
+    "&name=re:PATTERN&force=false&never-from:SERVER&only:"
 )
 
 
@@ -42,7 +42,8 @@ class Condition(Struct, frozen=True):
     `true` and `"1"` all differ. The value for "under" is a folder, absolute or starting with `~`; the value for "re" is
     a pattern that must match the entire text. The operators "from" and "never-from" have no argument, because they
     apply to all arguments of the call; their values are server names, `*` for any server, and `@file` for attached
-    files.
+    files. The operator "only" has no argument either: the call has no arguments other than those in the rule's
+    conditions and those in its values, which are paths in the form of `format_path`.
     """
 
     argument: tuple[str, ...]
@@ -146,6 +147,8 @@ def format_condition(condition: Condition) -> str:
     if condition.operator in ORIGIN_OPERATORS:
         names = ",".join(_encode_percent(str(value), "%&,= ") for value in condition.values)
         return f"{condition.operator}:{names}"
+    if condition.operator == "only":
+        return f"only:{','.join(map(str, condition.values))}"
     name = ".".join(_encode_percent(part, "%.=&") for part in condition.argument)
     sign = next((sign for sign, test in _OPERATOR_PREFIXES if test == condition.operator), "")
     match condition.operator:
@@ -156,6 +159,16 @@ def format_condition(condition: Condition) -> str:
         case _:
             value = _encode_percent(_format_value(condition.values[0]), "%&")
     return f"{name}={sign}{value}"
+
+
+def format_path(path: tuple[str, ...]) -> str:
+    """Return the path of an argument as text for a condition with the operator "only", such as `options.depth`."""
+    return ".".join(_encode_percent(part, "%.=&, ") for part in path)
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    """Return the path of an argument that `format_path` wrote as *text*."""
+    return tuple(map(decode_percent, text.split(".")))
 
 
 def decode_percent(text: str) -> str:
@@ -217,8 +230,18 @@ def _parse_origins(rule: str, operator: Operator, text: str) -> Condition:
     return Condition((), operator, names)
 
 
+def _parse_only(rule: str, text: str) -> Condition:
+    names = text.split(",") if text else []
+    paths = [tuple(_decode_or_raise(rule, part) for part in name.strip().split(".")) for name in names]
+    if len(paths) > MAX_VALUES or not all(part for path in paths for part in path):
+        raise _syntax_error(rule, "has only: with an empty name or too many names")
+    return Condition((), "only", tuple(map(format_path, paths)))
+
+
 def _parse_condition(rule: str, text: str) -> Condition:
     name, equals, value = text.partition("=")
+    if not equals and text.startswith("only:"):
+        return _parse_only(rule, text.removeprefix("only:"))
     for operator in ORIGIN_OPERATORS:
         if not equals and text.startswith(f"{operator}:"):
             return _parse_origins(rule, operator, text[len(operator) + 1 :])

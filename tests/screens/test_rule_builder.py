@@ -14,6 +14,7 @@ from tests.screens.conftest import Run
 pytestmark = pytest.mark.anyio
 FOLDER = "/home/me/proj"
 TOOL = Rule(server="files", tool="write_file")
+NO_OTHERS = Condition((), "only", ())
 
 
 def call_question(**arguments: Any) -> ApproveTool:
@@ -86,8 +87,8 @@ async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) 
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
         await wait_for_comparison(driver)
-        assert "files/write_file?path=under:/home/me/proj/src&lines=20" in driver.text()
-        assert "with any other arguments; in this project, for 30 days." in " ".join(
+        assert "files/write_file?path=under:/home/me/proj/src&lines=20&only:" in driver.text()
+        assert "with no other arguments; in this project, for 30 days." in " ".join(
             driver.text().replace("│", " ").split()
         )
         before = time.time()
@@ -97,7 +98,7 @@ async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) 
         assert before + 29 * 86_400 < answer.rule.expires < before + 31 * 86_400
         path = Condition(("path",), "under", (f"{FOLDER}/src",))
         lines = Condition(("lines",), "is", (20,))
-        assert replace(answer.rule, expires=None) == replace(TOOL, conditions=(path, lines), scope="project")
+        assert replace(answer.rule, expires=None) == replace(TOOL, conditions=(path, lines, NO_OTHERS), scope="project")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,8 @@ async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_u
         pending, _ = await open_builder(driver, call_question(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
         await wait_for_comparison(driver)
         answer = await save_rule(driver, pending)
-        assert [condition.argument for condition in answer.rule.conditions] == [("b",), ("c",), ("d",)]
+        assert [condition.argument for condition in answer.rule.conditions] == [("b",), ("c",), ("d",), ()]
+        assert answer.rule.conditions[-1] == Condition((), "only", ("a",))
 
 
 @pytest.mark.parametrize(
@@ -160,11 +162,19 @@ async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_h
         assert answer.rule.expires < time.time() + 3_700
 
 
+async def test_more_arguments_than_a_rule_can_name_make_it_a_narrow_one(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        pending, _ = await open_builder(driver, call_question(**{f"{'x' * 100}{number}": [] for number in range(9)}))
+        answer = await save_rule(driver, pending)
+        assert (answer.rule.conditions, answer.rule.scope) == ((), "conversation")
+
+
 async def test_the_widest_rule_is_the_users_own_choice(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
         for title, words in (
-            ("path", "any value"), ("lines", "any value"), ("where", "everywhere"), ("until", "never")
+            ("path", "any value"), ("lines", "any value"), ("other arguments", "allowed"), ("where", "everywhere"),
+            ("until", "never"),
         ):  # fmt: skip
             await choose_option(driver, title, words)
         await driver.until(lambda: "write_file of files runs without asking with any arguments" in driver.text())
@@ -185,7 +195,7 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> N
         answer = await save_rule(driver, pending)
         assert isinstance(answer, AllowRule)
         assert answer.rule.conditions == (
-            Condition(("path",), "under", (f"{FOLDER}/src",)), Condition(("lines",), "<=", (100,)),
+            Condition(("path",), "under", (f"{FOLDER}/src",)), Condition(("lines",), "<=", (100,)), NO_OTHERS,
         )  # fmt: skip
         assert (answer.rule.scope, answer.rule.tool) == ("project", "write_file")
         assert answer.rule.expires is not None
@@ -207,7 +217,7 @@ async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run)
         assert "files/write_file?lines=7" in driver.text()
         answer = await save_rule(driver, pending)
         assert answer == AllowRule(answer.rule, {"path": "src/a.txt", "lines": 7})
-        assert answer.rule.conditions == (Condition(("lines",), "is", (7,)),)
+        assert answer.rule.conditions == (Condition(("lines",), "is", (7,)), Condition((), "only", ("path",)))
 
 
 @pytest.mark.parametrize(
@@ -277,8 +287,9 @@ async def test_the_preview_shows_which_earlier_calls_the_rule_would_have_covered
         await driver.until(lambda: "2 of the 3 earlier calls" in driver.text(), "both")
         await choose_option(driver, "path", "in this folder")
         await fill_next_field(driver, FOLDER)
-        await driver.until(lambda: "1 of the 3 earlier calls" in driver.text(), "one")
-        assert "/home/me/proj/b" in driver.text()
+        await driver.until(
+            lambda: "1 of the 3 earlier calls" in (text := driver.text()) and "/home/me/proj/b" in text, "one"
+        )
         assert "/etc/passwd" not in driver.text()
         await driver.pilot.press("escape", "escape")
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import anyio
 import anyio.to_thread
 
-from mcphost.config.rules import Condition, Rule, Value
+from mcphost.config.rules import Condition, Rule, Value, parse_path
 from mcphost.host.call_origins import FILES, NO_ORIGINS, OTHER_SERVERS, CallOrigins
 from mcphost.host.consent.schema_defaults import find_default
 from mcphost.host.consent.similar_arguments import NameComparison, UnclearNameError, may_equal, normalize_name
@@ -228,7 +228,10 @@ class RuleMatcher:
             return "no"
         answer: RuleMatch = "yes"
         for condition in rule.conditions:
-            result = await self._match_condition(condition, call)
+            if condition.operator == "only":
+                result = "yes" if _has_only(call.arguments, _named_paths(rule)) else "no"
+            else:
+                result = await self._match_condition(condition, call)
             if result == "no":
                 return "no"
             answer = "unsure" if result == "unsure" else answer
@@ -265,6 +268,25 @@ class RuleMatcher:
         schema = {"type": "string", "allOf": [{"pattern": pattern}, {"pattern": f"^(?:{pattern})$"}]}
         verdict = await self._validator.validate(encode(schema), value)
         return {"fits": "yes", "invalid": "no"}.get(verdict.outcome, "unsure")  # pyright: ignore[reportReturnType]
+
+
+def _named_paths(rule: Rule) -> set[tuple[str, ...]]:
+    """Return the paths of the arguments that a rule with an "only" condition names."""
+    paths = {condition.argument for condition in rule.conditions if condition.argument}
+    only = [value for condition in rule.conditions if condition.operator == "only" for value in condition.values]
+    return paths | {parse_path(str(value)) for value in only}
+
+
+def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tuple[str, ...] = ()) -> bool:
+    """Return whether all members, at *path* in the arguments, are at one of the allowed paths or lead to one."""
+    for name, value in members.items():
+        inner = (*path, name)
+        if inner in allowed:
+            continue
+        leads_on = isinstance(value, dict) and any(one[: len(inner)] == inner for one in allowed)
+        if not (leads_on and _has_only(cast("dict[str, Any]", value), allowed, inner)):
+            return False
+    return True
 
 
 def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:

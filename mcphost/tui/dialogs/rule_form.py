@@ -9,7 +9,18 @@ from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, cast
 
-from mcphost.config.rules import Condition, Operator, Rule, Scope, Value, exact_pattern, format_rule, parse_rule
+from mcphost.config.rules import (
+    Condition,
+    Operator,
+    Rule,
+    Scope,
+    Value,
+    exact_pattern,
+    format_path,
+    format_rule,
+    parse_path,
+    parse_rule,
+)
 from mcphost.errors import UsageError
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
@@ -20,6 +31,7 @@ from mcphost.tui.file_diff import looks_like_path
 from mcphost.tui.screen_text import clean_line
 
 ANY_VALUE, EXACT_VALUE, IN_FOLDER = N_("any value"), N_("exactly this"), N_("in this folder")
+NO_OTHERS, ANY_OTHERS = N_("not allowed"), N_("allowed")
 THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL = N_("this tool"), N_("tools whose names match"), N_("every tool of this server")
 SCOPES: dict[str, Scope] = {
     N_("this conversation"): "conversation", N_("this project"): "project", N_("everywhere"): "everywhere",
@@ -76,10 +88,15 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
     """Yield the names of all arguments not in *arguments*, such as lists; a rule allows any value for them."""
-    return _iter_other_names(question.arguments, (), {one.path for one in arguments})
+    return (
+        clean_line(".".join(path), 60)
+        for path in _iter_other_paths(question.arguments, (), {one.path for one in arguments})
+    )
 
 
-def _iter_other_names(members: dict[str, Any], path: tuple[str, ...], bound: set[tuple[str, ...]]) -> Iterator[str]:
+def _iter_other_paths(
+    members: dict[str, Any], path: tuple[str, ...], bound: set[tuple[str, ...]]
+) -> Iterator[tuple[str, ...]]:
     for name, value in members.items():
         if (
             isinstance(value, dict)
@@ -89,9 +106,9 @@ def _iter_other_names(members: dict[str, Any], path: tuple[str, ...], bound: set
             and not has_hidden_characters(name)
             and len(name) <= _MAX_VALUE_LENGTH
         ):
-            yield from _iter_other_names(cast("dict[str, Any]", value), (*path, name), bound)
+            yield from _iter_other_paths(cast("dict[str, Any]", value), (*path, name), bound)
         elif (*path, name) not in bound:
-            yield clean_line(".".join((*path, name)), 60)
+            yield (*path, name)
 
 
 def _is_usable(value: Any) -> bool:
@@ -109,6 +126,7 @@ def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> 
     for number, one in enumerate(arguments):
         out.append(_choice_field(f"condition {number}", one.name, (ANY_VALUE, *_offered_tests(one, question.folder))))
         out.append(Field(name=f"value {number}", kind="text", title=_("  value"), required=True))
+    out.append(_choice_field("others", _("other arguments"), (NO_OTHERS, ANY_OTHERS)))
     return (*out, _choice_field("where", _("where"), tuple(SCOPES)), _choice_field("until", _("until"), EXPIRIES))
 
 
@@ -173,6 +191,9 @@ def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], value
         for number, one in enumerate(arguments)
         if values[f"condition {number}"] != ANY_VALUE
     )
+    if values["others"] == NO_OTHERS:
+        others = _iter_other_paths(question.arguments, (), {one.argument for one in conditions})
+        conditions += (Condition((), "only", tuple(map(format_path, others))),)
     rule = Rule(server=question.server, tool=tool, conditions=conditions, scope=SCOPES[values["where"]])
     text = format_rule(rule)
     if len(text) > MAX_RULE_LENGTH:
@@ -245,8 +266,7 @@ def describe_rule(rule: Rule, until: str) -> str:
             what = _("{name} of {server}").format(
                 name=clean_line(name, _MAX_VALUE_LENGTH), server=clean_line(rule.server, _MAX_VALUE_LENGTH)
             )
-    tests = ", ".join(map(_describe_condition, rule.conditions))
-    when = _(" when {tests}, with any other arguments").format(tests=tests) if tests else _(" with any arguments")
+    when = _describe_conditions(rule)
     where = next(words for words, scope in SCOPES.items() if scope == rule.scope)
     where = _(where) if where == "everywhere" else _("in {where}").format(where=_(where))
     ends = {"1 hour": _("for 1 hour"), "today": _("until midnight"), "30 days": _("for 30 days")}.get(
@@ -255,6 +275,20 @@ def describe_rule(rule: Rule, until: str) -> str:
     return _("{what} {run} without asking{when}; {where}, {ends}.").format(
         what=what, run=run, when=when, where=where, ends=ends
     )
+
+
+def _describe_conditions(rule: Rule) -> str:
+    """Describe which arguments the calls have that the rule covers."""
+    tests = ", ".join(_describe_condition(one) for one in rule.conditions if one.operator != "only")
+    only = next((one for one in rule.conditions if one.operator == "only"), None)
+    if only is None:
+        return _(" when {tests}, with any other arguments").format(tests=tests) if tests else _(" with any arguments")
+    names = clean_line(", ".join(".".join(parse_path(str(path))) for path in only.values), MAX_RULE_LENGTH)
+    if not names:
+        return _(" when {tests}, with no other arguments").format(tests=tests) if tests else _(" without arguments")
+    if not tests:
+        return _(" with any value of {names}, and no other arguments").format(names=names)
+    return _(" when {tests}, with any value of {names}, and no other arguments").format(tests=tests, names=names)
 
 
 def _describe_condition(condition: Condition) -> str:
@@ -268,22 +302,28 @@ def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -
     """Return the form's initial values, by field name, which describe a rule that allows this call.
 
     The rule requires a path to be in the same folder as in this call, or to be the same path if that folder is too
-    broad; every other argument must be equal. If the rule is too long to be shown, the conditions with the longest
-    values are left out. The rule normally applies in this project for 30 days. If an argument has no condition and no
-    path is restricted, the rule could allow unrelated calls, so it applies only in this conversation, and for one hour.
+    broad; every other argument must be equal, and arguments that this call does not have are not allowed. If the rule
+    is too long to be shown, the conditions with the longest values are left out. The rule normally applies in this
+    project for 30 days. If an argument has no condition and no path is restricted, the rule could allow unrelated
+    calls, so it applies only in this conversation, and for one hour.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
-    values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}
+    values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "others": NO_OTHERS,
+                              "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}  # fmt: skip
     for number, argument in enumerate(arguments):
         folder = narrow_folder(question, argument)
         values[f"condition {number}"] = IN_FOLDER if folder else EXACT_VALUE
         values[f"value {number}"] = folder or None
+    if not _is_valid(question, arguments, values | {f"condition {at}": ANY_VALUE for at in range(len(arguments))}):
+        values["others"] = ANY_OTHERS  # there are too many arguments, or their names are too long
     longest = sorted(range(len(arguments)), key=lambda number: len(str(arguments[number].value)), reverse=True)
     for number in longest:
         if _is_valid(question, arguments, values):
             break
         values[f"condition {number}"] = ANY_VALUE
     bound = [one for number, one in enumerate(arguments) if values[f"condition {number}"] != ANY_VALUE]
+    if values["others"] == ANY_OTHERS:
+        values |= {"where": NARROW_SCOPE, "until": NARROW_EXPIRY}
     if not any(map(is_path, bound)) and next(iter_unbound_names(question, tuple(bound)), ""):
         values |= {"where": NARROW_SCOPE, "until": NARROW_EXPIRY}
     return values

@@ -25,7 +25,7 @@ def test_each_rule_of_the_table_is_one(text: str) -> None:
 
 
 def test_the_table_matches_the_code() -> None:
-    assert len(RULES) == 9
+    assert len(RULES) == 10
     rules = [parse_rule(text) for text in RULES]
     assert [rule.covers("fs", "read_file") for rule in rules[:4]] == [True, True, True, True]
     assert [rule.covers("fs", "Read_file") for rule in rules[:4]] == [True, False, False, False]
@@ -34,7 +34,8 @@ def test_the_table_matches_the_code() -> None:
         Condition(("branch",), "in", ("main", "dev")),
     )
     assert rules[7].conditions == (Condition(("options", "depth"), "<", (3,)),)
-    assert rules[8].conditions == (Condition((), "never-from", ("mail",)),)
+    assert rules[8].conditions == (Condition(("to",), "is", ("bob",)), Condition((), "only", ("subject", "body")))
+    assert rules[9].conditions == (Condition((), "never-from", ("mail",)),)
 
 
 @pytest.mark.parametrize("code", re.findall(r"`(%[0-9A-F]{2})`", PAGE))

@@ -2,8 +2,39 @@
 
 import pytest
 
-from mcphost.config.rules import Condition, Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
+from mcphost.config.rules import (
+    Condition,
+    Rule,
+    exact_pattern,
+    format_path,
+    format_rule,
+    parse_alternatives,
+    parse_path,
+    parse_rule,
+)
 from mcphost.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("s/t?only:", ()),
+        ("s/t?a=1&only:b", ("b",)),
+        ("s/t?only:b,c.d,e%2Ef", ("b", "c.d", "e%2Ef")),
+        ("s/t?only:a%2Cb,c%20d,e%26%3D", ("a%2Cb", "c%20d", "e%26%3D")),
+    ],
+)
+def test_the_other_arguments_of_a_call_can_be_named(text: str, names: tuple[str, ...]) -> None:
+    rule = parse_rule(text)
+    assert rule.conditions[-1] == Condition((), "only", names)
+    assert format_rule(rule) == text
+    assert all(format_path(parse_path(name)) == name for name in names)
+
+
+@pytest.mark.parametrize("text", ["s/t?only:,a", "s/t?only:a..b", "s/t?only:.", "s/t?only", f"s/t?only:{'a,' * 100}a"])
+def test_a_wrong_list_of_other_arguments_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_rule(text)
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,34 @@ async def test_paths_of_a_server_on_another_machine_cannot_be_judged(
     assert await rule_matcher.match(rule, rule_input(None, p=f"{home_folder}/me/proj/src")) == "unsure"
 
 
+@pytest.mark.parametrize(
+    ("condition", "arguments", "answer"),
+    [
+        ("to=bob&only:", {"to": "bob"}, "yes"),
+        ("to=bob&only:", {"to": "bob", "bcc": "eve"}, "no"),
+        ("to=bob&only:", {"to": "bob", "bcc": None}, "no"),
+        ("to=bob&only:", {"to": "bob", "TO": "eve"}, "no"),
+        ("to=bob", {"to": "bob", "bcc": "eve"}, "yes"),
+        ("only:", {}, "yes"),
+        ("only:", {"x": []}, "no"),
+        ("only:x", {}, "yes"),
+        ("only:x", {"x": {"y": [1]}}, "yes"),
+        ("only:x", {"x.y": 1}, "no"),
+        ("only:x%2Ey", {"x.y": 1}, "yes"),
+        ("o.d=1&only:o.e", {"o": {"d": 1}}, "yes"),
+        ("o.d=1&only:o.e", {"o": {"d": 1, "e": {"f": 1}}}, "yes"),
+        ("o.d=1&only:o.e", {"o": {"d": 1, "f": 1}}, "no"),
+        ("only:o.e", {"o": 1}, "no"),
+        ("only:o.e", {"o": {}}, "yes"),
+    ],
+)
+async def test_a_rule_can_exclude_arguments_that_it_does_not_name(
+    rule_matcher: RuleMatcher, condition: str, arguments: dict[str, Any], answer: str
+) -> None:
+    call = replace(rule_input("/"), arguments=arguments)
+    assert await rule_matcher.match(parse_rule(f"fs/t?{condition}"), call) == answer
+
+
 DEFAULTS: dict[str, Any] = {
     "$defs": {"Mode": {"type": "object", "properties": {"depth": {"default": 3}}}},
     "type": "object",
