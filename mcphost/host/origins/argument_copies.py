@@ -16,6 +16,8 @@ from mcphost.host.origins.text_folding import FoldedText
 MAX_CHARACTERS = 1_000_000
 """Maximum total length of the arguments that are compared; anything beyond it is unchecked."""
 MAX_VALUES = 10_000
+MAX_SHORT_VALUES = 20_000
+"""Maximum number of values, also counting numbers and names that are too short to be copies alone."""
 MAX_COMPARISONS = 400_000
 MAX_FOLDED = 3_000_000
 """Maximum number of characters that are compared in one call, in all encodings and in joined arguments."""
@@ -98,21 +100,25 @@ def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
     """Return strings, member names and numbers in the arguments, and whether the list is complete."""
     values: list[_Value] = []
     room, texts = MAX_CHARACTERS, 0
-    waiting: list[tuple[str, Any, int]] = [("", arguments, 0)]
+    waiting: list[Iterator[tuple[str, Any]]] = [iter([("", arguments)])]
     is_whole = True
     while waiting:
-        path, value, depth = waiting.pop()
+        member = next(waiting[-1], None)
+        if member is None:
+            waiting.pop()
+            continue
+        path, value = member
         if isinstance(value, dict | list):
-            if depth == _MAX_DEPTH:
+            if len(waiting) > _MAX_DEPTH:
                 is_whole = False
-                continue
-            waiting += reversed([(*pair, depth + 1) for pair in _members(path, cast("Any", value))])
+            else:
+                waiting.append(_members(path, cast("Any", value)))
             continue
         kind, text = _read_value(value)
         if not text:
             continue
         texts += kind == "text" or len(text) >= SHORTEST_COPY
-        if room <= 0 or texts > MAX_VALUES:
+        if room <= 0 or texts > MAX_VALUES or len(values) >= MAX_SHORT_VALUES:
             return values, False
         is_whole = is_whole and len(text) <= room
         values.append(_Value(path, text[:room], kind))

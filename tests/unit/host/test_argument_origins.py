@@ -310,6 +310,12 @@ def test_a_long_encoded_text_is_decoded_in_little_memory(part: str) -> None:
         tracemalloc.stop()
 
 
+def test_short_numbers_and_names_beyond_a_limit_count_as_unchecked() -> None:
+    assert search({"a": list(range(100, 15_100))}).unchecked == set()
+    assert search({"a": list(range(100, 25_100))}).unchecked == {OTHER_SERVERS}
+    assert search({f"k{number}": 1 for number in range(25_000)}).unchecked == {OTHER_SERVERS}
+
+
 def lines_run(work: Callable[[], object]) -> int:
     """Return how many lines of `argument_copies` are run in *work*, counting each turn of a loop."""
     lines = 0
