@@ -3,11 +3,11 @@
 Hidden characters are shown as marks, and text that was copied from other servers or from files is highlighted.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-import anyio.to_thread
 from textual.content import Content
 
 from mcphost.errors import MalformedMessage
@@ -298,7 +298,7 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
 
 async def prepare_argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
     """Return the sections of `argument_sections`, rendered in a thread, because a megabyte takes more than a second."""
-    return await anyio.to_thread.run_sync(argument_sections, arguments, abandon_on_cancel=True)
+    return await asyncio.to_thread(argument_sections, arguments)
 
 
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
