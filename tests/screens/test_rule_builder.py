@@ -75,6 +75,16 @@ async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: R
         await driver.until(lambda: pending.answer == Deny())
 
 
+async def test_a_skill_is_always_allowed_without_a_rule_about_its_files(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        arguments = {"skill": "skill://pdf/SKILL.md", "files": ["SKILL.md"]}
+        question = call_question(**arguments)
+        pending = PendingQuestion(driver, replace(question, skill=arguments["skill"], tool="load_skill"))
+        await driver.enter_question()
+        await driver.pilot.press("A")
+        await driver.until(lambda: pending.answer == AllowAlways(), "the answer")
+
+
 async def test_a_late_answer_of_the_rule_comparison_is_harmless_while_the_page_closes(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         _, builder = await open_builder(driver)

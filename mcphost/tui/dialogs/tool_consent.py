@@ -373,8 +373,11 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.approve("session", AllowSession())
 
     def action_always(self) -> None:
-        """Open the rule builder with a rule for this call; if the button is disabled, show why."""
-        if self.disabled_reason("always"):
+        """Open the rule builder with a rule for this call; if the button is disabled, show why.
+
+        A skill is allowed at once, because its files with their content are all that a rule about it could name.
+        """
+        if self.disabled_reason("always") or self.details.skill:
             self.approve("always", AllowAlways())
             return
         from mcphost.tui.dialogs.rule_builder import RuleBuilderDialog
