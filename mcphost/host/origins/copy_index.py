@@ -62,7 +62,7 @@ class CopyIndex:
         gram, places, after = self._gram, self._places, self._next
         first = len(places)
         places.extend(range(start, start + len(text) - gram + 1, self._stride))
-        after.extend(bytes(len(places) - first))
+        after.frombytes(bytes(after.itemsize * (len(places) - first)))
         if len(places) > len(self._heads):
             self._rebuild()
             return number

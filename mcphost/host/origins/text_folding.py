@@ -3,11 +3,14 @@
 import re
 import unicodedata
 from array import array
+from collections.abc import Iterator
 
 from mcphost.sanitize import strip_unsafe
 from mcphost.unicode_forms import ascii_skeleton, normalize
 
 _TABLE_LIMIT = 20_000
+_PIECE = 32 * 1024
+"""Number of characters folded in one step; a thread that folds a long text in one step stops all others."""
 _QUOTES = str.maketrans(dict.fromkeys('"`‘’‚‛“”„‟«»‹›′″＂＇', "'"))
 _SPACES = re.compile("  +")
 _NOT_LETTERS = re.compile(r"[\W_]+")
@@ -42,12 +45,25 @@ def fold(text: str) -> str:
 
     Takes time linear in the length of the text.
     """
-    return _SPACES.sub(" ", text.translate(_TABLE))
+    return "".join(_fold_pieces(text))
+
+
+def _fold_pieces(text: str) -> Iterator[str]:
+    was_space = False
+    for at in range(0, len(text), _PIECE):
+        piece = _SPACES.sub(" ", text[at : at + _PIECE].translate(_TABLE))
+        if was_space and piece.startswith(" "):
+            piece = piece[1:]
+        if piece:
+            was_space = piece.endswith(" ")
+            yield piece
 
 
 def keep_letters(folded: str) -> str:
     """Return only the letters and digits of folded text."""
-    return folded.translate(_ASCII_NOT_LETTERS) if folded.isascii() else _NOT_LETTERS.sub("", folded)
+    if folded.isascii():
+        return folded.translate(_ASCII_NOT_LETTERS)
+    return "".join(_NOT_LETTERS.sub("", folded[at : at + _PIECE]) for at in range(0, len(folded), _PIECE))
 
 
 class FoldedText:

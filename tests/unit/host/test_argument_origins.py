@@ -20,7 +20,7 @@ from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
 from mcphost.host.origins.copy_index import CopyBudget, CopyIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts, index_messages, index_newest
-from mcphost.host.origins.text_folding import fold
+from mcphost.host.origins.text_folding import fold, keep_letters
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
 
 SECRET = "The password is hunter2-correct-horse-battery"
@@ -308,6 +308,12 @@ def test_a_long_encoded_text_is_decoded_in_little_memory(part: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 25 * len(text)
     finally:
         tracemalloc.stop()
+
+
+def test_a_run_of_spaces_is_one_space_at_any_place_of_a_long_text() -> None:
+    for length in range(32 * 1024 - 3, 32 * 1024 + 3):
+        folded = fold("\u00c9" * length + " \u3000 \u200b x\ufb01")
+        assert (folded, keep_letters(folded)) == ("e" * length + " xfi", "e" * length + "xfi")
 
 
 def test_short_numbers_and_names_beyond_a_limit_count_as_unchecked() -> None:
