@@ -164,7 +164,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_file_digests
     from mcphost.config.loader import PROJECT_FILE, read_project_file
-    from mcphost.host.servers.approval import approve, is_approved_by_flag, server_warnings
+    from mcphost.host.servers.approval import approve, find_approval, is_approved_by_flag, server_warnings
 
     review = Confirmation(yes=yes, as_json=as_json)
     async with open_grants_and_audit() as (grants, audit):
@@ -186,7 +186,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show(_("  trustAnnotations: tools that it declares read-only run without a question"))
         if server.review_results and server.source != "project":  # for a project, it is one of the lines
             review.show(_("  reviewResults: you review its results before the model gets them"))
-        earlier = await grants.find_trusted(name)
+        earlier = await find_approval(grants, name)
         if earlier and earlier.digest != server_digest(server):
             review.show(_("It differs from what was approved before:"))
             changed = diff_lines(earlier.description.splitlines(), lines)

@@ -363,8 +363,8 @@ class _ServerEntry:
             )
         if len(self.name) > _MAX_NAME_LENGTH:
             raise ConfigError(f"{self.location}: the name is over {_MAX_NAME_LENGTH} characters.", "Shorten it.")
-        if self.name.startswith("-"):
-            raise ConfigError(f"{self.location}: a name cannot begin with a dash.", "Rename it.")
+        if self.name.startswith(("-", "/")):
+            raise ConfigError(f"{self.location}: a name cannot begin with a dash or a slash.", "Rename it.")
 
     def _check_command(self, command: str) -> None:
         if "\0" in command or any("\0" in text for text in self._get_texts("args")):

@@ -63,7 +63,10 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class TrustedServer(Struct, frozen=True):
-    """The user's approval of a server; `description` is the text that the user approved."""
+    """The user's approval of a server or a file; `description` is the text that the user approved.
+
+    `server` is the name of the server, or the absolute path of the file.
+    """
 
     server: str
     digest: str

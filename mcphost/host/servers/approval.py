@@ -116,7 +116,7 @@ class ServerApprovals:
             bound_server = with_file_digests(server)
             digest = server_digest(bound_server)
             verdict = await self._frontend.ask(
-                make_question(bound_server, await self._grants.find_trusted(server.name))
+                make_question(bound_server, await find_approval(self._grants, server.name))
             )
             if not isinstance(verdict, TrustOnce | TrustAlways):
                 return False
@@ -226,8 +226,17 @@ async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
     return await _stored_approval(grants, server.name, server_digest(server))
 
 
+async def find_approval(grants: GrantStore, name: str) -> TrustedServer | None:
+    """Return the stored approval of the server *name*, or None if there is none. Raises StoreError.
+
+    Approvals of files are stored in the same table, under the absolute path of the file. An absolute path is therefore
+    never the name of an approved server.
+    """
+    return None if os.path.isabs(name) else await grants.find_trusted(name)
+
+
 async def _stored_approval(grants: GrantStore, name: str, digest: str) -> str:
-    earlier = await grants.find_trusted(name)
+    earlier = await find_approval(grants, name)
     return "always" if earlier is not None and earlier.digest == digest else ""
 
 
@@ -250,7 +259,7 @@ async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, 
     ConsentDenied.
     """
     covers = describe_server(after)
-    earlier = await grants.find_trusted(before.name)
+    earlier = await find_approval(grants, before.name)
     if earlier is None or earlier.digest != server_digest(before):
         return False
     subject = AuditSubject(kind="trust", server=after.name, definition=server_digest(after))

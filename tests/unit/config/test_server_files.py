@@ -100,6 +100,7 @@ def test_a_taken_name_is_refused_unless_the_entry_is_to_be_replaced(folder: Path
     [
         ("time", {}, 'neither "command" nor "url"'),
         ("-time", TIME, "cannot begin with a dash"),
+        ("/srv/a/AGENTS.md", TIME, "cannot begin with a dash or a slash"),
         ("ti\u200bme", TIME, "invisible characters"),
         ("time", {"url": "ftp://x"}, "not an http or https address"),
         ("time", {"command": "a", "env": {"A": [1]}}, '"env.A" is a list'),

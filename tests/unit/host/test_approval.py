@@ -13,7 +13,7 @@ from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce,
 from mcphost.host.servers.approval import ServerApprovals, approve, carry_over, make_question
 from mcphost.serialization import replace
 from mcphost.store.database import Database
-from mcphost.store.grants import GrantStore
+from mcphost.store.grants import GrantStore, TrustedServer
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.audit_rows import create_audit_log, read_rows
 
@@ -128,6 +128,18 @@ async def test_a_named_file_approves_servers_in_its_own_folder_and_nothing_elsew
     assert await one.is_approved(inside)
     assert not await one.ask_approval(outside)
     assert len(frontend.asked) == 1
+
+
+async def test_an_approved_file_approves_no_server_that_is_named_after_it(grants: GrantStore) -> None:
+    server = replace(SERVER, name="/srv/a/AGENTS.md")
+    await grants.save_trusted(TrustedServer(server.name, server_digest(server), "Use tabs."))
+    one, frontend = create_approvals(grants, DoNotTrust())
+    assert not await one.ask_approval(server)
+    assert not await carry_over(grants, create_in_memory_log(), server, replace(server, name="files"))
+    assert [question.changed for question in frontend.asked if isinstance(question, TrustServer)] == [()]
+    registry_name = replace(SERVER, name="io.github.ada/weather")
+    await approve(grants, create_in_memory_log(), registry_name)
+    assert await one.is_approved(registry_name)
 
 
 async def test_naming_a_file_approves_only_what_it_contained_at_the_start(grants: GrantStore, tmp_path: Path) -> None:
