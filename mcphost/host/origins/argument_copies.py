@@ -18,7 +18,7 @@ MAX_CHARACTERS = 1_000_000
 MAX_VALUES = 10_000
 MAX_SHORT_VALUES = 20_000
 """Maximum number of values, also counting numbers and names that are too short to be copies alone."""
-MAX_COMPARISONS = 400_000
+MAX_COMPARISONS = 1_000_000
 MAX_FOLDED = 3_000_000
 """Maximum number of characters that are compared in one call, in all encodings and in joined arguments."""
 _MAX_DEPTH = 64

@@ -3,6 +3,7 @@
 import base64
 import codecs
 import gzip
+import json
 import random
 import sys
 import time
@@ -242,6 +243,14 @@ def test_arguments_that_are_too_large_or_repeat_too_much_are_said_to_be_unchecke
     list(plain.find("abababababab" * 1_000, budget))
     assert budget.is_used_up
     assert not find_origins(index, "web", {"x": "nothing of it"}).unchecked
+
+
+def test_a_copied_table_is_compared_completely() -> None:
+    rows = [{"name": f"user{row}", "mail": f"user{row}@example.com", "id": row * 37} for row in range(200)]
+    log = "\n".join(f"2026-01-01T00:{row // 60:02}:{row % 60:02} INFO request {row * 79} done" for row in range(200))
+    index = index_of(("db", "query", json.dumps(rows)), ("logs", "read", log))
+    found = find_origins(index, "web", {"rows": rows, "log": log}, expected_names={"rows", "log"})
+    assert (found.servers, found.unchecked) == ({"db", "logs"}, set())
 
 
 def test_an_index_finds_the_longest_copy_of_each_group() -> None:
