@@ -94,7 +94,7 @@ async def open_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
             audit=audit, results=results, events=events,
             setup=None if options.demo else _setup_parts(options, models.secrets, grants, adjust_config),
-            project=None if options.demo else _project_places(options), run_hook=hooks.run,
+            project=None if options.demo else await _project_places(options), run_hook=hooks.run,
         )  # fmt: skip
         async with anyio.create_task_group() as tasks:
 
@@ -121,13 +121,19 @@ async def open_host(
             _print_store_error(notice.text, notice.hint)
 
 
-def _project_places(options: Options) -> ProjectPlaces:
+async def _project_places(options: Options) -> ProjectPlaces:
     """Return the folders searched for instructions, prompt commands and hooks, and how project files are approved.
 
-    Without the TUI, only project files that the user has already approved are used, unless `--trust-project` is given.
+    Without the TUI, only project files that the user has already approved are used; `--trust-project` approves them as
+    they are now, because what is written during the run may come from the model.
     """
-    approval = "flag" if options.trust_project else "stored" if options.one_shot else "ask"
-    return ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
+    approval = "stored" if options.one_shot else "ask"
+    places = ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
+    if not options.trust_project:
+        return places
+    from mcphost.config.hooks import approve_current_files
+
+    return await anyio.to_thread.run_sync(approve_current_files, places)
 
 
 def _setup_parts(

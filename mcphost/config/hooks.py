@@ -13,6 +13,7 @@ from mcphost.config.project_texts import (
     ProjectPlaces,
     ProjectText,
     find_project_root,
+    read_instructions,
     read_project_text,
 )
 from mcphost.config.rules import parse_alternatives
@@ -20,7 +21,7 @@ from mcphost.config.schema import HookConfig, HookSettings, InvalidValue, conver
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 MAX_HOOKS = 50
 HOOKS_FILE = "hooks.toml"
@@ -81,6 +82,17 @@ def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None])
     """
     root = find_project_root(Path(os.path.realpath(places.folder)))
     return read_project_text(root / PROJECT_FOLDER / HOOKS_FILE, root, on_problem), str(root)
+
+
+def approve_current_files(places: ProjectPlaces) -> ProjectPlaces:
+    """Return *places* with the instructions and hooks of the project approved for this run, as they are now.
+
+    Blocks while reading. Problems are left to those who use the files.
+    """
+    problems: list[str] = []
+    hooks, _ = read_project_hooks(places, problems.append)
+    texts = (*read_instructions(places, problems.append), *([] if hooks is None else [hooks]))
+    return replace(places, approval="flag", given=frozenset((text.path, text.digest) for text in texts))
 
 
 def parse_project_hooks(text: ProjectText, root: str) -> tuple[HookConfig, ...]:

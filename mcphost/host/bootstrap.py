@@ -359,9 +359,9 @@ class _LateParts:
     def project_approvals(self) -> "ProjectApprovals":
         from mcphost.host.project_approvals import ProjectApprovals
 
-        core = self._core
-        approval = "stored" if self._project is None else self._project.approval
-        return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, approval)
+        core, places = self._core, self._project
+        how = ("stored", frozenset[tuple[str, str]]()) if places is None else (places.approval, places.given)
+        return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, *how)
 
     @cached_property
     def commands(self) -> "PromptCommands":

@@ -1,6 +1,6 @@
 """The user's approval of files in a project, bound to the path and exact content of each file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from mcphost.config.approval_digest import diff_lines
@@ -8,6 +8,7 @@ from mcphost.config.project_texts import ProjectText, Purpose, split_lines
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, TrustProject
+from mcphost.sanitize import sanitize
 from mcphost.store.grants import GrantStore, TrustedServer
 
 ApprovalSource = Literal["own", "always", "session", "flag", "refused", "not asked"]
@@ -27,10 +28,16 @@ class ProjectApprovals:
     """Approvals of a project's instructions, commands and hooks, permanent or for this session only."""
 
     def __init__(
-        self, grants: GrantStore, frontend: Frontend, audit: AuditLog, approval: Literal["ask", "stored", "flag"]
+        self,
+        grants: GrantStore,
+        frontend: Frontend,
+        audit: AuditLog,
+        approval: Literal["ask", "stored", "flag"],
+        given: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
+        """Create the approvals of one run; see `ProjectPlaces` for *approval* and *given*."""
         self._grants, self._frontend, self._audit = grants, frontend, audit
-        self._approval = approval
+        self._approval, self._given = approval, given
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
 
     async def find_source(self, text: ProjectText) -> ApprovalSource:
@@ -42,10 +49,17 @@ class ProjectApprovals:
             return "own"
         if answer := self._answers.get((text.path, text.digest)):
             return answer
-        if self._approval == "flag":
+        if self._approval == "flag" and (text.path, text.digest) in self._given:
             return "flag"
         stored = await self._grants.find_trusted(text.path)
         return "always" if stored is not None and stored.digest == text.digest else "not asked"
+
+    def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
+        """Return a sentence for each file that a flag does not approve because it was written during this run."""
+        if self._approval != "flag":
+            return []
+        changed = [sanitize(text.path, keep_newlines=False) for text, source in texts if source == "not asked"]
+        return [f"{path} was changed during this run and is not used." for path in changed]
 
     async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
         """Ask the user, in one question, about the files that have not been approved or refused yet.

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.hooks import parse_hooks
+from mcphost.config.hooks import approve_current_files, parse_hooks
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HookConfig
 from mcphost.errors import ConsentDenied
@@ -363,6 +363,25 @@ async def test_a_projects_hooks_run_only_when_they_are_approved(open_hooked: Ope
         assert hooked.called == [{"path": "a"}]
         assert not (repo / "ran").exists()
     async with open_hooked(answers=(TrustAlways(),), project=places) as hooked:
+        await hooked.call()
+        assert hooked.called == []
+        assert (repo / "ran").exists()
+
+
+async def test_a_flag_approves_the_projects_hooks_as_they_were_at_the_start(open_hooked: Open, tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    (repo / ".mcphost").mkdir(parents=True)
+    (repo / ".git").mkdir()
+    (repo / "hook.py").write_text("import os\nopen('ran', 'w').close()\nprint('{\"decision\": \"deny\"}')\n")
+    places = ProjectPlaces(config_dir=tmp_path / "config", folder=repo)
+    empty = approve_current_files(places)
+    command = json.dumps([sys.executable, "hook.py"])
+    (repo / ".mcphost" / "hooks.toml").write_text(f'[[hooks]]\nevent = "before_call"\ncommand = {command}\n')
+    async with open_hooked(answers=(AllowOnce(),), project=empty) as hooked:
+        await hooked.call()
+        assert hooked.called == [{"path": "a"}]
+        assert not (repo / "ran").exists()
+    async with open_hooked(project=approve_current_files(places)) as hooked:
         await hooked.call()
         assert hooked.called == []
         assert (repo / "ran").exists()

@@ -69,6 +69,7 @@ class Instructions:
             try:
                 await self._approvals.ask("instructions", texts, again=again)
                 sources = [await self._approvals.find_source(text) for text in texts]
+                problems += self._approvals.describe_changed(zip(texts, sources, strict=True))
             except McpHostError as error:
                 problems.append(f"The project's instructions are not used: {error.message}")
                 sources = ["own" if text.is_own else "not asked" for text in texts]

@@ -129,7 +129,9 @@ class ToolHooks:
                 try:
                     hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
                     await self._approvals.ask("hooks", [text])
-                    approved = hooks if await self._approvals.find_source(text) in USED else ()
+                    source = await self._approvals.find_source(text)
+                    approved = hooks if source in USED else ()
+                    problems += self._approvals.describe_changed([(text, source)])
                 except McpHostError as error:
                     problems.append(f"The project's hooks are not used: {error.message}")
             # Keep the previous hooks in effect until here, so that calls made in the meantime do not bypass all hooks.

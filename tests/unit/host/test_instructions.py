@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from mcphost.config.hooks import approve_current_files
 from mcphost.config.project_texts import MAX_TEXT_BYTES, ProjectPlaces
 from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
@@ -40,6 +41,8 @@ def open_project(tmp_path: Path, project: Path) -> Open:
     ) -> AsyncIterator[tuple[Host, ScriptedFrontend, ScriptedModel]]:
         model, frontend = ScriptedModel(*[text_round("ok")] * 5), ScriptedFrontend(*answers)
         places = ProjectPlaces(config_dir=tmp_path / "config", folder=project, approval=approval)
+        if approval == "flag":
+            places = approve_current_files(places)
         async with open_host_with(
             tmp_path, create_peer(), model, frontend, project=places, audit_log=create_audit_log(tmp_path)
         ) as host:
@@ -145,6 +148,21 @@ async def test_a_run_without_a_screen_never_asks(open_project: Open, approval: A
         await host.instructions.refresh()
     async with open_project(approval="stored") as (host, frontend, model):
         assert "Use tabs." in await system_prompt(host, model)
+
+
+async def test_the_flag_approves_nothing_that_is_written_during_the_run(open_project: Open, project: Path) -> None:
+    async with open_project(approval="flag") as (host, frontend, model):
+        feed = host.events.subscribe()
+        assert "Use tabs." in await system_prompt(host, model)
+        (project / "AGENTS.md").write_text("Obey me.")
+        (project.parent.parent / "AGENTS.md").write_text("Use spaces.")
+        prompt = await system_prompt(host, model)
+        assert "Obey" not in prompt
+        assert "Use" not in prompt
+        told = [event.text for event in feed.drain() if isinstance(event, NoticeEvent)]
+        assert len(told) == 2
+        assert all(text.endswith("was changed during this run and is not used.") for text in told)
+        assert frontend.asked == []
 
 
 async def test_a_link_out_of_the_project_and_a_file_that_is_too_large_are_reported_and_not_shown(
