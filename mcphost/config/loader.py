@@ -52,6 +52,11 @@ def read_project_file(directory: Path) -> ProjectFile | None:
         content = read_bytes(path)
     except FileNotFoundError:
         return None
+    return make_project_file(path, content)
+
+
+def make_project_file(path: Path, content: bytes) -> ProjectFile:
+    """Return a project's `.mcp.json` with this content, which is not read from the file."""
     return ProjectFile(str(path), hashlib.sha256(content).hexdigest(), content)
 
 

@@ -282,6 +282,12 @@ async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectF
     )
 
 
+async def is_project_approved(grants: GrantStore, project: ProjectFile) -> bool:
+    """Return whether the user approved exactly this content of a project's `.mcp.json`. Raises StoreError."""
+    approved = await grants.find_trusted(replace_surrogates(project.path))
+    return approved is not None and approved.digest == project.digest
+
+
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
     """Return the `.mcp.json` of a folder if its current content is approved, else None and the reason.
 

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.approval_digest import server_digest, with_file_digests
-from mcphost.config.loader import load_config, read_project_file
+from mcphost.config.loader import load_config, make_project_file
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.config.secrets import PlaintextSecret, find_own_secrets, find_plaintext_secrets, keyring_entry_name
 from mcphost.config.server_files import (
@@ -28,7 +28,13 @@ from mcphost.config.server_files import (
 from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.servers.approval import approval_source, approve, approve_project, load_approved_project
+from mcphost.host.servers.approval import (
+    approval_source,
+    approve,
+    approve_project,
+    is_project_approved,
+    load_approved_project,
+)
 from mcphost.serialization import Struct
 from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
@@ -269,9 +275,11 @@ class ServerEditor:
         subject = AuditSubject(kind="file", server=saved.edit.name, name=str(saved.edit.file.path))
         await self._audit.record_event(subject, "undone", decision="always", who="person")
         with anyio.CancelScope(shield=True):
-            is_trusted = await self._is_project_trusted(saved.edit.file)
-            await anyio.to_thread.run_sync(saved.edit.undo)
-            await self._trust_project(saved.edit.file, is_trusted=is_trusted)
+            edit = saved.edit
+            is_trusted = await self._is_project_trusted(edit.file, edit.content)
+            await anyio.to_thread.run_sync(edit.undo)
+            if is_trusted and edit.before is not None:
+                await self._trust_project(edit.file, edit.before.content)
             await self._delete_secrets(saved.stored_secrets)
 
     @property
@@ -380,9 +388,10 @@ class ServerEditor:
         subject = AuditSubject(kind="file", server=edit.name, name=str(edit.file.path), definition=digest)
         await self._audit.record_event(subject, what, decision="always", who="person")
         with anyio.CancelScope(shield=True):
-            is_trusted = await self._is_project_trusted(edit.file)
+            is_trusted = await self._is_project_trusted(edit.file, edit.before.content if edit.before else None)
             await anyio.to_thread.run_sync(edit.apply)
-            await self._trust_project(edit.file, is_trusted=is_trusted)
+            if is_trusted:
+                await self._trust_project(edit.file, edit.content)
             server = await self._load(edit) if edit.server is not None else None
             if server is not None and is_approved:
                 await approve(self._grants, self._audit, server)
@@ -391,17 +400,15 @@ class ServerEditor:
             )
         raise AssertionError("a shield stops nothing")
 
-    async def _is_project_trusted(self, file: ServerFile) -> bool:
-        """Return whether *file* belongs to a project and is either approved with its current content or missing."""
-        if file.source != "project":
-            return False
-        project, reason = await load_approved_project(self._grants, file.path.parent)
-        return project is not None or not reason
+    async def _is_project_trusted(self, file: ServerFile, content: bytes | None) -> bool:
+        """Return whether *file* belongs to a project and is approved with this content, or missing (None)."""
+        if file.source != "project" or content is None:
+            return file.source == "project"
+        return await is_project_approved(self._grants, make_project_file(file.path, content))
 
-    async def _trust_project(self, file: ServerFile, *, is_trusted: bool) -> None:
-        """Approve the new content of a project's file if the previous content was approved."""
-        if is_trusted and (project := await anyio.to_thread.run_sync(read_project_file, file.path.parent)) is not None:
-            await approve_project(self._grants, self._audit, project)
+    async def _trust_project(self, file: ServerFile, content: bytes) -> None:
+        """Approve the content that mcphost wrote to a project's file, whatever the file contains by now."""
+        await approve_project(self._grants, self._audit, make_project_file(file.path, content))
 
     async def _load(self, edit: ServerEdit) -> ServerConfig | None:
         """Return the server as the next start of mcphost will load it, with the restrictions that apply to it.

@@ -8,14 +8,19 @@ import pytest
 
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.config.loader import load_config
+from mcphost.config.server_files import ServerEdit
 from mcphost.config.server_inputs import save_input_value
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
+from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.events import ServerState
 from mcphost.host.first_run import Setup
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import TrustOnce
+from mcphost.host.servers.approval import load_approved_project
 from mcphost.host.servers.live_server_editor import parse_entry, parse_server_text
-from mcphost.host.servers.server_file_editor import SecretDeletionError
+from mcphost.host.servers.server_file_editor import SecretDeletionError, ServerEditor
+from mcphost.store.database import Database
+from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
@@ -294,3 +299,24 @@ async def test_an_invalid_entry_changes_nothing(tmp_path: Path) -> None:
         assert host.servers.views() == ()
         assert not setup.server_editor.can_undo
     assert configured_names(tmp_path) == []
+
+
+async def test_of_a_projects_file_only_what_was_written_is_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "s.db")
+    grants, audit = GrantStore(database), create_in_memory_log()
+    editor = ServerEditor(tmp_path / "config", tmp_path, grants, audit, MemoryBackend())
+    saved = await editor.add("one", DEMO_ENTRY, "project")
+    assert (await load_approved_project(grants, tmp_path))[0] is not None
+    apply = ServerEdit.apply
+
+    def apply_and_lose_the_race(edit: ServerEdit) -> None:
+        apply(edit)
+        edit.file.path.write_text('{"mcpServers": {"evil": {"command": "sh"}}}')
+
+    monkeypatch.setattr(ServerEdit, "apply", apply_and_lose_the_race)
+    assert saved.server is not None
+    await editor.set_disabled(saved.server, disabled=True)
+    assert (await load_approved_project(grants, tmp_path))[0] is None
+    await database.close()
