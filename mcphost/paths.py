@@ -1,4 +1,4 @@
-"""Paths of the folders for configuration, data, state and cache; importing this module creates no folder."""
+"""Paths of programs and of the folders for configuration, data, state and cache; importing this creates no folder."""
 
 import os
 import sys
@@ -65,6 +65,18 @@ def runtime_dir() -> Path:
     """
     place = os.environ.get("XDG_RUNTIME_DIR", "")
     return Path(place) / APP_NAME if os.path.isabs(place) else state_dir()
+
+
+def find_program(name: str, path: str | None = None) -> str | None:
+    """Return the path of an installed program, or None if there is none; *path* replaces $PATH.
+
+    Relative folders in PATH, such as `./node_modules/.bin`, are ignored: the current folder may belong to a project,
+    whose files must not run as helper programs. A name with a slash is a path and is returned as it is.
+    """
+    import shutil  # not needed for the first frame
+
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
 
 
 def make_private_directory(directory: Path) -> Path:

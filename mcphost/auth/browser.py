@@ -8,7 +8,6 @@ import atexit
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.auth.url_policy import is_loopback_name
+from mcphost.paths import find_program
 from mcphost.unicode_forms import split_url
 
 _START_TIMEOUT = 3.0
@@ -76,7 +76,7 @@ def _split_command(entry: str) -> tuple[str, ...]:
 
 def can_open_browser() -> bool:
     """Return whether an installed command will probably open a browser on this machine."""
-    return any(shutil.which(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
+    return any(find_program(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
 
 
 async def open_url(url: str) -> bool:
@@ -88,7 +88,7 @@ async def open_url(url: str) -> bool:
         return False
     encoded = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))
     for launcher in browser_commands(os.environ, sys.platform):
-        program = shutil.which(launcher[0]) if launcher else None
+        program = find_program(launcher[0]) if launcher else None
         if program is None:
             continue
         args = [encoded if word == "%s" else word for word in launcher[1:]]

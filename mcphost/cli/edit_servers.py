@@ -219,17 +219,21 @@ def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 
     from mcphost.config.json_files import parse_json
     from mcphost.errors import ConfigError
+    from mcphost.paths import find_program
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "There is no terminal for an editor.", "Pass the changes as flags, for example --env NAME=VALUE."
         )
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    program = find_program(command[0])
+    if program is None:
+        raise UsageError(f"The editor {command[0]!r} was not found.", "Set EDITOR.")
     with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="mcphost-", encoding="utf-8") as file:
         file.write(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
         file.flush()
         try:
-            result = subprocess.run([*command, file.name], check=False)
+            result = subprocess.run([program, *command[1:], file.name], check=False)
         except OSError as error:
             raise UsageError(
                 f"The editor {command[0]!r} cannot be started: {error.strerror}.", "Set EDITOR."

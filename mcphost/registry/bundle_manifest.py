@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, cast
 
 from mcphost.config.risky_variables import classify_variable
 from mcphost.errors import MalformedMessage, RegistryError, UsageError
+from mcphost.paths import find_program
 from mcphost.registry.package_grammar import check_variable_name
 from mcphost.registry.plan import PlannedEntry
 from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values, exposure_notes
@@ -213,7 +213,7 @@ def _program(manifest: BundleManifest, command: BundleCommand, folder: Path, sou
     allowed = _INTERPRETERS[manifest.server.type]
     text = command.command or (allowed[0] if allowed else manifest.server.entry_point)
     if text in allowed:
-        return next((name for name in (text, *allowed) if shutil.which(name)), text)
+        return next((name for name in (text, *allowed) if find_program(name)), text)
     return _inside(folder, source.fill(text))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from mcphost.errors import UsageError
+from mcphost.paths import find_program
 from mcphost.translation import _
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
     directory with mode 0700, which is deleted afterwards. Cancellation terminates the editor. Raises UsageError if the
     editor is missing, fails, exits immediately without a change, or leaves a file that cannot be read.
     """
-    if not command or shutil.which(command[0]) is None:
+    program = find_program(command[0]) if command else None
+    if program is None:
         raise UsageError(
             _("The editor {command!r} was not found.").format(command=" ".join(command)[:100]),
             _("Set $VISUAL or $EDITOR to an installed editor."),
@@ -84,7 +86,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
             file.write(text.encode("utf-8", "replace"))
         began = time.monotonic()
         with suspend():
-            status = await _run_editor((*command, str(path)))
+            status = await _run_editor((program, *command[1:], str(path)))
         took = time.monotonic() - began
         if status != 0:
             how = (

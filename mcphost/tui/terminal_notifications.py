@@ -1,13 +1,13 @@
 """Desktop and terminal notifications for the time when the terminal has no focus, and the window title."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from mcphost.paths import find_program
 from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.terminal_driver import TitledTerminal
@@ -98,8 +98,8 @@ def desktop_command(text: str) -> tuple[str, ...] | None:
         program, options = "osascript", tuple(word for line in _MACOS_SCRIPT for word in ("-e", line))
     else:
         program, options = "notify-send", ("--app-name=mcphost",)
-    path = shutil.which(program)
-    return (path, *options, "--", text) if path and os.path.isabs(path) else None
+    path = find_program(program)
+    return (path, *options, "--", text) if path else None
 
 
 def describe_question(question: "Question[Any]") -> str:

@@ -34,6 +34,18 @@ def test_variables_move_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_programs_in_relative_folders_of_path_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("bin", "node_modules"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "helper").touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"./node_modules{os.pathsep}{os.pathsep}{tmp_path / 'bin'}")
+    assert paths.find_program("helper") == str(tmp_path / "bin" / "helper")
+    assert paths.find_program("helper", "./node_modules") is None
+    assert paths.find_program("helper", "") is None
+    assert paths.find_program("./bin/helper") == "./bin/helper"
+
+
 def test_a_record_shows_invisible_characters_and_sends_no_control_sequences(state_folder: Path) -> None:
     log.configure_logging("info")
     logging.getLogger("mcphost.x").info("a\x1b]0;t\x07 b\u202ec \u2800 d\re\nf")

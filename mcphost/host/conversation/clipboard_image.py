@@ -1,6 +1,5 @@
 """The image in the system clipboard, read with a desktop program such as wl-paste."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from collections.abc import Mapping
 import anyio
 
 from mcphost.host.conversation.local_files import MAX_BINARY_BYTES
+from mcphost.paths import find_program
 
 TIMEOUT = 3.0
 """Maximum seconds that each program may take."""
@@ -28,7 +28,7 @@ def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform)
 async def read_clipboard_image(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:
     """Return the clipboard's image as PNG, at most 8 MB, or b"" if there is none or no program can read it."""
     for command in clipboard_commands(environ, platform):
-        program = shutil.which(command[0], path=environ.get("PATH"))
+        program = find_program(command[0], environ.get("PATH"))
         if program is not None and (body := await _read_output((program, *command[1:]))):
             return body
     return b""

@@ -1,7 +1,6 @@
 """Installation of servers from a registry: install plans for review by the user, installation and updates."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from shlex import join
@@ -17,7 +16,7 @@ from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.live_server_editor import LiveServerEditor
 from mcphost.host.servers.server_file_editor import ServerEditor
 from mcphost.host.servers.servers import Servers
-from mcphost.paths import BUNDLES_FOLDER, SetupPlaces
+from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, find_program
 from mcphost.registry.bundle import OpenedBundle, fetch_bundle
 from mcphost.registry.bundle_manifest import plan_bundle
 from mcphost.registry.client import RegistryAnswer, open_registry
@@ -79,7 +78,7 @@ def describe_download(option: InstallOption) -> dict[str, Any]:
 def check_programs(option: InstallOption, entry: Mapping[str, Any]) -> None:
     """Raise RegistryError if the program that runs the package or bundle is not installed."""
     command = str(entry.get("command", ""))
-    if command and not os.path.isabs(command) and shutil.which(command) is None:
+    if command and not os.path.isabs(command) and find_program(command) is None:
         runner = RUNNERS.get(option.kind)
         hint = runner.install_hint if runner is not None else f"Install it so that {command} is in PATH."
         raise RegistryError(f"{command} is not installed; nothing was changed.", hint)
@@ -87,7 +86,7 @@ def check_programs(option: InstallOption, entry: Mapping[str, Any]) -> None:
 
 def installed_programs() -> dict[str, str]:
     """Find the programs that run packages, such as npx and uvx; return their paths, keyed by program name."""
-    found = {runner.program: shutil.which(runner.program) for runner in RUNNERS.values()}
+    found = {runner.program: find_program(runner.program) for runner in RUNNERS.values()}
     return {name: path for name, path in found.items() if path}
 
 

@@ -42,6 +42,12 @@ async def test_without_a_program_there_is_no_image(tmp_path: Path) -> None:
     assert await read_clipboard_image({"PATH": str(tmp_path), "DISPLAY": ":0"}, "linux") == b""
 
 
+async def test_a_program_in_the_current_folder_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = install(tmp_path, "xclip", "printf PNG")
+    monkeypatch.chdir(tmp_path)
+    assert await read_clipboard_image({**environ, "PATH": "."}, "linux") == b""
+
+
 async def test_a_program_that_prints_or_waits_without_end_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

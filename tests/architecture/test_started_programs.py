@@ -1,4 +1,4 @@
-"""Tests that Python is started so that it imports nothing from the current folder, which any project may fill."""
+"""Tests that starting a program runs nothing from the current folder, which may contain files of any project."""
 
 import ast
 
@@ -29,3 +29,17 @@ def words_after_the_interpreter(node: ast.AST) -> list[str] | None:
     else:
         return None
     return [ast.unparse(one).strip("'") for one in arguments] if is_command else None
+
+
+def test_helper_programs_are_looked_up_in_absolute_folders_only() -> None:
+    callers = {
+        module_name(path)
+        for path in module_paths()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "shutil.which"
+    }
+    # These filter PATH themselves, because they look up the programs of servers.
+    assert callers == {
+        "mcphost.paths", "mcphost.transport.process", "mcphost.diagnosis.program_steps",
+        "mcphost.host.servers.command_risks",
+    }  # fmt: skip
