@@ -21,6 +21,16 @@ EXAMPLES = {
         r"(?m)^[^\naA]*[aA][^\nbB]*[bB].*$",
         r"(?m)^[^\naA]*[aA][^\naA]*[aA][^\naA]*[aA].*$",
     ],
+    "mcphost.host.origins.encodings:__init__": [
+        r"(?:[A-Za-z0-9+/_-]\s{0,4}+){16}",
+        r"(?:[A-Za-z0-9+/_-]\s{0,4}+){1,1000}",
+        r"(?:=\s?){0,2}",
+        r"(?:[A-Z2-7]\s{0,4}+){24}",
+        "=*",
+        r"(?:(?:0x|\\x|%)?[0-9A-Fa-f]{2}[\s:,;-]{0,2}+){16}",
+        r"\d{2,3}+(?:[\s,;]{1,3}+\d{2,3}+){15}",
+        r"(?:[\s,;]{1,3}+\d{2,3}+){1,1000}",
+    ],
     "mcphost.unicode_forms:_long_mark_runs": ["[\u0300\u0315\u0f73]{31,}"],
 }
 """Patterns that are no literals, by module and function: examples of what they are."""

@@ -110,7 +110,7 @@ def test_servers_are_imported(run: Run, program: Program) -> None:
     folder.mkdir()
     entries = {"one": {"command": "some-program", "env": {"API_KEY": "sk-1234567890abcdef"}}, "two": {"command": 3}}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
-    assert english(run("servers", "import", terminal=True, code=2), "one two Cursor cursor") == set()
+    assert english(run("servers", "import", terminal=True, code=2), "one two Cursor cursor hidden") == set()
     assert english(run("servers", "import", "nowhere", code=2).partition("claude")[0], "nowhere") == set()
     assert english(run("servers", "import", "--name", "three", code=2), "three one two") == set()
 
