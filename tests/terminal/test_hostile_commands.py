@@ -25,7 +25,7 @@ COMMANDS = {
     "prompts": (("prompts", "evil"), ("prompt-words",)),
     "call": (("call", "evil", "fine"), ("result",)),
     "call --json": (("call", "evil", "odd", "--json"), ("result", "unknown", "key", "value")),
-    "call of every kind": (("call", "evil", "odd"), ("result", "kind", "unknown", "link", "embedded", "blob")),
+    "call of every kind": (("call", "evil", "odd"), ("result", "kind", "unknown", "link", "embedded")),
     "call that fails": (("call", "evil", "fails"), ("error",)),
     "read": (("read", "evil", "x://a"), ("resource-text",)),
     "read --json": (("read", "evil", "x://a", "--json"), ("resource-text",)),

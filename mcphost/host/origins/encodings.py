@@ -24,7 +24,7 @@ _HTML_NUMBER = re.compile("&#0*([0-9]+);?")
 _JSON_CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _COMPACT_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{22,}={0,2}")
 _HEX_NOISE = str.maketrans("", "", "%\\:,;-")
-_NUMBER = re.compile(r"\d+")
+_CODE_NUMBER = re.compile(r"\d+")
 _WINDOW = 4096
 """Number of characters searched in one step; a thread that searches a long text in one step stops all others."""
 _MAX_ITEMS = 1000
@@ -193,7 +193,7 @@ def _decode_hex(text: str) -> Iterator[bytes]:
 
 def _decode_decimal(text: str) -> Iterator[bytes]:
     codes = bytearray()
-    for number in _NUMBER.finditer(text):
+    for number in _CODE_NUMBER.finditer(text):
         code = int(number[0])
         if code > 255:
             return
