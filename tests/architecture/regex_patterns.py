@@ -6,6 +6,7 @@ the program, because an exponential pattern would never finish.
 """
 
 import ast
+import gc
 import importlib
 import itertools
 import json
@@ -343,6 +344,7 @@ def _bind_method(compiled: Any, method: str) -> Callable[[Any], object]:
 
 
 def main() -> None:
+    gc.disable()  # a collection, which visits every imported module, would count as the cost of a pattern
     seconds, *rest = sys.argv[1:]
     if rest[0] == "--pattern":
         everything = [RegexPattern("given", rest[1], 0, {"search"})]
