@@ -163,21 +163,21 @@ async def poll_token(
             raise TokenError("The code was not entered in time.", "Sign in again.", code="expired_token")
 
 
-async def run_device_flow(interactive: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
+async def run_device_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in with a device code; return the tokens and the OAuth client. Raises the errors of `run_code_flow`."""
     document, resource = request.metadata, request.resource.identifier
-    interactive.report_step(SignInStep.CLIENT)
-    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
+    context.report_step(SignInStep.CLIENT)
+    await context.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
     async with AsyncExitStack() as stack:
-        _, client = await interactive.client_resolver.resolve(stack, document, request.issuer, request.scopes)
-    code = await request_device_authorization(interactive.http, document, client, resource, request.scopes)
+        _, client = await context.client_resolver.resolve(stack, document, request.issuer, request.scopes)
+    code = await request_device_authorization(context.http, document, client, resource, request.scopes)
     outcomes: list[TokenSet | SignInRequired | SignInMethodSwitched] = []
-    timeout = min(interactive.target.timeout, code.expires_in)
+    timeout = min(context.target.timeout, code.expires_in)
     deadline = anyio.current_time() + timeout
 
     def report_poll(polls: int, interval: float, slowed: bool) -> None:
         remaining = deadline - anyio.current_time()
-        interactive.report_step(SignInStep.PERSON, seconds=remaining, polls=polls, interval=interval, slowed=slowed)
+        context.report_step(SignInStep.PERSON, seconds=remaining, polls=polls, interval=interval, slowed=slowed)
 
     report_poll(0, code.interval, slowed=False)
 
@@ -187,7 +187,7 @@ async def run_device_flow(interactive: SignInContext, request: AuthorizationRequ
 
     async def ask_user() -> None:
         switch = switch_method if document.authorization_endpoint else None
-        others = await interactive.other_accounts()
+        others = await context.other_accounts()
         terms = SignInTerms(
             timeout=timeout,
             verification_uri_complete=code.verification_uri_complete,
@@ -196,22 +196,20 @@ async def run_device_flow(interactive: SignInContext, request: AuthorizationRequ
             other_accounts=others,
         )
         if (
-            await interactive.ask_user(
-                request, code.verification_uri, terms, note=interactive.previous_error, code=code.user_code
+            await context.ask_user(
+                request, code.verification_uri, terms, note=context.previous_error, code=code.user_code
             )
             is None
         ):
-            outcomes.append(interactive.refusal_error())
+            outcomes.append(context.refusal_error())
             tasks.cancel_scope.cancel()
 
-    with anyio.move_on_after(interactive.target.timeout):
+    with anyio.move_on_after(context.target.timeout):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask_user)
             try:
                 outcomes.append(
-                    await poll_token(
-                        interactive.http, document, client, resource, code, report_poll, interactive.signer
-                    )
+                    await poll_token(context.http, document, client, resource, code, report_poll, context.signer)
                 )
             except SignInRequired as error:
                 outcomes.append(error)
@@ -219,7 +217,7 @@ async def run_device_flow(interactive: SignInContext, request: AuthorizationRequ
     tokens = next((outcome for outcome in outcomes if isinstance(outcome, TokenSet)), None)
     if tokens is not None:
         return tokens, client
-    raise next((outcome for outcome in outcomes if isinstance(outcome, Exception)), interactive.timeout_error())
+    raise next((outcome for outcome in outcomes if isinstance(outcome, Exception)), context.timeout_error())
 
 
 class AuthorizationAttempt:
@@ -273,13 +271,13 @@ _RESERVED_PARAMETERS = frozenset(
 """Parameters that mcphost sends itself, and parameters that could override them."""
 
 
-async def run_code_flow(interactive: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
+async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in through the browser; return the tokens and the OAuth client.
 
     Raises SignInMethodSwitched if the user switches to a device code; otherwise the errors of `InteractiveSignIn.run`.
     """
     document, issuer = request.metadata, request.issuer
-    interactive.report_step(SignInStep.CLIENT)
+    context.report_step(SignInStep.CLIENT)
     check_pkce(document, is_legacy=request.resource.is_legacy)
     if not document.authorization_endpoint:
         raise EndpointUnreachable(
@@ -287,17 +285,17 @@ async def run_code_flow(interactive: SignInContext, request: AuthorizationReques
             "Its operator must add one. You may be able to use a device code: mcphost login --device",
         )
     _check_endpoint_query(document.authorization_endpoint)
-    await interactive.http.check_url(document.authorization_endpoint, "authorization endpoint")
-    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
+    await context.http.check_url(document.authorization_endpoint, "authorization endpoint")
+    await context.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
     async with AsyncExitStack() as stack:
-        callback, client = await interactive.client_resolver.resolve(stack, document, issuer, request.scopes)
-        interactive.is_client_registered = client.kind in (ENTERED_KIND, "registered")
+        callback, client = await context.client_resolver.resolve(stack, document, issuer, request.scopes)
+        context.is_client_registered = client.kind in (ENTERED_KIND, "registered")
         attempt = AuthorizationAttempt()
-        interactive.report_step(SignInStep.PERSON, seconds=interactive.target.timeout)
-        url = _authorization_url(interactive, request, client, callback, attempt)
-        response = await _wait_for_response(interactive, request, callback, attempt, url)
+        context.report_step(SignInStep.PERSON, seconds=context.target.timeout)
+        url = _authorization_url(context, request, client, callback, attempt)
+        response = await _wait_for_response(context, request, callback, attempt, url)
     code = extract_code(response, document, issuer)
-    interactive.report_step(SignInStep.CODE)
+    context.report_step(SignInStep.CODE)
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -307,7 +305,7 @@ async def run_code_flow(interactive: SignInContext, request: AuthorizationReques
     # The code works once, so the tokens must be received and stored before cancellation.
     with anyio.CancelScope(shield=True):
         tokens = await request_tokens(
-            interactive.http, document, client, request.resource.identifier, form, signer=interactive.signer
+            context.http, document, client, request.resource.identifier, form, signer=context.signer
         )
         return tokens, client
     raise AssertionError("a shielded scope is not cancelled")
@@ -332,7 +330,7 @@ def _check_endpoint_query(endpoint: str) -> None:
 
 
 def _authorization_url(
-    interactive: SignInContext,
+    context: SignInContext,
     request: AuthorizationRequest,
     client: OAuthClient,
     callback: CallbackServer,
@@ -350,7 +348,7 @@ def _authorization_url(
     }
     if request.scopes:
         parameters["scope"] = " ".join(request.scopes)
-    if interactive.target.account and SELECT_ACCOUNT in request.metadata.prompt_values_supported:
+    if context.target.account and SELECT_ACCOUNT in request.metadata.prompt_values_supported:
         # Otherwise, a browser that is already signed in would use that account for every account name
         # (OpenID Connect Core, section 3.1.2.1).
         parameters["prompt"] = SELECT_ACCOUNT
@@ -360,7 +358,7 @@ def _authorization_url(
 
 
 async def _wait_for_response(
-    interactive: SignInContext,
+    context: SignInContext,
     request: AuthorizationRequest,
     callback: CallbackServer,
     attempt: AuthorizationAttempt,
@@ -373,14 +371,14 @@ async def _wait_for_response(
     """
     accepted: list[AuthorizationResponse] = []
     is_refused = is_switched = False
-    deadline = anyio.current_time() + interactive.target.timeout
+    deadline = anyio.current_time() + context.target.timeout
 
     def has_state(response: AuthorizationResponse) -> bool:
         return secrets.compare_digest(response.get("state").encode(), attempt.state.encode())
 
     def is_expected(response: AuthorizationResponse) -> bool:
         if not (is_ours := has_state(response)):
-            interactive.report_foreign_response(deadline - anyio.current_time())
+            context.report_foreign_response(deadline - anyio.current_time())
         return is_ours
 
     def switch_method() -> None:
@@ -390,11 +388,11 @@ async def _wait_for_response(
 
     async def ask_user() -> None:
         nonlocal is_refused
-        note, others = interactive.previous_error, await interactive.other_accounts()
+        note, others = context.previous_error, await context.other_accounts()
         switch = switch_method if request.metadata.device_authorization_endpoint else None
         while True:
             terms = SignInTerms(timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others)
-            redirect_url = await interactive.ask_user(request, url, terms, note=note)
+            redirect_url = await context.ask_user(request, url, terms, note=note)
             if redirect_url is None:
                 is_refused = True
                 tasks.cancel_scope.cancel()
@@ -408,7 +406,7 @@ async def _wait_for_response(
             note = "That is not the redirect URL of this sign-in."
 
     callback.expect(is_expected)
-    with anyio.move_on_after(interactive.target.timeout):
+    with anyio.move_on_after(context.target.timeout):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask_user)
             accepted.append(await callback.wait())
@@ -417,7 +415,7 @@ async def _wait_for_response(
         return accepted[0]
     if is_switched:
         raise SignInMethodSwitched
-    raise interactive.refusal_error() if is_refused else interactive.timeout_error()
+    raise context.refusal_error() if is_refused else context.timeout_error()
 
 
 OFFLINE_ACCESS = "offline_access"
@@ -441,12 +439,12 @@ class InteractiveSignIn:
         self._target = target
         self._http = http
         self._token_store = token_store
-        self._flow = SignInContext(target, http, token_store, interaction, on_progress)
+        self._sign_in_context = SignInContext(target, http, token_store, interaction, on_progress)
 
     @property
     def step(self) -> SignInStep:
         """The current step of the sign-in."""
-        return self._flow.step
+        return self._sign_in_context.step
 
     async def run(
         self,
@@ -470,14 +468,14 @@ class InteractiveSignIn:
         RegistrationError, TokenError, InvalidScopes.
         """
         target = self._target
-        self._flow.report_step(SignInStep.RESOURCE)
+        self._sign_in_context.report_step(SignInStep.RESOURCE)
         resource = await discover_resource(self._http, target.url, challenge.get("resource_metadata"))
         if resource.is_legacy and not is_required:
             raise SignInNotRequired(
                 f"The server {target.server!r} does not require an account.", "There is nothing to do."
             )
         resource = resource.with_issuer(target.issuer)
-        self._flow.report_step(SignInStep.ISSUER)
+        self._sign_in_context.report_step(SignInStep.ISSUER)
         issuer = await self._choose_issuer(resource, previous)
         if (
             use_device_code
@@ -501,7 +499,9 @@ class InteractiveSignIn:
         if scopes and OFFLINE_ACCESS in document.scopes_supported and OFFLINE_ACCESS not in scopes:
             scopes = (*scopes, OFFLINE_ACCESS)  # otherwise no refresh token is issued
         # A DPoP challenge, or the metadata, requires that the token is bound to a key (RFC 9449).
-        self._flow.signer = JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
+        self._sign_in_context.signer = (
+            JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
+        )
         request = AuthorizationRequest(resource, document, issuer, scopes, previous_issuer)
         tokens, client = await self._obtain_tokens(request, use_device_code=use_device_code)
         return await self._store(request, tokens, client, summarize_discovery(resource, discovered))
@@ -518,9 +518,9 @@ class InteractiveSignIn:
         while True:
             run_flow = run_device_flow if with_code else run_code_flow
             try:
-                tokens, client = await run_flow(self._flow, request)
+                tokens, client = await run_flow(self._sign_in_context, request)
             except SignInMethodSwitched:
-                with_code, self._flow.previous_error = not with_code, ""
+                with_code, self._sign_in_context.previous_error = not with_code, ""
             except SignInRequired as error:
                 # If the server deleted the registration (RFC 6749, invalid_client), register again, once.
                 client = await self._token_store.load_client(request.issuer)
@@ -530,7 +530,7 @@ class InteractiveSignIn:
                     await self._token_store.delete_client(client)
                 elif with_code != use_device_code and self.step is SignInStep.CLIENT:
                     # The other method could not be started: return to the first one and show the reason.
-                    with_code, self._flow.previous_error = use_device_code, error.message
+                    with_code, self._sign_in_context.previous_error = use_device_code, error.message
                 else:
                     raise
             else:
@@ -550,8 +550,8 @@ class InteractiveSignIn:
         The caller must not await anything between receiving the tokens and calling this method; otherwise, cancellation
         could lose them.
         """
-        self._flow.report_step(SignInStep.DONE)
-        document, signer = request.metadata, self._flow.signer
+        self._sign_in_context.report_step(SignInStep.DONE)
+        document, signer = request.metadata, self._sign_in_context.signer
         sign_in = StoredSignIn(
             server=self._target.server,
             url=self._target.canonical_url,

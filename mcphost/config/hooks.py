@@ -92,7 +92,7 @@ def approve_current_files(places: ProjectPlaces) -> ProjectPlaces:
     problems: list[str] = []
     hooks, _ = read_project_hooks(places, problems.append)
     texts = (*read_instructions(places, problems.append), *([] if hooks is None else [hooks]))
-    return replace(places, approval="flag", given=frozenset((text.path, text.digest) for text in texts))
+    return replace(places, approval="flag", approved_files=frozenset((text.path, text.digest) for text in texts))
 
 
 def parse_project_hooks(text: ProjectText, root: str) -> tuple[HookConfig, ...]:

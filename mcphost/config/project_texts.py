@@ -58,13 +58,13 @@ class ProjectPlaces(Struct, frozen=True, kw_only=True):
     """The configuration folder, the folder in which mcphost was started, and how project files are approved.
 
     `approval` is "ask" if the user is asked, "stored" if only stored approvals are accepted, or "flag" if a
-    command-line flag also approves the files in `given` for this run: their paths with the digests of their content.
+    command-line flag also approves `approved_files` for this run: paths with the digests of their content.
     """
 
     config_dir: Path
     folder: Path
     approval: Literal["ask", "stored", "flag"] = "ask"
-    given: frozenset[tuple[str, str]] = frozenset()
+    approved_files: frozenset[tuple[str, str]] = frozenset()
 
 
 def find_project_root(folder: Path) -> Path:

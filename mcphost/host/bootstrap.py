@@ -360,7 +360,7 @@ class _LateParts:
         from mcphost.host.project_approvals import ProjectApprovals
 
         core, places = self._core, self._project
-        how = ("stored", frozenset[tuple[str, str]]()) if places is None else (places.approval, places.given)
+        how = ("stored", frozenset[tuple[str, str]]()) if places is None else (places.approval, places.approved_files)
         return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, *how)
 
     @cached_property

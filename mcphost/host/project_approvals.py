@@ -33,11 +33,11 @@ class ProjectApprovals:
         frontend: Frontend,
         audit: AuditLog,
         approval: Literal["ask", "stored", "flag"],
-        given: frozenset[tuple[str, str]] = frozenset(),
+        approved_files: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
-        """Create the approvals of one run; see `ProjectPlaces` for *approval* and *given*."""
+        """Create the approvals of one run; see `ProjectPlaces` for *approval* and *approved_files*."""
         self._grants, self._frontend, self._audit = grants, frontend, audit
-        self._approval, self._given = approval, given
+        self._approval, self._approved_files = approval, approved_files
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
 
     async def find_source(self, text: ProjectText) -> ApprovalSource:
@@ -49,7 +49,7 @@ class ProjectApprovals:
             return "own"
         if answer := self._answers.get((text.path, text.digest)):
             return answer
-        if self._approval == "flag" and (text.path, text.digest) in self._given:
+        if self._approval == "flag" and (text.path, text.digest) in self._approved_files:
             return "flag"
         stored = await self._grants.find_trusted(text.path)
         return "always" if stored is not None and stored.digest == text.digest else "not asked"

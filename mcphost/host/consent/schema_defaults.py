@@ -1,5 +1,6 @@
 """Default values that a tool's input schema declares for arguments."""
 
+from functools import lru_cache
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
@@ -14,10 +15,7 @@ def find_default(definition: Raw, arguments: dict[str, Any], path: tuple[str, ..
     *definition* is the tool's definition as JSON. The default of an object that is missing as a whole is used before
     the defaults of its members.
     """
-    try:
-        root = _as_object(_as_object(loads(definition)).get("inputSchema")) if bytes(definition) else {}
-    except MalformedMessage:
-        return None
+    root = _decode_input_schema(bytes(definition))
     schema: dict[str, Any] = root
     members: Any = arguments
     for at, name in enumerate(path):
@@ -27,6 +25,17 @@ def find_default(definition: Raw, arguments: dict[str, Any], path: tuple[str, ..
         if members is None and default is not None:
             return _value_at(default, path[at + 1 :])
     return None
+
+
+@lru_cache(1)
+def _decode_input_schema(definition: bytes) -> dict[str, Any]:
+    """Return the input schema, or {} if it declares no default; cached, because a call is compared with many rules."""
+    if b'"default"' not in definition and b"\\u" not in definition:
+        return {}
+    try:
+        return _as_object(_as_object(loads(definition)).get("inputSchema"))
+    except MalformedMessage:
+        return {}
 
 
 def _value_at(value: Any, path: tuple[str, ...]) -> Any:

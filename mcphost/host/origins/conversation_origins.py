@@ -18,6 +18,8 @@ from mcphost.protocol.prompts import GetPromptResult
 from mcphost.serialization import Raw, encode, replace
 
 _MAX_EXPECTED_NAMES = 200
+_MAX_SEARCHED_BYTES = 20_000_000
+"""Maximum size of the definitions in which names are searched, counted once per name."""
 _MAX_NOTED = 200
 _MAX_NOTED_CHARACTERS = 1_000_000
 
@@ -111,12 +113,24 @@ class ConversationOrigins:
         self._indexed = messages
 
 
-def _names_in(tools: Sequence[Raw], names: set[str]) -> set[str]:
-    """Return those of *names* that occur as JSON strings in the definitions of a server's tools."""
+def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
+    """Return those of *names* that occur as JSON strings in the definitions of a server's tools.
+
+    No name is found if there are more than 200, and the search stops after 20 MB, counted once per name.
+    """
     if len(names) > _MAX_EXPECTED_NAMES:
         return set()
-    quoted = {name: encode(name) for name in names}
-    return {name for name, text in quoted.items() if any(text in bytes(tool) for tool in tools)}
+    missing: dict[str, bytes] = {name: encode(name) for name in names}
+    found: set[str] = set()
+    left = _MAX_SEARCHED_BYTES
+    for tool in tools:
+        definition = bytes(tool)
+        left -= len(missing) * len(definition)
+        if not missing or left < 0:
+            break
+        found |= {name for name, text in missing.items() if text in definition}
+        missing = {name: text for name, text in missing.items() if name not in found}
+    return found
 
 
 def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:
