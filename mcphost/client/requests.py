@@ -1,4 +1,4 @@
-"""Requests over a channel: encoding, time limits, retries, notifications, and decoding of results."""
+"""Sender for a session's requests: it encodes them, applies time limits, retries, and decodes the results."""
 
 import asyncio
 import itertools
@@ -42,7 +42,7 @@ MIN_INTERVAL = 0.1
 
 
 class ProgressThrottle:
-    """Limit of ten progress notifications per second for one request.
+    """Throttle that passes on at most ten progress notifications per second for one request.
 
     The progress value must increase (basic/utilities/progress). If it does not, the notification is passed on only if
     its message or total is new, and then with the highest progress value so far, so that progress bars never move
@@ -164,17 +164,19 @@ class SignInCallback(Protocol):
     """Type of the callback for signing in; the implementation is `OAuthProvider.sign_in` in `auth.oauth_provider`."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
-        """Let the user sign in, so that the refused request can be sent again. Raises SignInRequired.
+        """Let the user sign in after the server has rejected a request as unauthorized. Raises SignInRequired.
 
-        *attempt* is how many times the request has been refused, at least 1.
+        *refusal* is the challenge in the response. *attempt* is how many times the request has been rejected, at least
+        1.
         """
         ...
 
 
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
-    """Await *before_send* unless it is None; errors that it raises are passed on. See `Session.request`.
+    """Call and await *before_send* unless it is None; its errors are passed on. See `Session.request`.
 
-    *has_context_changed* means that the user has signed in, or that a new session was opened, since the last attempt.
+    *has_context_changed* is passed to *before_send*; it is True if the user has signed in, a new session was opened, or
+    the tools were listed again since the last attempt.
     """
     if before_send is not None:
         await before_send(has_context_changed)
@@ -193,7 +195,7 @@ def _ignore_end(number: int) -> None:
 
 
 class RequestSender:
-    """Sender of the requests of one session over a channel.
+    """Sender for the requests of one session over a channel.
 
     *on_unsolicited* receives messages that arrive together with a response, but are neither the response nor
     notifications about its request. *warn* receives a message if a busy server delays a request.
@@ -225,7 +227,7 @@ class RequestSender:
 
     @cached_property
     def _now(self) -> Callable[[], float]:
-        """The clock of the event loop, cached because each lookup of the running loop costs a system call."""
+        """A function that returns the event loop's time, cached because each lookup of the loop costs a system call."""
         return asyncio.get_running_loop().time
 
     def next_id(self) -> int:
@@ -245,7 +247,8 @@ class RequestSender:
     ) -> R:
         """Send a request and return its decoded result; see `Session.request`.
 
-        *meta* contains encoded JSON members for `_meta`; *extra_params* contains additional members for the params.
+        *meta* contains encoded JSON members for `_meta`, *headers* contains additional HTTP headers, and *extra_params*
+        contains additional members for the params.
         """
         raw = await self.send_raw(
             call,
@@ -264,7 +267,7 @@ class RequestSender:
             attempt.fail(make_error())
 
     def decode_result(self, raw: Raw, call: ClientRequest[R]) -> R:
-        """Decode the result of *call*. Raises MalformedMessage, with the server and the method in the message."""
+        """Decode the result of *call*. Raises MalformedMessage, whose message names the server and the method."""
         try:
             return decode(raw, call.RESULT, f"result of {call.METHOD}")
         except MalformedMessage as error:
@@ -363,7 +366,7 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read the messages of an exchange up to the response, and return its result; progress extends the deadline."""
+        """Read messages until the response arrives, and return its result; progress messages extend the deadline."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
@@ -381,13 +384,16 @@ class RequestSender:
         )
 
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
-        """Return a context for requests that the server sends during *call*, with 0 as `call_number`."""
+        """Return a context for requests that the server sends during *call*.
+
+        Its `call_number` is 0, because *call* need not be in flight.
+        """
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
-        """Return the context for a server request that arrived on a pipe.
+        """Return the context for a server request that did not arrive as part of the response to a client request.
 
-        On a pipe, such requests do not indicate which client request they belong to. If only one client request is in
+        Over stdio, such requests do not indicate which client request they belong to. If only one client request is in
         flight, its context is returned; otherwise, a context with all client requests in flight as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
@@ -418,7 +424,7 @@ class RequestSender:
 class InFlightRequest(PausableDeadline):
     """A request in flight, with its deadline and its notifications.
 
-    The class extends PausableDeadline, because every request has exactly one deadline.
+    The class extends PausableDeadline because every request has exactly one deadline.
     """
 
     __slots__ = ("_meter", "_on_notification", "call", "error", "number")
@@ -456,9 +462,10 @@ class InFlightRequest(PausableDeadline):
             clock.cancel()
 
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
-        """Pass progress and log messages on to the caller; return False for other notifications.
+        """Pass progress and log messages on to the caller; return False if the notification must be handled elsewhere.
 
-        Progress extends the deadline, even if the caller does not want notifications.
+        Progress extends the deadline, even if the caller does not want notifications. *now* is the event loop's time.
+        Notifications with invalid params are ignored.
         """
         notification = parse_notification(message.method, message.params)
         if notification is None:

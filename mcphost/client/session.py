@@ -1,4 +1,4 @@
-"""Interfaces between host and client: sessions, the opening of sessions, and the host's callbacks."""
+"""Interfaces between the host and the MCP client: sessions, how they are opened, and the host's callbacks."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -39,7 +39,7 @@ class ServerFacts(Struct, frozen=True):
 
 
 class WatchedChanges(Struct, frozen=True):
-    """The changes to report: to the lists of tools, prompts and resources, and to the resources in `uris`."""
+    """Which changes to report: changes to the lists of tools, prompts and resources, and to the resources in `uris`."""
 
     tools: bool = False
     prompts: bool = False
@@ -77,18 +77,19 @@ class Session(Protocol):
         ...
 
     def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate over notifications of the wanted changes until the connection ends; only once per session.
+        """Iterate over notifications about the wanted changes until the connection ends.
 
-        Changes that the server cannot announce are not reported. The observer receives a warning for each resource that
-        the server refuses to watch.
+        This may be called only once per session. Changes that the server cannot announce are not reported. The observer
+        receives a warning for each resource that the server refuses to watch.
         """
         ...
 
     async def watch(self, wanted: WatchedChanges) -> None:
         """Set the changes that `changes` reports, and wait for the server's response.
 
-        This may be called before or during the iteration. If the server refuses a new resource, this raises the errors
-        of `request`; the other changes are still reported.
+        This may be called before or during the iteration. If the server refuses to watch a new resource, an error is
+        raised
+        as by `request`; the other changes are still reported.
         """
         ...
 
@@ -108,7 +109,7 @@ class Session(Protocol):
     async def set_log_level(self, level: str) -> None:
         """Request log messages of this level and above; "" turns them off if the revision allows that.
 
-        *level* is one of `protocol.notifications.LEVELS`. Raises the errors of `request`.
+        *level* is one of `protocol.notifications.LEVELS`. Errors are raised as by `request`.
         """
         ...
 
@@ -118,7 +119,7 @@ class Session(Protocol):
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """Counts of skipped, refused or unusual messages, keyed by a description."""
+        """Counts of skipped, rejected or unusual messages, keyed by a description."""
         ...
 
     @property
@@ -182,7 +183,7 @@ class RequestHandler(Protocol):
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the cancellation of a request from the server by the server itself; must not block."""
+        """Handle the server's cancellation of one of its own requests, which had this *method*; must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
@@ -242,7 +243,7 @@ PrepareFn = Callable[[], Awaitable[None]]
 
 
 async def prepare_nothing() -> None:
-    """Do nothing; this is the default of the parameter `prepare` of `SessionOpener.open`."""
+    """Do nothing; this is the default for `prepare` in `SessionOpener.open`."""
 
 
 class SessionOpener(Protocol):

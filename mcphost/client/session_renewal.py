@@ -1,4 +1,4 @@
-"""Renewal of expired HTTP sessions, after which the requests that failed are sent again.
+"""Renewal of expired HTTP sessions; the requests that failed because of the expiry are then sent again.
 
 Specification 2025-11-25, basic/transports, "Session Management": status 404 in response to a request with a session id
 means that the session has ended, and that the server did not process the request.
@@ -50,7 +50,8 @@ class SessionRenewal:
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
         """Call *send*; if the session has expired, renew it and call *send* once more.
 
-        Raises the errors of `resend`.
+        Errors raised by *send* are passed on. Raises ConnectionLost if the renewal fails or the new session expires as
+        well.
         """
         generation = self.generation or await self.wait_for_renewal()
         try:
@@ -77,7 +78,8 @@ class SessionRenewal:
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:
         """Renew the session if its number is still *generation*, then call *send* and return its result.
 
-        Raises the errors of *send*, and ConnectionLost if the renewal fails or the new session expires as well.
+        Errors raised by *send* are passed on. Raises ConnectionLost if the renewal fails or the new session expires as
+        well.
         """
         await self._renew_once(generation)
         try:

@@ -68,7 +68,7 @@ _INPUT_METHODS = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METH
 
 
 class StatelessSession:
-    """The Session for revision 2026-07-28; `serve` must run while the session is in use."""
+    """A Session for protocol revision 2026-07-28; `serve` must run while the session is in use."""
 
     def __init__(
         self,
@@ -226,7 +226,9 @@ class StatelessSession:
     ) -> Raw:
         """Follow a tool call that the server runs as a task (SEP-2663), and return its result as undecoded JSON.
 
-        *is_resumed* means that an earlier run of mcphost created the task.
+        *first* is the task, or the undecoded result that announced it. *tool* is the name of the tool. *is_resumed*
+        means
+        that an earlier run of mcphost created the task.
         """
         from mcphost.client.tasks import TaskContext, TaskPoller, parse_created_task, run_extension_task
 
@@ -275,9 +277,11 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record the parameter headers of the listed tools; return the page without tools that have invalid ones.
+        """Record which tool arguments must also be sent as HTTP headers; leave out tools for which these are invalid.
 
-        The observer receives a warning for each of the first 20 invalid tools. Yields after every 5 ms of work.
+        Returns the page without the tools that were left out. The observer receives a warning for each of the first 20
+        of
+        them. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 
@@ -307,7 +311,7 @@ class StatelessSession:
         return page if len(tools) == len(page.tools) else replace(page, tools=tuple(tools))
 
     async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate over notifications of the wanted changes until the connection ends; see `Session.changes`.
+        """Iterate over notifications about the wanted changes until the connection ends; see `Session.changes`.
 
         A broken subscription is reopened, with increasing delays.
         """

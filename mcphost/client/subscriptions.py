@@ -1,4 +1,4 @@
-"""Subscription streams of a session (revision 2026-07-28): one for lists, and one for single resources."""
+"""Subscription streams of a session (revision 2026-07-28): one for changes to lists, and one for single resources."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -161,7 +161,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Switch back to the stream that the failed *stream* was to replace; return False if there is none."""
+        """Replace the failed *stream* with its predecessor, which is still open; return False if there is none."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
@@ -189,13 +189,16 @@ class SubscriptionStream:
         self._has_been_active = False
 
     def close(self) -> None:
-        """Close this stream and the previous one; the transport informs the server."""
+        """Close this stream and the one that it replaces; the transport informs the server."""
         self._scope.cancel()
         if self.previous is not None:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Record that the stream was accepted or, if *error* is given, that opening it failed; only once per stream."""
+        """Record that the server accepted the stream or, if *error* is given, that the stream could not be opened.
+
+        Only the first call for a stream has an effect.
+        """
         if self.resolved.is_set():
             return
         self.error = error
@@ -208,7 +211,7 @@ class SubscriptionStream:
         self.previous = None
 
     async def run(self) -> None:
-        """Keep the stream open until it is closed or permanently refused.
+        """Keep the stream open until it is closed or the server rejects it permanently.
 
         Gives up after five attempts in a row that the server does not acknowledge.
         """

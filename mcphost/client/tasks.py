@@ -172,7 +172,7 @@ class TaskPoller:
         self._next_poll = anyio.current_time() + self._next_interval()
 
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
-        """Return the error to raise after the server refused a request about the task with *error*.
+        """Return the error to raise after the server rejected a request about the task with *error*.
 
         If *error* has the code for invalid params, the server no longer knows the task, and the returned error explains
         this.
@@ -206,7 +206,9 @@ class TaskPoller:
     async def cancel(self) -> None:
         """Ask the server to cancel the task; wait for at most two seconds, and ignore errors.
 
-        This does nothing if the task has ended, was created by an earlier run of mcphost, or cannot be cancelled.
+        This does nothing if the task has ended or was created by an earlier run of mcphost, or if the server cannot
+        cancel
+        tasks.
         """
         if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
@@ -274,8 +276,9 @@ class TaskRegistry:
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
 
-        The task is not cancelled if the server refused a request, or if the connection was lost. Raises
-        MalformedMessage if a task with the same id is already running.
+        The task is not cancelled if *run* raises RequestRefused or ConnectionLost, because the server has then ended it
+        or
+        is gone. Raises MalformedMessage if a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -297,9 +300,10 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Update the state of the task from notifications, until the server sends no more of them.
+    """Update the state of a task from the server's notifications, until the server sends no more of them.
 
-    This returns immediately if the server refuses to send notifications. The task is polled in either case.
+    *open_stream* opens a subscription. This returns immediately if the server refuses to send notifications. The task
+    is polled in either case.
     """
     try:
         async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
@@ -329,7 +333,7 @@ async def run_extension_task(
 
     *handler* answers each input request of the task once. *open_stream* opens a subscription to the state of the task,
     which is used only if the server's poll interval is at least one second. Raises RequestRefused if the task failed or
-    was cancelled, ConsentDenied, TooManyInputRounds, and the errors of `TaskPoller.step`.
+    was cancelled, ConsentDenied, and TooManyInputRounds. Errors raised by `TaskPoller.step` are passed on.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()
@@ -401,6 +405,6 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
 
 
 def parse_created_task(raw: Raw) -> Task:
-    """Decode the new task in a result of type `task`; a result, error or input requests in it are left out."""
+    """Decode the new task in a result of type `task`; leave out its own result, error and input requests, if any."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

@@ -40,7 +40,7 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """The response to a request that runs in the background: a tool call that creates a task, or tasks/result.
+    """The pending response to a tool call that creates a task, or to tasks/result; the request runs in the background.
 
     A server sends requests that belong to a task, such as elicitation, only while tasks/result is in flight.
     """
@@ -52,7 +52,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner of tool calls that the server runs as tasks; it has no effect if the server did not declare tasks."""
+    """Runner for tool calls that the server executes as tasks; it has no effect if the server did not declare tasks."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the context of a request from the server: the tool call of the related task, or else *default*.
+        """Return the context of a request from the server: the tool call of its related task, or else *default*.
 
         *params* are the params of the request, which contain the id of the related task.
         """
@@ -206,7 +206,11 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the tool call and return the response; on cancellation, also cancel a task created later."""
+        """Send a tool call that creates a task, and return the response.
+
+        If this is cancelled or times out before the response arrives, a task that the server creates later is
+        cancelled.
+        """
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

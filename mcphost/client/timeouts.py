@@ -1,4 +1,4 @@
-"""Time limits for requests: progress extends them up to a maximum, and they pause during questions."""
+"""Time limits for requests; progress extends them up to a maximum, and they pause while the user answers questions."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ class Timeouts(Struct, frozen=True):
     """Time limits for a request in seconds; progress extends `request` up to `max_request`.
 
     `task` is the limit for a tool call that the server runs as a task. With `includes_user_time`, the time that the
-    user takes to answer counts, too.
+    user takes to answer counts as well.
     """
 
     request: float = 60
@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """Interface of a cancel scope or a similar object, which stops waiting at its `deadline`."""
+    """Interface of a cancel scope or a similar object that stops waiting at its `deadline`."""
 
     @property
     def deadline(self) -> float:
@@ -46,8 +46,8 @@ class PausableDeadline:
     """The deadline of one request, which is applied to *target*; all times are event loop times.
 
     Each progress notification moves the deadline to *extension* seconds after the notification, but not beyond
-    *max_deadline*. The deadline pauses while the user is answering a question, at most 1,000 times and for four hours
-    in total.
+    *max_deadline*. The deadline pauses while the user is answering a question, at most 1,000 times and for at most four
+    hours in total.
     """
 
     __slots__ = (
@@ -132,7 +132,10 @@ _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Set the function that `pause_call_deadlines` calls in this task during the `with` block."""
+    """Make `pause_call_deadlines` call *pause_deadlines* in the current task during the `with` block.
+
+    *pause_deadlines* returns a context manager that pauses the deadlines of requests.
+    """
     token = _pause_deadlines.set(pause_deadlines)
     try:
         yield

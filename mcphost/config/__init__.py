@@ -1,1 +1,1 @@
-"""Configuration: servers in mcp.json and settings in config.toml. Error messages name the file, the key and the fix."""
+"""Configuration files: servers in mcp.json and settings in config.toml. Errors name the file, the key and a fix."""

@@ -1,4 +1,4 @@
-"""Settings that the approval of a server covers, as a digest and as readable lines.
+"""What the user approves when approving a server: its settings, as a digest and as readable lines.
 
 This module also loads a server's certificate file. A "project's server" is one from a project's `.mcp.json`, which
 other people may have written.
@@ -36,7 +36,7 @@ def ca_file_digest(path: str) -> str:
 
 
 def with_file_digests(server: ServerConfig) -> ServerConfig:
-    """Return the server with the digests of the files that its approval covers.
+    """Return *server* with digests of the files whose content is part of its approval.
 
     These are the environment file and, for a project's server, the certificate file. Connecting with the returned
     server fails if one of these files has changed in the meantime. Raises ConfigError if a file is missing, unreadable
@@ -180,7 +180,7 @@ def _display_reference(server: ServerConfig, value: ReferenceValue, count: int) 
 
 
 def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
-    """Return one line per restriction on a project's server; other servers have no restrictions to describe."""
+    """Return one line per restriction on a project's server; return no lines for any other server."""
     if server.source != "project":
         return ()
     lines = [f"same server as yours: {_quote(name)}" for name in server.matching_servers]
@@ -313,7 +313,7 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote(text: str) -> str:
-    """Return *text* sanitized and on one line, with unusual spaces and private use characters marked, too.
+    """Return *text* sanitized and on one line; unusual spaces and private use characters are marked.
 
     The result is quoted if sanitizing changed the text, or if the text is empty or begins or ends with white space.
     """

@@ -1,4 +1,4 @@
-"""Limits on server entries: on arguments and references, so that a file is read quickly, and on names of headers."""
+"""Limits on server entries: how many references and arguments they may have, and which headers they may set."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -22,7 +22,10 @@ _MAX_PROJECT_ARGUMENTS = 1_000
 def without_transport_headers(
     headers: dict[str, str], location: str, on_problem: Callable[[str], None]
 ) -> dict[str, str]:
-    """Return the headers except those that mcphost itself sets for each connection, which are reported."""
+    """Return *headers* without those that mcphost itself sets for each connection.
+
+    If any were removed, *on_problem* receives a message that names them and begins with *location*.
+    """
     kept = {name: value for name, value in headers.items() if name.lower() not in _TRANSPORT_HEADERS}
     if names := ", ".join(name for name in headers if name not in kept):
         on_problem(f"{location}: mcphost sets {names} itself; the configured value is not sent.")
@@ -36,7 +39,7 @@ def _count_references(entry: Any) -> int:
 
 
 class ProjectBudget:
-    """Counter of the references and arguments in a file of servers; in a project's file, it limits their totals."""
+    """Counter for the references and arguments of all servers in a file; a project's file has limits on the totals."""
 
     def __init__(self, source: Source) -> None:
         self._is_limited = source == "project"

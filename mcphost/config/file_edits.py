@@ -1,4 +1,4 @@
-"""Safe changes to files: inter-process locks, atomic replacement, and setting a single value."""
+"""Safe changes to files: inter-process locks, atomic replacement, and an edit that sets `secrets.store`."""
 
 import errno
 import fcntl

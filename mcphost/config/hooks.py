@@ -28,7 +28,7 @@ HOOKS_FILE = "hooks.toml"
 
 
 class HookOutput(Struct, frozen=True):
-    """Result of running a hook: the exit code, the output in bytes, and the end of the error output.
+    """Result of running a hook: the exit code, the output as bytes, and the end of the error output.
 
     `failure` is a phrase that describes why the hook failed, for example because it timed out or printed too much; it
     is "" if the hook succeeded.
@@ -85,9 +85,9 @@ def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None])
 
 
 def approve_current_files(places: ProjectPlaces) -> ProjectPlaces:
-    """Return *places* with the instructions and hooks of the project approved for this run, as they are now.
+    """Return *places* with the current content of the project's instructions and hooks approved for this run.
 
-    Blocks while reading. Problems are left to those who use the files.
+    Blocks while reading. Unusable files are not reported here, but when they are read for use.
     """
     problems: list[str] = []
     hooks, _ = read_project_hooks(places, problems.append)

@@ -1,4 +1,4 @@
-"""Reading of configuration files within a size limit, and a JSON parser whose errors give the line and column."""
+"""Functions that read configuration files up to a size limit, and a JSON parser whose errors give line and column."""
 
 import errno
 import json

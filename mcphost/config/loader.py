@@ -56,7 +56,7 @@ def read_project_file(directory: Path) -> ProjectFile | None:
 
 
 def make_project_file(path: Path, content: bytes) -> ProjectFile:
-    """Return a project's `.mcp.json` with this content, which is not read from the file."""
+    """Return a ProjectFile with the given path and content; the file itself is not read."""
     return ProjectFile(str(path), hashlib.sha256(content).hexdigest(), content)
 
 
@@ -161,7 +161,7 @@ def find_file_problem(config: HostConfig) -> str:
 
 
 def _write_problem(path: Path) -> str:
-    """Return a warning if other users can change a file or folder, otherwise "".
+    """Return a warning if other users can change the file or folder at *path*, otherwise "".
 
     `config.toml` contains rules that allow tool calls, and hooks, which are programs that run without confirmation.
     """

@@ -1,4 +1,4 @@
-"""Lock file of a project, `mcphost.lock`: its format, and functions that read and write it safely.
+"""The lock file of a project, `mcphost.lock`: its format, and functions that read and write it safely.
 
 The file records the command or URL of each server of the project, and the tools that the server offers, so that any
 change can be reviewed. It is JSON with sorted keys and an indentation of two spaces: the same servers give the same
@@ -49,7 +49,7 @@ class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The registry from which a server was installed, and the server's name and version in that registry."""
+    """The registry from which a server was installed, and the server's name and version there."""
 
     url: _Text
     name: _Text

@@ -103,7 +103,10 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 
 
 def list_non_defaults(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """List the non-default OAuth settings, as tuples of the key in mcp.json, the value as text, and "is secret"."""
+    """List the OAuth settings that differ from the defaults.
+
+    Each item is a tuple of the key in mcp.json, the value as text, and whether the value is a secret.
+    """
     default = OAuthConfig()
     configured: list[tuple[str, str, bool]] = []
     for key, field in FIELD_BY_KEY.items():
@@ -342,7 +345,7 @@ class _ServerEntry:
         return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Parse the sign-in settings; `private` and `resource` count only in the user's own file."""
+        """Parse the sign-in settings; `private` and `resource` are reported and ignored outside the user's own file."""
         oauth = parse_oauth(own.get("oauth"), self.location)
         widening = [name for name in ("private", "resource") if getattr(oauth, name)]
         if self.source == "user" or not widening:
@@ -473,11 +476,11 @@ class _ServerEntry:
         return headers
 
     def _get(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the value of a key of the entry as *kind*, or *default* if missing. Raises ConfigError."""
+        """Return the value for *key*, converted to *kind*, or *default* if it is missing. Raises ConfigError."""
         return self._convert(self.entry, key, key, kind, default)
 
     def _get_own(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the "mcphost" value for *key*, converted to *kind*, or *default* if missing. Raises ConfigError."""
+        """Return the value for *key* in the "mcphost" object, converted like `_get`. Raises ConfigError."""
         return self._convert(self.own, key, f"{OWN_KEY}.{key}", kind, default)
 
     def _convert(self, table: dict[str, Any], key: str, path: str, kind: Any, default: Any) -> Any:
@@ -559,7 +562,8 @@ class _ServerEntry:
 def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:
     """Parse `mcphost.sampling`; return the limits, keyed by the field names of SamplingLimits.
 
-    Invalid limits are reported to *on_problem* and skipped; in a project's file, all limits are.
+    Invalid limits are reported to *on_problem* and skipped. In a project's file, all limits are ignored, and this is
+    reported.
     """
     if value is None:
         return {}

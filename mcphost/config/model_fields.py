@@ -1,4 +1,4 @@
-"""Conversion between the configuration of a model and the text of form fields."""
+"""Conversion between a model's configuration and the text of form fields."""
 
 from collections.abc import Mapping
 from typing import Any

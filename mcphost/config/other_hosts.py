@@ -64,7 +64,7 @@ _LIMIT_HINT = "Remove what does not belong to the servers, or name a smaller fil
 def read_document(file: Path, folder: str) -> dict[str, Any]:
     """Read a JSON, TOML or YAML file, depending on its suffix, and return the members that may contain servers.
 
-    Of the `projects` of Claude Code, only the one for *folder* is returned. The result is empty if the file contains no
+    In Claude Code's `projects`, only the member for *folder* is returned. The result is empty if the file contains no
     object. Raises FileNotFoundError, or ConfigError with the file and the reason.
     """
     if file.suffix in (".toml", ".yaml", ".yml"):
@@ -92,7 +92,7 @@ def _parse_json(raw: bytes, file: str, folder: str) -> dict[str, Any]:
 
 
 def _read_project(projects: Raw, folder: str) -> dict[str, Any]:
-    """Return the member for *folder* in the `projects` of Claude Code, reduced to its servers, or {} if it has none."""
+    """Return the member for *folder* in Claude Code's `projects`, reduced to its servers, or {} if it has none."""
     try:
         project = select_members(projects, (folder,)).get(folder)
         servers = select_members(project, ("mcpServers",)) if project is not None else {}
@@ -153,7 +153,7 @@ def _find_place(raw: bytes, reason: MalformedMessage) -> str:
 
 
 def _parse_yaml(text: str, file: str) -> Any:
-    """Parse YAML; aliases are refused, because they can expand a small file to a huge value. Raises ConfigError."""
+    """Parse YAML. Raises ConfigError, also for aliases, because they can expand a small file to a huge value."""
     import yaml  # imported only for hosts that use YAML, because it takes 0.8 MB
 
     module = cast("Any", yaml)
@@ -407,7 +407,7 @@ def _convert_document(
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
-    """Guess from its name, keys and folder to which host a file belongs; the fallback is Claude Desktop."""
+    """Guess which host a file belongs to from its name, folder and keys; the fallback is Claude Desktop."""
     names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
     by_name = find_host(names.get(file.name, ""))
     fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]

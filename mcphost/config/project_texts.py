@@ -1,4 +1,4 @@
-"""Files of the user or of a project, such as AGENTS.md, that the model reads or that run programs.
+"""Files such as AGENTS.md, hooks and slash commands, which belong to the user or to a project.
 
 A project's files are untrusted: their size is limited, they must be inside the project, and each file is used only
 after the user has approved its exact content (`host/project_approvals.py`).
@@ -76,7 +76,7 @@ def find_project_root(folder: Path) -> Path:
 def read_instructions(
     places: ProjectPlaces, on_problem: Callable[[str], None], *, with_project: bool = True
 ) -> tuple[ProjectText, ...]:
-    """Read the user's AGENTS.md, then those of the project, from the project's root down to the starting folder.
+    """Read the user's AGENTS.md, and then those of the project, from the project's root down to the starting folder.
 
     Unless *with_project* is set, only the user's own file is read. A file is reported and skipped if it is too large,
     is not UTF-8, or is a link that leads out of the project. Blocks while reading.

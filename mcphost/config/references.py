@@ -128,7 +128,10 @@ class ReferenceExpander:
         server: ServerConfig | None = None,
         text_limit: int = MAX_EXPANDED_TEXT,
     ) -> None:
-        """Create an expander; if *keyring* is None, secrets are refused. Inputs are looked up in *server*."""
+        """Create an expander; *text_limit* is the maximum length of one result in characters.
+
+        If *keyring* is None, references to secrets are rejected. Inputs are looked up in *server*.
+        """
         self._server = server
         self._environ = environ
         self._keyring = keyring
@@ -381,7 +384,7 @@ def _expand_text(expander: ReferenceExpander, key: str, text: str, location: str
 
 
 def resolve_folder(file: str, path: str) -> str:
-    """Return *path*, relative to the folder of the configuration *file*, as an absolute path with links resolved."""
+    """Return *path*, relative to the folder of the configuration *file*, as an absolute path without symbolic links."""
     return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(file)), path))
 
 

@@ -1,4 +1,4 @@
-"""Files in the state folder about models: recent models, favorites, and models whose providers refused tools.
+"""Recent and favorite models, and models whose providers refused tools; all are stored in the state folder.
 
 A model whose provider refused tools is used without tools for REFUSAL_DAYS days, so that not every run has to find this
 out again.

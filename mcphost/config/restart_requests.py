@@ -1,4 +1,4 @@
-"""Requests made by `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
+"""Requests made by `mcphost servers restart`, stored in a small file that every running chat watches."""
 
 import os
 import time
@@ -15,7 +15,7 @@ _MAX_REQUESTS = 50
 
 
 class RestartRequest(Struct, frozen=True):
-    """Request to restart a server: its name, its configuration file, and the time in nanoseconds since 1970."""
+    """A request to restart a server: its name, its configuration file, and the time in nanoseconds since 1970."""
 
     name: str
     file: str
@@ -27,7 +27,7 @@ class _File(Struct, frozen=True):
 
 
 class RestartRequests:
-    """The file of restart requests. The methods block and can be called from any thread."""
+    """Store for requests to restart servers, in the state folder. Its methods block and are thread-safe."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / REQUESTS_FILE

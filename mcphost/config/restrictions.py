@@ -1,4 +1,4 @@
-"""Restrictions set by the user, applied also to a project's entries for the same server.
+"""Restrictions that the user sets on servers, and that also apply to a project's entries for the same servers.
 
 Restrictions are stored by server name, but a project's file can use any name. Therefore, two entries count as the same
 server if they have the same URL, or the same program and identifying arguments, regardless of spelling. This is a
@@ -71,8 +71,8 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    The restrictions are result reviews, disabled tools, lower sampling limits and *never* rules (tool calls that are
-    always refused). A never-rule about text from a user's server also applies to text from a project's entry for that
+    These are result reviews, disabled tools, lower sampling limits, and the rules in *never*, which forbid tool calls.
+    A rule that forbids arguments copied from a user's server then also covers text from a project's entry for that
     server. Return all servers, and *never* with the added rules and server names. *limits* are the sampling limits of
     servers that set none.
     """
@@ -93,7 +93,10 @@ def apply_restrictions(
 
 
 def _add_origins(rule: Rule, aliases: Mapping[str, Sequence[str]]) -> Rule:
-    """Return the rule with the *aliases* of servers added to the conditions on where text comes from."""
+    """Return the rule with aliases added to the server names in its "from" and "never-from" conditions.
+
+    *aliases* maps the name of a user's server to the names of project entries for the same server.
+    """
     conditions = tuple(
         replace(
             condition,

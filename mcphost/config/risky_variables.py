@@ -83,7 +83,7 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 def classify_variable(name: str) -> Risk | None:
     """Return the kind of risk that an environment variable poses, or None if no risk is known.
 
-    Upper and lower case are the same, and so are `-` and `_`, because programs such as npm accept all spellings.
+    Case is ignored, and `-` counts as `_`, because programs such as npm accept all spellings.
     """
     upper = name.strip().upper().replace("-", "_")
     if _HARMLESS_PATTERNS.matches(upper):

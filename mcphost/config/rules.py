@@ -38,12 +38,13 @@ SYNTAX_HINT = (
 class Condition(Struct, frozen=True):
     """A condition on an argument of a tool call; `argument` is a path with one name per nesting level.
 
-    `values` contains one value, or several for the operator "in". Values of different types are never equal: `1`,
-    `true` and `"1"` all differ. The value for "under" is a folder, absolute or starting with `~`; the value for "re" is
-    a pattern that must match the entire text. The operators "from" and "never-from" have no argument, because they
-    apply to all arguments of the call; their values are server names, `*` for any server, and `@file` for attached
-    files. The operator "only" has no argument either: the call has no arguments other than those in the rule's
-    conditions and those in its values, which are paths in the form of `format_path`.
+    `values` contains one value, unless the operator is "in", "from", "never-from" or "only". Values of different types
+    are never equal: `1`, `true` and `"1"` all differ. The value for "under" is a folder, absolute or starting with `~`;
+    the value for "re" is a pattern that must match the entire text. The operators "from" and "never-from" have no
+    argument, because they apply to all arguments of the call; their values are server names, `*` for any server, and
+    `@file` for attached files. The operator "only" has no argument either: the call has no arguments other than those
+    in
+    the rule's conditions and those in its values, which are paths in the form of `format_path`.
     """
 
     argument: tuple[str, ...]
@@ -212,9 +213,9 @@ def _join_origin_parts(text: str) -> str:
 
 
 def prohibit_origins(rule: Rule) -> Rule:
-    """Return a rule for calls that are always refused with `from:` in place of `never-from:`.
+    """Return a rule from `consent.never` with `from:` in place of `never-from:`.
 
-    Both mean the same there, because such a rule already forbids the call.
+    Both mean the same there, because every such rule forbids the calls that it covers.
     """
     conditions = tuple(
         replace(condition, operator="from") if condition.operator == "never-from" else condition

@@ -1,4 +1,4 @@
-"""The configuration as immutable structs, whose types and bounds are also used to validate the files."""
+"""The configuration as immutable structs; their types and bounds are also used to validate the files."""
 
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, cast, get_args
@@ -16,7 +16,7 @@ __all__ = ["ConfigWarning", "InvalidValue", "Meta", "convert_value", "find_confi
 
 
 class ConfigWarning(str):
-    """A configuration problem that disables no server and no file; problems that do are plain strings."""
+    """A problem in the configuration that disables neither a server nor a file; other problems are plain strings."""
 
     __slots__ = ()
 
@@ -345,7 +345,7 @@ SAMPLING_FIELD_BY_KEY = {
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Sampling settings; `models` are allowed in addition to the selected model, with the most capable first."""
+    """Sampling settings; `models` may be used in addition to the selected model, and start with the most capable."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
@@ -451,7 +451,7 @@ class KeyConfig(Struct, frozen=True):
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """Settings for the content of model requests, and for how it shares the context window."""
+    """Settings for what model requests contain, and for how the context window is shared."""
 
     project_instructions: bool = True
     """Whether to read the AGENTS.md files of a project, which are used once they are approved."""
@@ -520,7 +520,7 @@ class HookConfig(Struct, frozen=True, kw_only=True):
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):
-    """The merged configuration; `problems` has one sentence per invalid part, as ConfigWarning if it is harmless.
+    """The merged configuration; `problems` has one sentence per invalid part, a ConfigWarning if it is harmless.
 
     `roots` is None if not configured; the folder in which mcphost was started is then used. `project_roots` come from a
     project's trusted file, or from a file given with `--mcp-config`.

@@ -54,7 +54,7 @@ class PlaintextSecret(Struct, frozen=True):
 def find_plaintext_secrets(server: ServerConfig, known: Sequence[tuple[str, str]] = ()) -> tuple[PlaintextSecret, ...]:
     """Find the probable plaintext secrets in a server's environment, headers and sign-in settings.
 
-    Settings in *known*, such as `("env", "API_KEY")`, are secrets regardless of their names and values.
+    Settings in *known*, such as `("env", "API_KEY")`, are treated as secrets regardless of their names and values.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -269,7 +269,10 @@ def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
 
 
 def _is_random(text: str, min_length: int) -> bool:
-    """Return whether a word looks random: long, with several kinds of characters and high entropy."""
+    """Return whether a word of at least *min_length* characters looks random.
+
+    This is the case if it is hexadecimal or extremely long, or if it has at least two digits and high entropy.
+    """
     if len(text) < min_length:
         return False
     if len(text) > _MAX_WORD_LENGTH or _HEX.fullmatch(text):
@@ -289,7 +292,7 @@ def expand_server(
     """Return the expanded environment and headers of a server; secrets are registered for redaction.
 
     *from_file* contains the variables of the environment file; the variables of the server's entry override them.
-    Raises ConfigError if a variable or keyring entry is missing, or if the value of a header contains a line break.
+    Raises ConfigError if a variable or keyring entry is missing, or if a header value contains a line break or NUL.
     """
     at = entry_location(server)
     expander = ReferenceExpander(environ, keyring, server=server)
@@ -330,7 +333,7 @@ _KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
     """List the references in a server's entry with their settings, as tuples such as ("header X", "${env:TOKEN}").
 
-    If sign-in settings contain references, the configured URLs that receive these secrets are listed too.
+    If sign-in settings contain references, the configured URLs that receive these secrets are also listed.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

@@ -1,4 +1,4 @@
-"""Export of a server's entry without secrets, for sharing with others."""
+"""Conversion of a server's entry to one without secrets that can be shared with others."""
 
 import re
 from typing import Any, cast
@@ -15,8 +15,8 @@ _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
 def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of *entry* in which secrets and references to the keyring are replaced by `${env:NAME}`.
 
-    Secrets in arguments and in the URL become `[redacted]`. Definitions of inputs that all servers in the file share
-    are added to the entry.
+    Secrets in arguments and in the URL become `[redacted]`. If the file defines inputs for all of its servers, the
+    definitions that this server uses are added to the entry.
     """
     exported = _copy(entry)
     if shared := [format_input(one) for one in server.inputs if one.is_shared]:

@@ -179,7 +179,10 @@ def _keyring_entry(file: str, server: str, input_id: str) -> str:
 def with_input_values(
     servers: Sequence[ServerConfig], directory: Path, on_problem: Callable[[str], None]
 ) -> list[ServerConfig]:
-    """Return the servers with the input values, except passwords, that `inputs.json` in *directory* contains."""
+    """Return *servers* with the input values stored in `inputs.json` in *directory*; it contains no passwords.
+
+    An invalid file is reported to *on_problem*; the servers are then returned unchanged.
+    """
     if not any(server.inputs for server in servers):
         return list(servers)
     path = directory / INPUTS_FILE

@@ -85,9 +85,11 @@ def _edit_error(path: Path, error: Exception, place: str, values: Mapping[str, A
 
 
 def set_model(text: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a config.toml with *values* as `[model]`, without the settings of the previous model.
+    """Return the text of a config.toml with *values* in `[model]`, without the other settings of the previous model.
 
-    Dictionaries are written as inline tables. Raises ValueError if the text is invalid or anything else would change.
+    Prices and unknown keys are kept. Dictionaries are written as inline tables. Raises ValueError if the text is
+    invalid
+    or anything else would change.
     """
     import tomlkit
 
