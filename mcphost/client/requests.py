@@ -1,4 +1,4 @@
-"""Sender for a session's requests: it encodes them, applies time limits, retries, and decodes the results."""
+"""Sender for a session's requests: it encodes them, applies time limits, retries them, and decodes the results."""
 
 import asyncio
 import itertools

@@ -87,9 +87,8 @@ class Session(Protocol):
     async def watch(self, wanted: WatchedChanges) -> None:
         """Set the changes that `changes` reports, and wait for the server's response.
 
-        This may be called before or during the iteration. If the server refuses to watch a new resource, an error is
-        raised
-        as by `request`; the other changes are still reported.
+        This may be called before or during the iteration. If the server refuses to watch a new resource, this raises
+        the same errors as `request`; the other changes are still reported.
         """
         ...
 
@@ -109,7 +108,7 @@ class Session(Protocol):
     async def set_log_level(self, level: str) -> None:
         """Request log messages of this level and above; "" turns them off if the revision allows that.
 
-        *level* is one of `protocol.notifications.LEVELS`. Errors are raised as by `request`.
+        *level* is one of `protocol.notifications.LEVELS`. Raises the same errors as `request`.
         """
         ...
 

@@ -227,8 +227,7 @@ class StatelessSession:
         """Follow a tool call that the server runs as a task (SEP-2663), and return its result as undecoded JSON.
 
         *first* is the task, or the undecoded result that announced it. *tool* is the name of the tool. *is_resumed*
-        means
-        that an earlier run of mcphost created the task.
+        means that an earlier run of mcphost created the task.
         """
         from mcphost.client.tasks import TaskContext, TaskPoller, parse_created_task, run_extension_task
 
@@ -280,8 +279,7 @@ class StatelessSession:
         """Record which tool arguments must also be sent as HTTP headers; leave out tools for which these are invalid.
 
         Returns the page without the tools that were left out. The observer receives a warning for each of the first 20
-        of
-        them. Yields after every 5 ms of work.
+        of them. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 

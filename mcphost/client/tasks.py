@@ -207,8 +207,7 @@ class TaskPoller:
         """Ask the server to cancel the task; wait for at most two seconds, and ignore errors.
 
         This does nothing if the task has ended or was created by an earlier run of mcphost, or if the server cannot
-        cancel
-        tasks.
+        cancel tasks.
         """
         if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
@@ -277,8 +276,7 @@ class TaskRegistry:
         """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
 
         The task is not cancelled if *run* raises RequestRefused or ConnectionLost, because the server has then ended it
-        or
-        is gone. Raises MalformedMessage if a task with the same id is already running.
+        or is gone. Raises MalformedMessage if a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)

@@ -163,7 +163,7 @@ def _scan_object(plain: str, start: int) -> _Object:
 
 
 def _member_limit(span: _Object, position: int) -> int:
-    """Return where the member after number *position* starts or, after the last member, where the closing brace is."""
+    """Return the start of the member after the one at index *position* or, after the last, of the closing brace."""
     return span.members[position + 1].start if position + 1 < len(span.members) else span.end
 
 

@@ -202,7 +202,7 @@ _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """Folders that may contain files of other hosts; `HostFormat.files` refers to the fields, as in `{home}`."""
+    """Folders that may contain files of other hosts; paths in `HostFormat.files` name the fields, as in `{home}`."""
 
     home: str
     folder: str

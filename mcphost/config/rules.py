@@ -43,8 +43,7 @@ class Condition(Struct, frozen=True):
     the value for "re" is a pattern that must match the entire text. The operators "from" and "never-from" have no
     argument, because they apply to all arguments of the call; their values are server names, `*` for any server, and
     `@file` for attached files. The operator "only" has no argument either: the call has no arguments other than those
-    in
-    the rule's conditions and those in its values, which are paths in the form of `format_path`.
+    in the rule's conditions and those in its values, which are paths in the form of `format_path`.
     """
 
     argument: tuple[str, ...]

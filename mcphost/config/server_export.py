@@ -1,4 +1,4 @@
-"""Conversion of a server's entry to one without secrets that can be shared with others."""
+"""Conversion of a server's entry to a form without secrets, for sharing with others."""
 
 import re
 from typing import Any, cast

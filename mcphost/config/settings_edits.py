@@ -88,8 +88,7 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml with *values* in `[model]`, without the other settings of the previous model.
 
     Prices and unknown keys are kept. Dictionaries are written as inline tables. Raises ValueError if the text is
-    invalid
-    or anything else would change.
+    invalid or anything else would change.
     """
     import tomlkit
 

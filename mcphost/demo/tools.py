@@ -145,7 +145,7 @@ _MAX_NOTES = 1000
 
 
 class DemoTools:
-    """The tools that need no reply from the client, and their notes; safe to use from several threads."""
+    """The tools that need no reply from the client, and the notes that some of them store. Thread-safe."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
@@ -418,7 +418,7 @@ def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, 
 def describe_reply(
     name: str, reply: dict[str, Any], page: VisitPage | None, stop: threading.Event, on_visited: Callable[[], None]
 ) -> str:
-    """Return the text of an interactive tool's result, which describes the client's reply.
+    """Return the text of an interactive tool's result, which describes the client's *reply* to the tool's request.
 
     For `open_page`, wait until the page is visited, and then call *on_visited*. Raises CallCancelled.
     """

@@ -1,4 +1,4 @@
-"""Explanation of a failed connection: the step that failed, and what to do about it."""
+"""Explanation of why a connection failed: the step that failed, and what to do about it."""
 
 import re
 from collections.abc import Sequence

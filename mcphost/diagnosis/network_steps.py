@@ -98,7 +98,7 @@ async def _resolve(host: str, port: int) -> tuple[str, ...] | DiagnosisStep:
 
 
 async def _connect_any(addresses: tuple[str, ...], host: str, port: int) -> DiagnosisStep:
-    """Return the result of the step "port": success if any address accepts a connection, else the last failure."""
+    """Return the result of the step "port": success if any address accepts a connection, otherwise the last failure."""
     failure = make_step("port", "failed", f"{host} has no address.", "Check DNS.")
     for address in addresses:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Conversion of host data to JSON, in the same form for the `--json` option and for the pipe."""
+"""Conversion of host data to JSON, in the same form for the `--json` option and for `mcphost pipe`."""
 
 from base64 import b64encode
 from typing import Any
@@ -27,7 +27,7 @@ def to_json(value: Any) -> Any:
 
 
 def parse_wire_json(raw: Raw) -> Any:
-    """Parse JSON sent by a server; return JSON over 256 kB as raw text, which takes much less memory."""
+    """Parse JSON sent by a server; JSON over 256 kB is returned as raw text, which takes much less memory."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # each message on the pipe is one line
@@ -159,7 +159,7 @@ def completion_json(completion: Completion) -> dict[str, Any]:
 
 
 def call_json(call: ManualCallResult) -> dict[str, Any]:
-    """Return the result of a tool call as JSON: as the server sent it, and as text for people."""
+    """Return the result of a tool call as JSON, both as the server sent it and as readable text."""
     result = call.result
     document: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):

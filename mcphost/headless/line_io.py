@@ -1,4 +1,4 @@
-"""Line-based standard input and output: limited in size, in order, and never blocking the event loop."""
+"""Line-based standard input and output that keeps the order of lines and never blocks the event loop."""
 
 import contextlib
 import os
@@ -104,7 +104,7 @@ class _LineBuffer:
 
 
 class LineWriter:
-    """Writer that writes lines to a file descriptor on a daemon thread, so that a slow reader blocks nothing else."""
+    """Writer that writes lines to a file descriptor on a daemon thread, so a slow reader blocks nothing else."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -126,7 +126,7 @@ class LineWriter:
     def put(self, line: bytes) -> None:
         """Queue one line of JSON, given without a line feed, and return immediately.
 
-        For a terminal, characters that it could obey or hide are escaped.
+        If the output is a terminal, control characters and invisible characters are escaped.
         """
         if self._is_terminal:
             line = escape_unsafe_json(line.decode(errors="replace")).encode()
@@ -136,7 +136,7 @@ class LineWriter:
             self._condition.notify()
 
     def close(self) -> None:
-        """Accept no more lines; `finished` is set when all queued lines have been written."""
+        """Accept no more lines; `finished` is set when all queued lines have been written or the reader is gone."""
         with self._condition:
             self._is_closing = True
             self._condition.notify()

@@ -28,7 +28,7 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 
 
 class PipeCommands:
-    """Handlers for the commands of the pipe; the member `do` of a command selects its handler.
+    """Handlers for the commands of `mcphost pipe`; the member `do` of a command selects its handler.
 
     *emit* receives events that are not the result of a command.
     """
@@ -294,7 +294,7 @@ class PipeCommands:
         return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List past tool calls to the server named in `rule`, each with whether the rule would have covered it."""
+        """List past tool calls to the server named in `rule`, and whether the rule would have covered each of them."""
         past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
         return {"calls": [json_output.to_json(one) for one in past]}, 0
 
@@ -319,7 +319,7 @@ class PipeCommands:
 
 
 class TurnFailed(McpHostError):
-    """Raised by the `send` command if the turn failed; `code` is the exit code of the turn."""
+    """Raised by the `send` command if the turn failed; `code` is the turn's exit code."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
@@ -360,9 +360,9 @@ _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """Server side of the pipe, which reads commands from one file descriptor and writes results and events to another.
+    """Server side of `mcphost pipe`, which reads commands from one file descriptor and writes to another.
 
-    Must be created while the event loop is running.
+    It writes the results of commands, and events. Must be created while the event loop is running.
     """
 
     def __init__(self, host: Host, frontend: PipeFrontend, *, stdin: int = 0, stdout: int = 1) -> None:
@@ -381,8 +381,8 @@ class PipeServer:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
         The host's context must be entered, but the host must not be started. At the end of the input, open questions
-        are refused and running commands get ten seconds to finish, unless the reader of the output is gone; `quit`
-        cancels the commands immediately. Every command gets a result before the program exits.
+        are answered with a refusal, and running commands get ten seconds to finish, unless the reader of the output is
+        gone; `quit` cancels the commands immediately. Every command gets a result before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""Questions to the user over the pipe: events that list the possible answers, and parsing of JSON answers."""
+"""Questions that `mcphost pipe` asks: events that list the possible answers, and parsing of answers given as JSON."""
 
 import time
 from collections.abc import Callable
@@ -149,7 +149,7 @@ _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
 
 
 class EditedCall(NamedTuple):
-    """A tool call with the arguments that were edited in the answer to a consent question."""
+    """A tool call whose arguments were edited in the answer to a consent question."""
 
     server: str
     tool: str
@@ -166,7 +166,7 @@ class _OpenQuestion:
 
 
 class PipeFrontend(Frontend):
-    """Front end that asks the program at the other end of the pipe.
+    """Front end that puts the host's questions to the program at the other end of the pipe.
 
     A question stays open until it gets a valid answer or is withdrawn.
     """
@@ -203,7 +203,7 @@ class PipeFrontend(Frontend):
         self._emit = emit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the program at the other end and return its answer; after the end of the input, return the refusal."""
+        """Ask the program at the other end and return its answer; once the input has ended, return a refusal."""
         if self._is_refusing:
             return question.refusal()
         self._count += 1
@@ -234,7 +234,7 @@ class PipeFrontend(Frontend):
             self._emit({"event": "open_url", "url": question.url, "opened": False})
 
     def edited_call(self, name: str, answer: Any) -> EditedCall | None:
-        """Return the tool call with the arguments edited in *answer*, or None if they are not edited.
+        """Return the tool call with the edited arguments in *answer*, or None if the answer does not edit them.
 
         The caller should validate the arguments against the tool's schema before calling `answer`. Raises UsageError
         for the same reasons as `answer`.
@@ -254,7 +254,7 @@ class PipeFrontend(Frontend):
         return waiting
 
     def refuse_all(self) -> None:
-        """Refuse all open questions and all later ones."""
+        """Answer all open questions, and all later ones, with a refusal."""
         self._is_refusing = True
         for waiting in self._open_questions.values():
             if not waiting.done.is_set():
@@ -288,7 +288,7 @@ _DEFAULT_SCOPE: Scope = "conversation"
 
 
 def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
-    """Convert an answer `{"rule": …}`, whose value is the text of a rule, such as `fs/read?n=<10`, or an object.
+    """Convert the value of an answer `{"rule": …}`: a rule as text, such as `fs/read?n=<10`, or an object.
 
     The object contains the rule as `text`, and optionally its `scope` (by default this conversation), the number of
     `seconds` until it expires, and the `arguments` to use instead of the original ones. Raises UsageError if the rule
@@ -363,7 +363,7 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
 def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
     """Convert the value in an answer `{"accept": …}` about a request that exceeds the budget.
 
-    Raises UsageError if the question does not offer this alternative.
+    Raises UsageError if the question does not offer the chosen alternative.
     """
     match value:
         case {"model": str(name)} if len(value) == 1 and any(offer.name == name for offer in question.cheaper):

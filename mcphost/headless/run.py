@@ -1,4 +1,4 @@
-"""One turn without a screen (`mcphost run`): rules decide about tool calls; events are printed as text or JSON."""
+"""One turn without a screen (`mcphost run`), in which rules decide about tool calls; prints text or JSON."""
 
 import shlex
 import sys
@@ -75,7 +75,7 @@ _NO_CONSENT = "No rule allows it, and there is no user to ask."
 
 
 class RunFrontend(Frontend):
-    """Front end without a user: allows tool calls if `--yes` is given, and refuses all other questions.
+    """Front end without a user: it allows tool calls if `--yes` is given, and refuses everything else.
 
     Tool calls covered by an `--allow` rule are allowed earlier, without a question.
     """
@@ -135,7 +135,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
-    """The last line that `--output events` prints."""
+    """The JSON object in the last line that `--output events` prints."""
 
     exit_code: int
     outcome: str = ""
@@ -222,13 +222,13 @@ async def run_turn(
     answer_printer: AnswerPrinter | None = None,
     status: StatusDisplay | None = None,
 ) -> int:
-    """Start the servers that are needed, send *prompt*, print events and the result; return the exit code.
+    """Start the servers that are needed, send *prompt*, print events and the result, and return the exit code.
 
     Only servers whose tools could be called are started; with *yes*, these are all servers. The host's context must be
     entered, but the host must not be started. If the answer does not match the JSON Schema in *sent*, the model is
     asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the answer, and
-    *status* shows what the run is waiting for. Raises ConfigError if no model is selected, ConsentDenied if a server is
-    not approved, and the same errors as `read_files`.
+    *status* shows what the run is waiting for. Raises ConfigError if no model is selected, and ConsentDenied if a
+    server is not approved. Errors raised by `read_files` are passed on.
     """
     if host.model_selection.model is None:
         place = host.config.settings_file
@@ -293,7 +293,7 @@ async def _enforce_schema(
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether a rule, a granted permission or `trustAnnotations` may allow a tool call to this server.
+    """Return whether a rule, a granted permission or `trustAnnotations` may allow some tool call to this server.
 
     Raises StoreError.
     """
@@ -313,8 +313,9 @@ async def wait_for_servers(
 ) -> tuple[str, ...]:
     """Wait until each of the *wanted* servers is ready or has failed; return the enabled servers that are not approved.
 
-    *print_message* is called with a message about enabled servers that are not in *wanted*. If the wait takes longer
-    than a second, *print_starting* is called with the names of the servers that are still starting.
+    *print_message* is called with a message about enabled servers that are not in *wanted*, unless one of them is not
+    approved. If the wait takes longer than a second, *print_starting* is called with the names of the servers that are
+    still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -369,7 +370,10 @@ def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
 
 
 def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
-    """Print the error of a run that could not start, as the last JSON event or as the JSON document."""
+    """Print the error of a run that could not start, in the form of a result, if *output* is "events" or "json".
+
+    With "text", nothing is printed.
+    """
     if output == "events":
         _print_json_line(RunFinished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
     elif output == "json":
@@ -379,7 +383,7 @@ def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
 
 
 class _EventPrinter:
-    """Printer of events in the selected output format; messages for people are printed on standard error."""
+    """Printer of events in the selected output format; human-readable messages go to standard error."""
 
     def __init__(
         self, output: OutputFormat, answer_printer: AnswerPrinter | None, status: StatusDisplay, *, quiet: bool
@@ -463,7 +467,7 @@ class _EventPrinter:
             self.print_message(f"{_(event.outcome)}: {name}: {event.text[:500]}")
 
     def print_message(self, text: str, *, always: bool = False) -> None:
-        """Print a message for people on standard error; in quiet mode, print it only if *always* is true."""
+        """Print a human-readable message to standard error; in quiet mode, do so only if *always* is true."""
         if self._is_quiet and not always:
             return
         self._status.end()

@@ -123,7 +123,7 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """A parsed answer, and a sentence that describes why it does not match the schema, or "" if it matches."""
+    """An answer parsed as JSON, and a sentence that says why it does not match the schema, or "" if it matches."""
 
     value: Any
     problem: str

@@ -1,1 +1,1 @@
-"""The host without a user interface: servers, conversation, tool calls, consent and audit."""
+"""The core of mcphost, which needs no user interface: servers, conversations, tool calls, consent and the audit log."""

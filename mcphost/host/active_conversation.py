@@ -23,7 +23,7 @@ _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue her
 
 
 class ForkPoint(NamedTuple):
-    """The result of copying the beginning of a conversation: the new conversation and the point of the copy.
+    """A copy of the beginning of a conversation: the ids of both conversations, and where the copied part ends.
 
     `id` is the id of the copy and `source` that of the original; `after` is the number of the last copied message in
     the original, and `length` is the number of copied messages.
@@ -196,7 +196,7 @@ class Conversation:
     async def save(self) -> bool:
         """Try to save all unsaved messages and an unsaved draft; return whether that succeeded.
 
-        Only the first of several consecutive failures is reported.
+        Of several consecutive failures, only the first is reported.
         """
         async with self._save_lock:
             try:
@@ -249,7 +249,7 @@ class Conversation:
         self._choose_compaction()
 
     async def fork(self, count: int) -> ForkPoint:
-        """Copy the first *count* messages to a new stored conversation, and return where it was copied.
+        """Copy the first *count* messages to a new stored conversation, and return its id and where the copy ends.
 
         Raises UsageError if a message is not saved yet, if *count* is out of range, or if there is nothing to copy, and
         StoreError.
@@ -268,7 +268,7 @@ class Conversation:
     async def save_draft(self, message: Message) -> None:
         """Save the model's unfinished answer as a draft, so that a crash does not lose it.
 
-        If saving fails, or already failed before, the draft is saved by the next call of `save`.
+        If saving fails, or has failed before, the draft is saved by the next call of `save`.
         """
         if self._is_failing or self._unsaved:
             self._unsaved_draft = message
@@ -282,7 +282,7 @@ class Conversation:
 
 
 class ActiveConversation:
-    """Holder of the open conversation, shared by all parts of the host.
+    """Holder for the currently open conversation, shared by all parts of the host.
 
     Another conversation can be opened instead, but only while no turn is running.
     """
@@ -319,14 +319,14 @@ class ActiveConversation:
         self._listeners.append(listener)
 
     def on_rewound(self, listener: Callable[[], object]) -> None:
-        """Register *listener* to be called when messages are removed or another conversation is opened."""
+        """Register *listener* to be called when messages are removed, or another branch or conversation is opened."""
         self._listeners.append(listener)
         self._rewind_listeners.append(listener)
 
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the open conversation; the rest stay stored as another branch.
 
-        Raises UsageError while a turn is running, and the errors of `Conversation.rewind`.
+        Raises UsageError while a turn is running. Errors raised by `Conversation.rewind` are passed on.
         """
         self.require_idle()
         if count != len(self.messages):

@@ -54,7 +54,7 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
     drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a tool's
     name, and `call` the id that the model gave to the tool call. `definition` is the digest of the tool's definition,
-    or of the server's command or address. `origins` are the parts of the arguments that were copied from other servers.
+    or of the server's command or URL. `origins` are the parts of the arguments that were copied from other servers.
     """
 
     kind: str
@@ -106,7 +106,7 @@ class AuditLog:
         return refusal
 
     async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
-        """Record that a question, open for *seconds*, was withdrawn without an answer."""
+        """Record that a question was withdrawn without an answer after it had been open for *seconds*."""
         await self.store.append(self._make_question_record(question, "withdrawn", "", "nobody", seconds, None))
 
     # -- decisions without a question
@@ -149,7 +149,7 @@ class AuditLog:
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that an action starts and what allowed it; the caller must call `end` afterwards.
+        """Record that an action starts and what allowed it; the caller must call `end` on the result afterwards.
 
         Raises ConsentDenied if a required row cannot be written; the action must then not be started.
         """
@@ -158,7 +158,10 @@ class AuditLog:
         return span
 
     def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
-        """Wrap *open_url* so that each address is recorded before a browser opens it; None stays None."""
+        """Wrap *open_url* so that the origin of each URL is recorded before a browser opens it; return None for None.
+
+        If a required row cannot be written, the wrapper raises ConsentDenied.
+        """
         if open_url is None:
             return None
 
@@ -192,7 +195,10 @@ class AuditLog:
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit, describe)
 
     async def verify(self, progress: "ProgressFunction" = lambda done, total: True) -> "AuditVerification":
-        """Check on a worker thread that no row of the log was altered; *progress* is called on that thread."""
+        """Check on a worker thread that no row of the log was altered.
+
+        *progress* is called on that thread with the number of checked rows and the total; it returns False to stop.
+        """
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
@@ -226,7 +232,7 @@ class AuditLog:
         return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raise ConsentDenied if an audit row that must be on disk before its action begins is not."""
+        """Raise ConsentDenied if a row that must be on disk before its action begins has not been written."""
         if not self._is_acceptable(entry):
             raise ConsentDenied(f"The action was not taken: {self._refusal_reason}", _REFUSAL_HINT)
 
@@ -349,7 +355,11 @@ class AuditingFrontend(FrontendWrapper):
         self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the user *question*, record the answer or the withdrawal of the question, and return the answer."""
+        """Ask the user *question*, record the answer, and return it.
+
+        Returns a refusal instead if a required row cannot be written. A question that is cancelled is recorded as
+        withdrawn.
+        """
         started_at = time.monotonic()
         try:
             answer = await self._frontend.ask(question)
