@@ -166,8 +166,7 @@ class SignInCallback(Protocol):
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Let the user sign in after the server has rejected a request as unauthorized. Raises SignInRequired.
 
-        *refusal* is the challenge in the response. *attempt* is how many times the request has been rejected, at least
-        1.
+        *refusal* is the challenge in the response. *attempt* counts the rejections of the request, starting with 1.
         """
         ...
 

@@ -30,7 +30,7 @@ MAX_UNREAD = 10_000
 
 
 class ChangeNotifications(WakeupFuture):
-    """Queue of change notifications for one consumer, without duplicates.
+    """Queue for change notifications to one consumer, without duplicates.
 
     Iteration ends when the queue is closed and empty. *on_change* is called with every notification, including those
     that are not queued.
@@ -54,9 +54,9 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if the change is wanted, or if *is_forced*; return whether either is true.
+        """Queue a change notification if the change is wanted or *is_forced* is true, and return whether that is so.
 
-        Notifications of other kinds are ignored, and the result is False.
+        Other kinds of notifications are ignored, and the result is False.
         """
         if self._on_change is not None:
             self._on_change(notice)

@@ -1,4 +1,4 @@
-"""Polling of tasks that run on a server, with time limits (revision 2025-11-25 and the tasks extension)."""
+"""Polling for the state of tasks on a server, with time limits (revision 2025-11-25 and the tasks extension)."""
 
 import logging
 import math

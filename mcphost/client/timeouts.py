@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """Interface of a cancel scope or a similar object that stops waiting at its `deadline`."""
+    """Interface shared by cancel scopes and similar objects, which stop waiting at their `deadline`."""
 
     @property
     def deadline(self) -> float:

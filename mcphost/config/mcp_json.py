@@ -214,7 +214,7 @@ def _entry_location(file: str, name: str) -> str:
 
 
 class _ServerEntry:
-    """Parser of one entry of `mcpServers`; its errors (ConfigError) name the file, the server, the key and the fix."""
+    """Parser for one entry of `mcpServers`; its errors (ConfigError) name the file, the server, the key and the fix."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class _ModelsFile(Struct, frozen=True):
 
 
 class RememberedModels:
-    """Store of recent and favorite models in the state folder. Its methods block and are thread-safe."""
+    """Store for recent and favorite models in the state folder. Its methods block and are thread-safe."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / MODELS_FILE
@@ -111,7 +111,7 @@ class _RefusalsFile(Struct, frozen=True):
 
 
 class ToolRefusals:
-    """Store of tool refusals in the state folder. Its methods block and are thread-safe."""
+    """Store for tool refusals in the state folder. Its methods block and are thread-safe."""
 
     def __init__(self, state_dir: Path, clock: Callable[[], float] = time.time) -> None:
         """Create a store; *clock* returns seconds since 1970."""

@@ -167,7 +167,7 @@ def format_path(path: tuple[str, ...]) -> str:
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Return the path of an argument that `format_path` wrote as *text*."""
+    """Convert text written by `format_path` back to the path of an argument."""
     return tuple(map(decode_percent, text.split(".")))
 
 

@@ -108,7 +108,7 @@ SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """OAuth settings of a server; empty settings are discovered or have a default.
+    """OAuth settings for a server; empty settings are discovered or have a default.
 
     `client_secret`, `key`, `assertion` and `idp_token` may contain references such as `${keyring:NAME}`.
     """
@@ -380,7 +380,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
 
 
 class AuditConfig(Struct, frozen=True, kw_only=True):
-    """Settings of the audit log."""
+    """Settings for the audit log."""
 
     content: bool = False
     """Whether to also store the text of messages and the arguments of calls, with secrets redacted."""
@@ -431,7 +431,7 @@ class NotificationsConfig(Struct, frozen=True, kw_only=True):
 
 
 class ScreenConfig(Struct, frozen=True, kw_only=True):
-    """Settings of the terminal user interface."""
+    """Settings for the terminal user interface."""
 
     reader: bool = False
     """Whether to draw for a screen reader: one column of plain text, no animation, one line for each state."""
@@ -493,7 +493,7 @@ HookEvent = Literal["before_call", "after_call"]
 
 
 class HookSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a hook; `timeout` is in seconds. If `match` has no rules, the hook runs for every call."""
+    """Settings for a hook; `timeout` is in seconds. If `match` has no rules, the hook runs for every call."""
 
     event: HookEvent
     command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]

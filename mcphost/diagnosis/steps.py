@@ -1,4 +1,4 @@
-"""Steps of a diagnosis: what was checked, the result, and what to do about it."""
+"""Steps in a diagnosis: what was checked, the result, and what to do about it."""
 
 from typing import Literal
 

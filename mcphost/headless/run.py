@@ -159,7 +159,7 @@ class AnswerPrinter(Protocol):
 
 
 class StatusDisplay(Protocol):
-    """Interface of the status line, which shows what `mcphost run` is waiting for."""
+    """Interface for the status line, which shows what `mcphost run` is waiting for."""
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:
         """Show *text* and the time since it was first shown; return whether the user can see it.
@@ -383,7 +383,7 @@ def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
 
 
 class _EventPrinter:
-    """Printer of events in the selected output format; human-readable messages go to standard error."""
+    """Printer for events, in the selected output format; human-readable messages go to standard error."""
 
     def __init__(
         self, output: OutputFormat, answer_printer: AnswerPrinter | None, status: StatusDisplay, *, quiet: bool
