@@ -283,8 +283,8 @@ def truncate_text(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:
     """Render a tool result, omitting structured content that only repeats the content blocks.
 
-    If *null_counts* is true, structured content `null` is a value (protocol version 2026-07-28 and later), otherwise it
-    means none. *note* is a comment by mcphost that is added to the result.
+    If *null_counts* is true, structured content that is `null` counts as a value, as in protocol version 2026-07-28 and
+    later; otherwise it counts as missing. *note* is a comment by mcphost that is added to the result.
     """
     return join_parts(make_parts(result, null_counts=null_counts, note=note))
 

@@ -68,7 +68,8 @@ class EventQueue:
         """Add an event without blocking.
 
         Chunks of text are merged with queued ones, and progress replaces queued progress of the same call. A
-        ResourceChanged event is dropped if an equal one is queued, and the oldest log events if there are too many.
+        ResourceChanged event is dropped if an equal one is queued. If there are too many log events, the oldest are
+        dropped.
         """
         if self._closed:
             return

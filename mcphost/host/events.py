@@ -78,9 +78,9 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 class FolderInfo(Struct, frozen=True, kw_only=True):
     """A folder that may be shared with servers; `uri` is "" if it cannot be shared now.
 
-    `source` tells where the folder was configured, and `keep` the scope of the user's change to the list, "" for none.
-    `why` explains why the folder is unavailable, `warning` why sharing it is a risk. See
-    `host.server_requests.root_folders.RootFolder`, which has the same fields.
+    `source` tells where the folder was configured, `keep` for which scope the user added or removed it, "" if the user
+    did neither. `why` explains why the folder is unavailable, `warning` why sharing it is a risk. See
+    `host.server_requests.root_folders.RootFolder`, where `keep` is called `scope`.
     """
 
     path: str
@@ -95,13 +95,16 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The folders that may be shared with servers changed: by the user, or as a folder appeared or disappeared."""
+    """The user changed the folders that may be shared with servers, or one of the folders appeared or disappeared."""
 
     folders: tuple[FolderInfo, ...]
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """A server received the user's folders as file: URIs; `refused` means that its last request was refused."""
+    """A server received the user's folders as file: URIs, or the user refused to share folders with it.
+
+    `uris` are those that the server received last; `refused` means that the user's latest answer was a refusal.
+    """
 
     server: str
     uris: tuple[str, ...]
@@ -134,7 +137,7 @@ class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
     """A turn began; `message` is the user message, which is already saved.
 
-    `again` means that no message was added, and that the model answers the last one once more.
+    `again` means that no message was added, and that the model answers the last user message again.
     """
 
     turn: int
@@ -165,7 +168,7 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
 class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
     """The selection of tools for requests changed.
 
-    `sent` is the number of tools whose definitions are sent, `deferred` that of tools which the model must search for.
+    `sent` is the number of tools whose definitions are sent, and `deferred` the number that the model must search for.
     """
 
     sent: int

@@ -101,20 +101,20 @@ class Setup:
 
     @property
     def is_first_run(self) -> bool:
-        """Whether no model is configured, no server was given by a flag, and the start card was never shown."""
+        """Whether no model is configured, no server was given by a flag, and the first-run screen was never shown."""
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
         return not (self._places.state_dir / _MARK_FILE).exists()
 
     def mark_shown(self) -> None:
-        """Remember that the start card was shown, so that it is not opened automatically again."""
+        """Remember that the first-run screen was shown, so that it does not open automatically again."""
         try:
             (make_private_directory(self._places.state_dir) / _MARK_FILE).touch(mode=0o600)
         except OSError:
             return  # at worst, the start card is shown again
 
     async def find(self) -> SetupOffers:
-        """Search for API keys, local model servers, and MCP servers of other hosts, without starting any.
+        """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
 
         The searches run concurrently. May be cancelled.
         """
@@ -207,7 +207,7 @@ class Setup:
             ) from error
 
     async def retry_tools(self, model: ModelConfig) -> None:
-        """Offer tools to a model again although its provider refused them before. Raises McpHostError."""
+        """Offer tools to a model again, even though its provider rejected them before. Raises McpHostError."""
         used = self._resolve(model)
         try:
             await anyio.to_thread.run_sync(self._refusals.forget, used.name, used.api_base)

@@ -43,7 +43,7 @@ class ProjectApprovals:
     async def find_source(self, text: ProjectText) -> ApprovalSource:
         """Return how a file with exactly this content was approved, without asking the user. Raises StoreError.
 
-        Returns "not asked" if it was not approved, or "refused" if the user refused it in this session.
+        Returns "not asked" if it was not approved, or "refused" if the user declined to approve it in this session.
         """
         if text.is_own:
             return "own"
@@ -55,18 +55,18 @@ class ProjectApprovals:
         return "always" if stored is not None and stored.digest == text.digest else "not asked"
 
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
-        """Return a sentence for each file that a flag does not approve because it was written during this run."""
+        """Return a sentence for each file that was changed after a command-line flag approved the project's files."""
         if self._approval != "flag":
             return []
         changed = [sanitize(text.path, keep_newlines=False) for text, source in texts if source == "not asked"]
         return [f"{path} was changed during this run and is not used." for path in changed]
 
     async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
-        """Ask the user, in one question, about the files that have not been approved or refused yet.
+        """Ask the user, in one question, about the files that are neither approved nor declined yet.
 
         A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
-        the frontend cannot ask them. If *again* is true, the user is also asked about files refused in this session.
-        Raises StoreError or ConsentDenied.
+        the frontend cannot ask them. If *again* is true, the user is also asked about files declined earlier in this
+        session. Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         undecided = [text for text in texts if await self.find_source(text) in open_sources]

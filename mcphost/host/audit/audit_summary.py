@@ -1,4 +1,4 @@
-"""Summaries of questions and answers for audit rows: labels, digests and sizes, without secrets."""
+"""What the audit log records of questions to the user and the answers: labels, digests and sizes, but no secrets."""
 
 import hashlib
 import json
@@ -140,7 +140,7 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
     """Return where a call's arguments were copied from, with lengths and digests but without the text.
 
-    Of many origins only some are listed, among them at least one of each server.
+    If there are many origins, only some are listed, including at least one for each server.
     """
     if not origins:
         return {}

@@ -1,1 +1,1 @@
-"""Budgets: the cost of model requests, the limits set by the user, and the check before each request."""
+"""Budgets: record the cost of model requests, and check it against the user's limits before each request."""

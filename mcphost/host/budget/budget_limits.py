@@ -1,4 +1,4 @@
-"""The limits of the user's budget, the check of requests against them, and the estimated cost of a request."""
+"""Budget limits: estimate the cost of a model request, and check it against the limits set by the user."""
 
 import math
 import time
@@ -172,7 +172,7 @@ def _raise_limit(limit: float, needed: float) -> float:
 
 
 def make_budget_error(use: BudgetUse, cost: float | None) -> BudgetReached:
-    """Return the error for a request over the budget that the user did not allow; the error names the limit."""
+    """Return the error for a request that exceeds the budget without the user's consent; the error names the limit."""
     limit = format_dollars(use.limit)
     flag = ", or give --max-cost" if use.name == "per_turn" else ""
     hint = f"Raise {use.name} under [budget] in config.toml{flag}."

@@ -83,9 +83,9 @@ class BudgetGuard:
         """Shortens the open conversation and returns whether it became shorter; None if that is not possible."""
 
     async def prepare(self, conversation: Conversation, turn: str, model: ChatModel) -> PreparedRequest:
-        """Build the next model request of a turn, and ask the user if it exceeds the budget.
+        """Build the next model request of a turn; if it exceeds the budget, let the user decide what to do.
 
-        Raises BudgetReached if the user decides not to send it, and StoreError if the budget cannot be checked.
+        Raises BudgetReached if the request is not to be sent, and StoreError if the budget cannot be checked.
         """
         for _ in range(MAX_QUESTIONS):
             request = self._requests.build(conversation)
@@ -113,7 +113,7 @@ class BudgetGuard:
     async def _apply(
         self, answer: CostVerdict, question: ApproveCost, conversation: Conversation, model: ChatModel
     ) -> ChatModel:
-        """Apply the user's answer and return the model to use.
+        """Apply the user's answer to the budget question, and return the model to use.
 
         Raises BudgetReached if the request must not be sent.
         """

@@ -95,7 +95,7 @@ class SpendingTracker:
         return await self._store.list_days(since=days_ago(days))
 
     async def list_entries(self, *, days: int = 36_500, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the recorded requests of the last *days* days, newest first; "" selects all conversations.
+        """Return the requests recorded in the last *days* days, newest first; *conversation* is an id, or "" for all.
 
         Raises StoreError.
         """
@@ -210,7 +210,10 @@ class CostPeriod(Struct, frozen=True):
 
 
 def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> CostPeriod:
-    """Return the total of the requests in *entries*, and the sums for each model and each part of the requests."""
+    """Return the total of the requests in *entries*, and the sums for each model and each part of the requests.
+
+    *title* and *day* are only copied to the result.
+    """
     models: dict[str, SpendingSum] = defaultdict(SpendingSum)
     for entry in entries:
         models[entry.model] += sum_entry(entry)

@@ -1,1 +1,1 @@
-"""Consent to tool calls: rules, grants and auto-approval."""
+"""Consent to tool calls: rules, grants and auto-approve mode decide which calls may run without asking the user."""

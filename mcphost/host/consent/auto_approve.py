@@ -1,4 +1,4 @@
-"""Auto-approve mode: selected tools run without a question, in one conversation and up to a budget."""
+"""Auto-approve mode: selected tools run without asking the user, in one conversation and up to a budget."""
 
 import time
 from collections.abc import Iterable

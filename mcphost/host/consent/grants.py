@@ -1,4 +1,4 @@
-"""The user's grants for tools, for this session or stored: match, list, search, revoke and preview."""
+"""Grants, with which the user permits tool calls for this session or permanently, and operations to manage them."""
 
 import secrets
 import time
@@ -237,7 +237,7 @@ class ActiveGrants:
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return whether the tool was granted before, and if so, whether only with other definitions.
+        """Return whether the user has granted the tool before, and if so, whether only with other definitions.
 
         Raises StoreError.
         """
@@ -336,7 +336,7 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
     """Return the latest time at which one of these grants was created or used; 0 if there are no grants.
 
-    A current time before it means that the clock was set back.
+    If the clock shows an earlier time than this, it was set back.
     """
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
@@ -344,8 +344,8 @@ def _last_event_time(stored: tuple[Grant, ...]) -> float:
 def _is_unexpired(grant: Grant, newest: float) -> bool:
     """Return whether the grant has not expired.
 
-    *newest* is the time of the last known event. If the clock is more than 5 minutes behind it, the clock was set back,
-    and a grant with an expiry time counts as expired.
+    *newest* is the time of the last known event. If the current time is more than 5 minutes before it, the clock was
+    set back, and a grant with an expiry time counts as expired.
     """
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
@@ -372,7 +372,7 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """A stored answer about sharing a folder, and whether it applies; `state` and `why` as in GrantStatus."""
+    """A stored answer about sharing a folder, and whether it applies; `state` and `why` are as in GrantStatus."""
 
     answer: FolderAnswer
     state: GrantState

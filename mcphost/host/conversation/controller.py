@@ -165,8 +165,9 @@ class ConversationController:
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
         """Let the selected model answer the last user message again; the earlier answer stays stored as a branch.
 
-        If *can_reuse* is true, the results of equal read-only calls are reused; otherwise all tools are called again.
-        Raises UsageError if there is no user message, and the errors of `ConversationBranches.rewind` and `send`.
+        If *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
+        calls; otherwise all tools are called again. Raises UsageError if there is no user message; errors from
+        `ConversationBranches.rewind` and `send` are passed on.
         """
         messages = self._active.messages
         places = reversed(range(len(messages)))
@@ -312,9 +313,9 @@ class ConversationController:
     async def send(self, text: str | None, attachments: Sequence[Part] = (), *, can_reuse: bool = True) -> TurnResult:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.
 
-        If *text* is None, no message is added, and the model answers the existing messages. A failure is described in
-        the result instead of being raised. Raises UsageError if a turn is already running or the host is not open.
-        Cancelling the caller stops the turn.
+        If *text* is None, no message is added, and the model answers the existing messages. *can_reuse* is as in
+        `retry`. A failure is described in the result instead of being raised. Raises UsageError if a turn is already
+        running or the host is not open. Cancelling the caller stops the turn.
         """
         run_turn = partial(self._run_turn, self._turn_parts.get(), text, attachments, can_reuse=can_reuse)
         return await self._run_alone(run_turn) or TurnResult("stopped", "")

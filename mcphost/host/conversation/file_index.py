@@ -1,7 +1,7 @@
 """Index of the files in the working folder and the shared folders, for completing `@path` in a message.
 
-Building and searching an index are blocking, so call them on a thread. The index is limited in files, depth and time,
-never follows symbolic links, and omits what `.gitignore` files exclude (https://git-scm.com/docs/gitignore).
+Building and searching an index block, so do both on a thread. The index is limited in files, depth and time, never
+follows symbolic links, and omits what `.gitignore` files exclude (https://git-scm.com/docs/gitignore).
 """
 
 import fnmatch

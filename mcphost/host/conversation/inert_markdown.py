@@ -1,8 +1,8 @@
-"""Conversion of untrusted Markdown so that it stays readable, but loads, hides and imitates nothing in its document.
+"""Conversion of untrusted Markdown to readable Markdown that is safe to embed in a document.
 
-Renderers differ, so only text that is code for all of them is left as it is: fenced blocks, which are closed here if
-necessary, and code spans within one line. Elsewhere images become links, HTML becomes text, and headings become
-smaller.
+The result loads nothing, hides nothing, and cannot pass for another part of the document. Renderers differ, so only
+text that is code for all of them is left as it is: fenced blocks, which are closed here if necessary, and code spans
+within one line. Elsewhere, images become links, HTML becomes text, and headings become smaller.
 """
 
 import re
@@ -29,7 +29,7 @@ Spans = list[tuple[int, int]]
 
 
 def make_inert(text: str) -> str:
-    """Return Markdown without images, HTML, open code blocks, and headings of the first two levels."""
+    """Return Markdown without images, HTML, unclosed code blocks, or headings of the first two levels."""
     return "\n".join(_Converter().convert(sanitize(text).strip("\n").split("\n")))
 
 
@@ -129,10 +129,10 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _find_code_spans(lines: list[str]) -> list[Spans]:
-    """Return the code spans in each line of a paragraph, or none if they may end elsewhere for some renderer.
+    """Return the code spans in each line of a paragraph, or no spans if renderers may disagree about where they end.
 
-    They are certain if all of them begin and end within the same line, and within the same cell if this may be a table,
-    and if no backtick can be part of a link's target.
+    The spans are certain if each begins and ends within one line, and within one cell if this may be a table, and if no
+    backtick can be part of a link's target.
     """
     is_table = any("|" in line and "-" in line and _TABLE_RULE.match(line) for line in lines)
     found: list[Spans] = []

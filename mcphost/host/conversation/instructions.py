@@ -30,7 +30,10 @@ class Instructions:
     def __init__(
         self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus, *, uses_project: bool = True
     ) -> None:
-        """Create an empty list of instructions; if *places* is None, the list stays empty."""
+        """Create an empty list of instructions, which `refresh` fills; if *places* is None, it stays empty.
+
+        *places* says where the files are. If *uses_project* is false, only the user's own file is read.
+        """
         self._uses_project = uses_project
         self._places, self._approvals, self._events = places, approvals, events
         self._lock = anyio.Lock()
@@ -57,7 +60,7 @@ class Instructions:
         """Read the files again and ask the user about new or changed ones; cancelling withdraws the question.
 
         The user is notified once of an unusable file or a failing store. If *again* is true, the user is also asked
-        about files refused in this session.
+        about files that they declined to approve earlier in this session.
         """
         if self._places is None:
             return

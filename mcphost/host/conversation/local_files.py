@@ -1,6 +1,6 @@
 """Local files as parts of a message: text, images, PDF and audio files, and folder listings.
 
-The functions are blocking, so call them on a thread. Devices, pipes and sockets are never read.
+The functions block, so call them on a thread. Devices, pipes and sockets are never read.
 """
 
 import base64
@@ -49,7 +49,7 @@ class FileReference(NamedTuple):
 class Attachment(Struct, frozen=True, kw_only=True):
     """Message parts made from a file reference; `note` is "" unless there is something that the user should know.
 
-    It tells what was omitted or truncated, and where a link led.
+    The note tells what was omitted or truncated, and where a link led.
     """
 
     name: str
@@ -70,11 +70,11 @@ def parse_reference(text: str) -> FileReference:
 
 
 def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) -> Attachment:
-    """Read a file or list a folder; a link must not lead from a relative path out of *folder*.
+    """Read a file or list a folder; a relative path must not lead out of *folder* through a symbolic link.
 
-    *facts* describe which kinds of file the model accepts; kinds about which nothing is known are tried. A PDF file or
-    an image may have to be converted for the model with an AttachmentFitter. Raises UsageError with the reason if the
-    file cannot be attached.
+    *facts* describe the model, including the kinds of file that it accepts; a kind is tried if this is unknown. A PDF
+    file or an image may have to be converted for the model with an AttachmentFitter. Raises UsageError with the reason
+    if the file cannot be attached.
     """
     shown = sanitize(reference.path[:500], keep_newlines=False)
     path = _resolve(reference.path, folder, shown)
@@ -115,9 +115,9 @@ def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Att
 
 
 def _resolve(path: str, folder: str, shown: str) -> str:
-    """Return the real path, with all links resolved.
+    """Return the real path, with all symbolic links resolved.
 
-    Raises UsageError if a link leads from a relative path out of *folder*.
+    Raises UsageError if a relative path leads out of *folder* through a link.
     """
     if "\0" in path:
         raise UsageError("A path cannot contain a zero byte.", "Check the path.")

@@ -86,7 +86,7 @@ class ModelRequestBuilder:
         return self._build(conversation)
 
     def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:
-        """Shorten old tool results after a request was rejected as too long; return whether any were shortened."""
+        """Shorten old tool results after *refused* was rejected as too long; return whether any were shortened."""
         return self._shortening.advance(conversation, refused, is_refused=True)
 
     def _build(self, conversation: Conversation) -> ModelRequest:
@@ -124,7 +124,7 @@ class ModelRequestBuilder:
 
 
 def system_prompt(own: str, connections: Iterable[ServerConnection], user_instructions: Iterable[str] = ()) -> str:
-    """Return the system prompt: the prompt *own* or the default, instructions of the user and servers, and skills.
+    """Return the system prompt: *own* or the default prompt, then instructions by the user and servers, then skills.
 
     Only ready servers are included. A server's instructions are truncated to 4,000 characters.
     """

@@ -13,7 +13,10 @@ class PromptCommands:
     """The custom commands found by the last `refresh`; the user is notified once of each problem with a file."""
 
     def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
-        """Create an empty list of commands; if *places* is None, the list stays empty."""
+        """Create an empty list of commands, which `refresh` fills; if *places* is None, it stays empty.
+
+        *places* says where the command files are.
+        """
         self._places, self._approvals, self._events = places, approvals, events
         self._reported: set[str] = set()
         self.commands: tuple[PromptCommand, ...] = ()

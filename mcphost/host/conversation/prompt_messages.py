@@ -62,7 +62,7 @@ async def make_prompt_messages(
 
 
 def find_links(result: GetPromptResult) -> dict[int, str]:
-    """Return the URIs of the resources that a prompt links to, by message index; at most MAX_LINKS."""
+    """Return the URIs of the resources that a prompt links to, keyed by message index; at most MAX_LINKS."""
     blocks = ((at, one.parse_content()) for at, one in enumerate(result.messages[:MAX_PROMPT_MESSAGES]))
     return dict(islice(((at, block.uri) for at, block in blocks if isinstance(block, ResourceLink)), MAX_LINKS))
 
@@ -74,9 +74,10 @@ async def read_links(
     facts: ModelFacts,
     fitter: AttachmentFitter,
 ) -> tuple[Message, ...]:
-    """Add the contents of linked resources to the messages; *read* requests a resource from the server.
+    """Return the messages with the contents of linked resources added.
 
-    The links stay in the messages, so that the model sees the addresses. Raises the errors of *read*, and UsageError if
+    *links* maps the index of a message to the URI that it links to; *read* requests a resource from a server. The links
+    stay in the messages, so the model still sees the URIs. Errors raised by *read* are passed on. Raises UsageError if
     the contents are too large.
     """
     out = list(messages)

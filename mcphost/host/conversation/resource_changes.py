@@ -1,4 +1,4 @@
-"""Detection of attached resources that changed after they were read, and updates of them for the model."""
+"""Detection of attached resources that changed after they were read, and creation of updates for the model."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -55,9 +55,10 @@ class ResourceVersions:
             _remember(self._read, (key, hash(part)), self._clock())
 
     def find_changed(self, parts: Iterable[tuple[Part, float]]) -> list[bool]:
-        """Return for each part whether its resource changed after it was read.
+        """Return, for each part, whether its resource changed after it was read.
 
-        Each part comes with the time at which it was sent, which is used if the time of reading is unknown.
+        Each part comes with the time at which it was sent, in seconds since 1970, which is used if it is unknown when
+        the resource was read.
         """
         parts = list(parts)
         keys = [resource_key(part) for part, _ in parts]
@@ -68,7 +69,7 @@ class ResourceVersions:
         ]
 
     def _find_times(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return when each of these resources last changed; keys are server and URI.
+        """Return when each of these resources last changed, if known; keys are server name and URI.
 
         Each change is looked up once, instead of being compared with every resource.
         """

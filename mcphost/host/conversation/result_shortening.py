@@ -68,7 +68,11 @@ class ResultShortening:
         self._old_count = min(self._old_count, _find_last_results(self._active.current.messages))
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages with shortened results; a message is always shortened in the same way."""
+        """Return the messages with shortened tool results.
+
+        A message is shortened in the same way each time, until `advance` makes its results old or another model is
+        selected.
+        """
         name: str = self._model_selection.config.name
         if name != self._model:
             # Another model has a different context window and an empty cache.

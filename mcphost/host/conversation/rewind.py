@@ -30,7 +30,7 @@ class ConversationBranches:
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the open conversation; later ones stay stored as a branch.
 
-        Tool calls that already ran are not undone; see `list_completed_calls`. Raises UsageError also if there are
+        Tool calls that already ran are not undone; see `list_completed_calls`. Also raises UsageError if there are
         fewer messages, or if some are not saved yet.
         """
         await self._active.rewind(count)
@@ -42,7 +42,7 @@ class ConversationBranches:
     async def fork(self, count: int | None = None) -> None:
         """Copy the first *count* messages, or all if it is None, to a new conversation, and open it.
 
-        Raises UsageError also if there is no saved message.
+        Also raises UsageError if there is no saved message.
         """
         self._active.require_idle()
         forked = await self._active.current.fork(len(self._active.messages) if count is None else count)

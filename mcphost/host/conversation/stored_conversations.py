@@ -71,7 +71,10 @@ class StoredConversations:
         return exact[0]
 
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
-        """Search all conversations (see `SearchStore.search`); cancelling interrupts the search. Raises StoreError."""
+        """Search all conversations (see `SearchStore.search`); cancelling interrupts the search. Raises StoreError.
+
+        If *is_typing* is true, the last word may be incomplete.
+        """
         return await self._search.search(text, is_typing=is_typing)
 
     async def find_prompts(self, text: str) -> EarlierPrompts:
@@ -139,7 +142,7 @@ class StoredConversations:
         await self._deletion.merge_index()
 
     async def count_pending(self) -> int:
-        """Return the number of conversations that are not completely indexed for search yet. Raises StoreError."""
+        """Return the number of conversations that are not yet completely indexed for search. Raises StoreError."""
         return await self._search.count_pending()
 
     async def index_pending(self, *, pause: float = INDEX_PAUSE) -> None:

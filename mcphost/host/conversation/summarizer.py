@@ -1,7 +1,7 @@
-"""Summarizer: a model summarizes messages, and later requests contain the summary instead of them.
+"""Summarizer: a model summarizes messages, and later requests contain the summary instead of these messages.
 
-Each sentence cites the numbers of the messages that it summarizes. The model reads messages as JSON lines, so that no
-text inside a message can start another message or change a number. Numbers that the model did not receive are ignored.
+Each sentence cites the numbers of the messages that it summarizes. The model reads messages as JSON lines, so no text
+inside a message can start another message or change a number. Numbers that the model did not receive are ignored.
 """
 
 import re

@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 class UnsentTexts:
-    """Unsent texts of input fields, keyed by place, such as the id of a conversation.
+    """Unsent texts of input fields, keyed by place: the id of a conversation, or a key from `claim_new` for a new one.
 
     If the store fails, the texts are lost when mcphost exits, and the failure is logged.
     """
@@ -43,7 +43,10 @@ class UnsentTexts:
             return UnsentText()
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Return a place for a new conversation, with the unsent text that an earlier run left there."""
+        """Return a place for the unsent text of a new conversation, and the text that an earlier run left there.
+
+        The text is empty if there is none or the store fails.
+        """
         try:
             return await self._store.claim_new()
         except StoreError:

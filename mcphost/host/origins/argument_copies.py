@@ -176,7 +176,7 @@ class _Segment:
 class _Spans:
     """Parts of a text, such as all copies from one server, as a set of positions.
 
-    Overlapping and touching parts are one part, so that a part is found in a list of any length at once.
+    Overlapping and touching parts are merged and sorted, so that a search among many parts is fast.
     """
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
@@ -198,7 +198,7 @@ class _Spans:
         return count
 
     def contains(self, first: int, end: int) -> bool:
-        """Return whether one of these parts has all positions from *first* to *end*."""
+        """Return whether one of these parts contains all positions from *first* to *end*."""
         at = bisect_right(self.merged, first, key=itemgetter(0)) - 1
         return at >= 0 and end <= self.merged[at][1]
 
@@ -274,9 +274,10 @@ class _Search:
         return found
 
     def add_joined(self, values: Sequence[_Value]) -> None:
-        """Search for text that is split over several values of *values*, in the given or in reverse order.
+        """Search for text that is split over several of *values*, in the given or in reverse order.
 
-        All values must have been searched alone before. Texts, names and numbers are joined alone and with each other.
+        Each value must already have been searched by itself. Texts, member names and numbers are joined with values of
+        the same kind as well as with each other.
         """
         alone: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for found in self._found:
@@ -313,7 +314,8 @@ class _Search:
     def _search_segments(self, values: Sequence[_Value], starts: Sequence[int], *, is_letters: bool) -> list[_Found]:
         """Search the joined values; the positions of the copies count from the start of the first value.
 
-        *starts* are the starts of the values. Only the ends of a long value are joined with others.
+        *starts* are the positions at which the values start. Only the ends of a long value are joined with other
+        values.
         """
         found: list[_Found] = []
         segments: list[_Segment] = [_Segment()]
@@ -340,7 +342,7 @@ class _Search:
     def origins(self, callee: str) -> tuple[tuple[ArgumentOrigin, ...], int]:
         """Return the copies found, grouped by argument and source, and the number of groups left out.
 
-        Copies from the server *callee* are not included. At least one group of every other server is.
+        Copies from the server *callee* are omitted; for every other server with copies, at least one group is returned.
         """
         groups: dict[tuple[str, str, str], list[_Found]] = {}
         own: dict[str, list[tuple[int, int]]] = {}

@@ -116,7 +116,8 @@ class ConversationOrigins:
 def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
     """Return those of *names* that occur as JSON strings in the definitions of a server's tools.
 
-    No name is found if there are more than 200, and the search stops after 20 MB, counted once per name.
+    Returns none if there are more than 200 names. The search stops after 20 MB, where text that is searched for several
+    names counts several times.
     """
     if len(names) > _MAX_EXPECTED_NAMES:
         return set()

@@ -35,7 +35,7 @@ _PRINTABLE_SHARE = 0.9
 
 
 class _Runs:
-    """Pattern for *head*, at least *shortest* items, and *tail*, which is searched in steps.
+    """Pattern that matches *head*, at least *shortest* items, and *tail*, and is searched for piece by piece.
 
     The items must be unambiguous: an item never begins with text that could also belong to the one before it.
     """

@@ -57,7 +57,7 @@ class OutsideTexts:
         return self.plain.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and source of an indexed text; *is_letters* says which index *number* is from."""
+        """Return the server and source of an indexed text; *is_letters* says in which index it has this number."""
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
     def add(self, outside: OutsideText) -> None:
@@ -124,7 +124,7 @@ def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: i
 
 
 def index_newest(messages: Sequence[Message], *, limit: int = MAX_CHARACTERS // 2) -> OutsideTexts:
-    """Index the newest messages, up to *limit* characters.
+    """Index messages, newest first, until the index exceeds *limit* characters.
 
     The servers with texts in older messages are recorded in `dropped`.
     """

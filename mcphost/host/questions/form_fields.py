@@ -65,8 +65,8 @@ def validate_content(
     """Validate the values of a form, keyed by field name, and return the content to send.
 
     A missing value becomes the field's default. A null value omits the field even if it has a default, and empty
-    optional fields are omitted, too. Raises UsageError that lists the invalid values; *translate* translates each error
-    in the list.
+    optional fields are also omitted. Raises a UsageError that lists the invalid values; *translate* translates each
+    error in the list.
     """
     problems: list[str] = []
     known = {field.name for field in fields}
@@ -87,7 +87,8 @@ def validate_content(
 def is_empty(field: Field, value: Any) -> bool:
     """Return whether a field with this value is left out of the content that is sent.
 
-    None omits the field. Empty text omits an optional field that has a minimum length or a format.
+    None omits the field. Empty text or an empty list omits it if it cannot be a valid value, except in a required text
+    field.
     """
     match field.kind:
         case "text":

@@ -1,7 +1,7 @@
 """Conversion of a server's form schema, or of a tool's input schema, to typed form fields.
 
 A form schema is a flat object of text, numbers, booleans and choices (client/elicitation, requested schema); any other
-schema is refused.
+schema is rejected.
 """
 
 import re

@@ -140,14 +140,14 @@ class AllowSession(Struct, frozen=True):
 class AllowAlways(Struct, frozen=True):
     """Answer that allows this call and later calls of the tool, even after a restart.
 
-    The permission ends when the server's command or address, or the tool's definition, changes.
+    The permission ends when the server's command or URL, or the tool's definition, changes.
     """
 
 
 class AllowRule(Struct, frozen=True):
     """Answer that allows this call and all later calls that match a rule.
 
-    The rule must be about this server and match this call; otherwise the call is refused and the rule is not stored. It
+    The rule must be about this server and match this call; otherwise the call is denied and the rule is not stored. It
     is stored with the digests of the server and of the tools that it covers now. If the user edited the arguments, they
     are in `arguments`, and the rule must match the edited call.
     """
@@ -233,7 +233,7 @@ class TrustOnce(Struct, frozen=True):
 
 
 class TrustAlways(Struct, frozen=True):
-    """Answer that trusts the server until its command or address changes."""
+    """Answer that trusts the server until its command or URL changes."""
 
 
 class DoNotTrust(Struct, frozen=True):
@@ -250,7 +250,7 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     and `environment` are the names and values of environment variables, `header_names` and `headers` those of HTTP
     headers; `sign_in` contains the OAuth settings. Likely secrets are shown as "[hidden]", with a fingerprint if a
     changed value needs a new approval. `filled_in` names the local values that the server receives, such as "header
-    Authorization: ${keyring:work}". `expansion` maps each reference in the command, the folder and the address to its
+    Authorization: ${keyring:work}". `expansion` maps each reference in the command, the folder and the URL to its
     current value.
 
     `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and two
@@ -413,7 +413,7 @@ class Accept(Struct, frozen=True):
 
 
 class Decline(Struct, frozen=True):
-    """Answer of a user who refused to fill in the form or to open the address."""
+    """Answer of a user who declined to fill in the form or to open the URL."""
 
 
 class Cancel(Struct, frozen=True):
@@ -426,7 +426,7 @@ FormVerdict = Accept | Decline | Cancel
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
     """Asks the user to fill in a form; `message` is the server's text, `warnings` are from mcphost.
 
-    The server's text must be shown as plain text, so that addresses in it are not clickable.
+    The server's text must be shown as plain text, so that URLs in it are not clickable.
     """
 
     KIND: ClassVar[str] = "fill_form"
@@ -440,18 +440,18 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
 
 
 class AcceptUrl(Struct, frozen=True):
-    """Answer of a user who agreed to open the address in a browser."""
+    """Answer of a user who agreed to open the URL in a browser."""
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
-    """Asks whether to open an address for a server.
+    """Asks whether to open a URL for a server.
 
-    mcphost has not requested anything from the address yet. `url` is the complete address, and `host` its host.
+    mcphost has not requested anything from the URL yet. `url` is the complete URL, and `host` the host in it.
     `elicitation` is the server's id of the request, "" except in protocol version 2025-11-25. `warnings` are sentences
-    about what is unusual about the address.
+    about what is unusual about the URL.
     """
 
     KIND: ClassVar[str] = "visit_url"
@@ -490,7 +490,7 @@ class ShareSession(Struct, frozen=True):
 
 
 class ShareAlways(Struct, frozen=True):
-    """Answer that shares these folders at every request until the server's command or address changes."""
+    """Answer that shares these folders at every request until the server's command or URL changes."""
 
 
 class DoNotShare(Struct, frozen=True):
@@ -498,7 +498,7 @@ class DoNotShare(Struct, frozen=True):
 
 
 class NeverShare(Struct, frozen=True):
-    """Answer that refuses to share these folders at every request, until the server's command or address changes."""
+    """Answer that refuses to share these folders at every request, until the server's command or URL changes."""
 
 
 class SharePerServer(Struct, frozen=True):

@@ -78,11 +78,11 @@ class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
 
 
 class OpenInBrowser(Struct, frozen=True):
-    """Answer that opens the address in a browser, where the user signs in."""
+    """Answer that opens the URL in a browser, where the user signs in."""
 
 
 class PastedRedirect(Struct, frozen=True):
-    """Answer with the redirect address, which the user copied from a browser that could not reach mcphost."""
+    """Answer with the redirect URL, which the user copied from a browser that could not reach mcphost."""
 
     redirect_url: str
 
@@ -102,13 +102,13 @@ SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSig
 
 
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
-    """Asks whether to sign in at *issuer*; `url` is the address to open, and `host` its host.
+    """Asks whether to sign in at *issuer*; `url` is the URL to open, and `host` the host in it.
 
     `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or `seconds` after
     `asked_at`, a time of the monotonic clock. `browser` is False if mcphost cannot open a browser.
 
-    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is an address
-    that already includes the code, "" for none, and mcphost polls the authorization server every `interval` seconds.
+    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is a URL that
+    already includes the code, "" for none, and mcphost polls the authorization server every `interval` seconds.
 
     `other_method` is the method that the user can switch to, "code" or "browser", or "" for none. `other_accounts` are
     already signed in; to use one of them, the user declines and selects it. `warnings` are sentences to show first.
@@ -151,7 +151,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create the prompts; *open_url* opens an address in a browser. If it is None, the frontend does this.
+        """Create the prompts; *open_url* opens a URL in a browser. If it is None, the frontend does this.
 
         *can_open* returns whether a browser can be opened on this computer.
         """
@@ -171,11 +171,11 @@ class SignInPrompts:
         note: str,
         terms: SignInTerms,
     ) -> str | None:
-        """Ask the user to sign in; return None if the user refuses, else the pasted redirect address or "".
+        """Ask the user to sign in; return None if the user declines, else the redirect URL that the user pasted, or "".
 
-        "" means that the browser opens the redirect address itself, or that the user switched to the other method.
-        After opening the browser, the question is asked again, so that the user sees that mcphost is waiting and can
-        cancel.
+        "" means that the user switched to the other method, or that the frontend opens the browser. *code* is the
+        device code, "" for none; *note* says why the user is asked again. After opening the browser, the question is
+        asked again, so that the user sees that mcphost is waiting and can cancel.
         """
         deadline = monotonic() + terms.timeout
         while True:

@@ -178,7 +178,7 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user why a request was refused; each of the first 20 different reasons is reported once."""
+        """Notify the user why a request was rejected; each of the first 20 different reasons is reported once."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")
@@ -240,8 +240,8 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Ask the user to visit each URL that a tool call requires; return accept after all visits.
 
-        A visit is complete when the user or the server says so. Returns decline or cancel if the user refuses one of
-        the URLs.
+        A visit is complete when the user or the server says so. Returns decline or cancel if the user declines one of
+        the URLs, and cancel if the user does not retry the call.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")

@@ -131,8 +131,8 @@ class ServerRequestHandlerFactory:
     ) -> "ServerRequestHandler":
         """Return the handler for all connections to a configured server.
 
-        *limits* overrides SamplingLimits for this server. *account* returns the name of the account in use, *digest*
-        the digest of the server's command or address.
+        *limits* overrides SamplingLimits for this server, by field name. *account* returns the name of the account in
+        use, *digest* the digest of the server's command or URL.
         """
         return ServerRequestHandler(server, self, limits or {}, account, digest)
 
@@ -265,7 +265,10 @@ class ServerRequestHandler:
         return self.root_sharing.track_request(context.method)
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Ask the user questions that were postponed until this client request; see RequestHandler."""
+        """Ask the user questions that were postponed until this client request; see RequestHandler.
+
+        Returns True if the request may depend on the roots, and should therefore wait until the server knows them.
+        """
         if context.method not in METHODS_NEEDING_ROOTS:
             return False
         await self.root_sharing.prepare(_deferred_reason(context))
