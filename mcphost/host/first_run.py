@@ -41,11 +41,11 @@ class ProviderKeys(SecretEntries, Protocol):
     """Provider keys and other secrets, stored or kept only in memory for this session."""
 
     def keep_for_session(self, name: str, secret: str) -> None:
-        """Keep a secret in memory until mcphost quits, without storing it on disk."""
+        """Keep the secret called *name* in memory until mcphost quits, without storing it on disk."""
         ...
 
     def is_session_only(self, name: str) -> bool:
-        """Return whether this secret is only in memory and not stored on disk."""
+        """Return whether the secret called *name* is only in memory and not stored on disk."""
         ...
 
 
@@ -135,7 +135,7 @@ class Setup:
         return SetupOffers(models, servers)
 
     async def find_late_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Search a few seconds longer for local model servers; return the models that are not in *known*.
+        """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
 
         May be cancelled.
         """

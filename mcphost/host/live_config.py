@@ -142,7 +142,7 @@ class LiveConfig:
     ) -> None:
         """Create the object for *config*, the configuration in use.
 
-        Requests to restart a server are read from the folder *state_dir*; None disables them.
+        The folder *state_dir* is where other mcphost processes leave requests to restart a server; None disables these.
         """
         self.config = config
         self._restarts = None if state_dir is None else RestartRequests(state_dir)

@@ -35,7 +35,7 @@ class ProjectApprovals:
         approval: Literal["ask", "stored", "flag"],
         approved_files: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
-        """Create the approvals of one run; see `ProjectPlaces` for *approval* and *approved_files*."""
+        """Create the object for one run of mcphost; see `ProjectPlaces` for *approval* and *approved_files*."""
         self._grants, self._frontend, self._audit = grants, frontend, audit
         self._approval, self._approved_files = approval, approved_files
         self._answers: dict[tuple[str, str], ApprovalSource] = {}

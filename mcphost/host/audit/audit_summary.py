@@ -1,4 +1,4 @@
-"""What the audit log records of questions to the user and the answers: labels, digests and sizes, but no secrets."""
+"""What the audit log records about questions to the user and their answers, with secrets removed."""
 
 import hashlib
 import json

@@ -125,7 +125,7 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the object; *on_store_error* is called with errors of the store.
+        """Create the object; *on_store_error* is called with errors raised by the store.
 
         While the store cannot be read, stored grants allow nothing.
         """
@@ -391,7 +391,7 @@ class PastCall(Struct, frozen=True):
 
 
 class GrantRegistry:
-    """Registry for viewing and managing the user's grants: list, search, revoke, and preview of a rule.
+    """Registry for managing the user's grants: list, search and revoke them, and preview what a rule would cover.
 
     Methods read the store and may take seconds; do not call them while drawing a screen.
     """

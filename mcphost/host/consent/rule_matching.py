@@ -192,7 +192,7 @@ class RuleInput(Struct, frozen=True, kw_only=True):
 class RuleMatcher:
     """Matcher that checks whether a rule covers a tool call.
 
-    Regular expressions run in the validator's child process, which is killed if they take too long.
+    Regular expressions run in the schema validator's child process, which is killed if they take too long.
     """
 
     def __init__(self, validator: SchemaValidator, *, asks_about_origins: bool = False) -> None:

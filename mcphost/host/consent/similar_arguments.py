@@ -1,6 +1,6 @@
 """Comparison of argument names and values that servers may treat as equal.
 
-Costs little for text of any length, because a call is compared with its rules on the event loop.
+A comparison is cheap for text of any length, so calls can be compared with rules on the event loop.
 """
 
 import re
@@ -51,7 +51,7 @@ class NameComparison:
     def count_spelled(self, name: str, wanted: str) -> int | None:
         """Return the length of the normalized *name* if the normalized name *wanted* begins with it, else None.
 
-        Raises UnclearNameError if *name* is too long, or after 20,000 characters.
+        Raises UnclearNameError if *name* is too long, or if 20,000 characters have been examined in total.
         """
         limit = _MAX_LENGTH + _EXTENDED_BY * len(wanted)
         beginning = name[:limit]

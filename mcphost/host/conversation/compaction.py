@@ -74,7 +74,7 @@ class CompactionResult(NamedTuple):
 
 
 class Compactor:
-    """Replacement of the beginning of the open conversation with a summary in requests to the model.
+    """Component that replaces the beginning of the open conversation with a summary in requests to the model.
 
     The messages themselves are not changed. A summary is shown to the user before it is used, unless the mode is
     "auto".

@@ -134,7 +134,7 @@ class FileMatch(NamedTuple):
 
 
 class FileIndex:
-    """Index of files and folders, in which the path of a folder ends with a slash; the top folders come first.
+    """Index of files and folders, shallow paths first; the path of a folder ends with a slash.
 
     An index is built once and never updated.
     """
@@ -149,7 +149,7 @@ class FileIndex:
         """Return at most *limit* paths that contain the letters of *query* in the same order, ignoring case.
 
         Paths whose file name begins with the query come first, then those whose file name contains it, then those that
-        contain it elsewhere.
+        contain it elsewhere, and then the others.
         """
         if not query:
             found: Iterable[str] = self.paths[:limit]

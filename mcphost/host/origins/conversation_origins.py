@@ -27,8 +27,8 @@ _MAX_NOTED_CHARACTERS = 1_000_000
 class ConversationOrigins:
     """Index that finds text in call arguments that came from servers and files in the conversation.
 
-    When a call is proposed, the texts added since the previous call are indexed in a thread; after a stored
-    conversation was opened, these are all of its texts.
+    When a call is proposed, the texts added since the previous call are indexed in a thread; if a stored conversation
+    was opened in between, all of its texts are indexed.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers) -> None:

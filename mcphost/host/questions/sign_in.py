@@ -339,7 +339,11 @@ class SecretStoragePrompts:
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> StorageChoice:
-        """Ask where to store sign-ins; return "session", "file" or "encrypted", and the passphrase or ""."""
+        """Ask where to store sign-ins; return "session", "file" or "encrypted", and the passphrase or "".
+
+        *plain_file* and *sealed_file* are the paths of the two files that the user can choose. See ChooseSecretStorage
+        for the other parameters.
+        """
         verdict = await self._frontend.ask(
             ChooseSecretStorage(
                 server="",

@@ -267,7 +267,8 @@ class ServerRequestHandler:
     async def prepare(self, context: ServerRequestContext) -> bool:
         """Ask the user questions that were postponed until this client request; see RequestHandler.
 
-        Returns True if the request may depend on the roots, and should therefore wait until the server knows them.
+        Returns True for requests that may depend on the roots; these wait, so the server can first request a changed
+        list.
         """
         if context.method not in METHODS_NEEDING_ROOTS:
             return False
