@@ -1,4 +1,4 @@
-"""Root folders that servers may receive, the user's edits of their list, and questions about sharing them."""
+"""Folders that mcphost may share with servers as roots, and the questions that ask the user about sharing them."""
 
 import os
 import time
@@ -45,7 +45,7 @@ class RootFolder(Struct, frozen=True, kw_only=True):
     `path` is the real path with symbolic links resolved, or the configured path if the folder cannot be shared.
     `configured_path` is the configured path if it differs from `path`. `state` is "there" (can be shared), "gone"
     (cannot be read; `why` is the reason) or "out" (removed by the user). `scope` is the scope of the user's edit that
-    applies, "" for none. `warning` is a sentence about the risk of sharing the folder.
+    applies to the folder, "" if there is none. `warning` is a sentence about the risk of sharing the folder.
     """
 
     path: str
@@ -148,7 +148,7 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
 def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> RootFolders:
     """Apply the user's edits to the configured folders and inspect each folder.
 
-    Reads the file system, so it may block; never raises.
+    *layers* contains the edits by scope, widest first. Reads the file system, so it may block; never raises.
     """
     folders: dict[str, RootFolder] = {}
     for root in configured:
@@ -250,7 +250,8 @@ _VERDICTS: dict[str, RootsVerdict] = {
 class FolderRequest(Struct, frozen=True):
     """A server's request for roots that waits for the user's decision.
 
-    `folders` are the folders without a decision for this server, and `gone` the paths that cannot be read now.
+    `folders` are the folders that the user has not decided about for this server, and `gone` contains the paths of
+    listed folders that cannot be read now.
     """
 
     server: str
@@ -317,8 +318,9 @@ class FolderQuestions:
     async def ask(self, server: WaitingServer, why: str) -> bool:
         """Ask the user which folders to share with a server; return False if there is nothing to decide.
 
-        The same question covers all servers that are waiting. Cancellation withdraws the question, but another waiting
-        server may ask it again. Raises StoreError or ConsentDenied.
+        *why* is the reason shown for this server; the same question covers all other servers that are waiting.
+        Cancellation withdraws the question, but another waiting server may ask it again. Raises StoreError or
+        ConsentDenied.
         """
         if await server.pending_request(why) is None:
             return False

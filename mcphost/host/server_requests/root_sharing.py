@@ -82,9 +82,9 @@ class _ServerFolders(Struct, frozen=True):
 class RootSharing:
     """Policy for sharing folders with one server, which receives a folder only if the user agrees.
 
-    A permanent answer is stored with the server's name, the server's digest (*digest*) and the folder's real path. If
-    it cannot be stored, *notify* is called with the error, and the answer applies only to this run. *folder_questions*
-    is shared by all servers.
+    A permanent answer is stored with the server's name, the digest of its configuration (returned by *digest*) and the
+    folder's real path. If it cannot be stored, *notify* is called with a message and a hint, and the answer applies
+    only to this run. *folder_questions* is shared by all servers.
     """
 
     def __init__(
@@ -166,11 +166,12 @@ class RootSharing:
     async def answer(
         self, why: str, context: ServerRequestContext | None = None
     ) -> ListRootsResult | ServerRequestRejection:
-        """Return the roots to send, or a rejection; ask the user about folders without a decision.
+        """Return the roots to send, or a rejection; ask the user about folders that are not decided yet.
 
-        Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read or prompt request
-        is held until the next of these begins. The user is then asked, even if the held request has ended by then.
-        Raises StoreError or ConsentDenied.
+        *why* is the reason shown with the question, and *context* the client request, if known, during which the server
+        asked. Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read or prompt
+        request is held until the next of these begins. The user is then asked, even if the held request has ended by
+        then. Raises StoreError or ConsentDenied.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()
@@ -293,9 +294,10 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Return a context manager that must be active during a client request.
+        """Return a context manager that marks a client request as running; *method* is its method.
 
-        It is used only before protocol version 2026-07-28.
+        While a tool call, resource read or prompt request is running, the user may be asked about folders. Used only
+        before protocol version 2026-07-28.
         """
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
@@ -314,10 +316,10 @@ class RootSharing:
             del self._other_requests[token]
 
     async def prepare(self, why: str) -> bool:
-        """Ask the deferred question before a tool call, resource read or prompt request. Never raises.
+        """Before a tool call, resource read or prompt request, ask a deferred question about folders. Never raises.
 
-        A server that is no longer waiting is notified that the roots changed, and gets one second to request them
-        again. Returns False if there was nothing to do.
+        A server that is no longer waiting for the answer is notified that the roots changed, and gets one second to
+        request them again. *why* is the reason shown with the question. Returns False if there was nothing to do.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
@@ -352,8 +354,8 @@ class RootSharing:
     async def pending_request(self, why: str) -> FolderRequest | None:
         """Return the request that needs the user's decision now, or None.
 
-        A request that was refused in the last 60 seconds is not returned. *why* is the reason shown with the question.
-        Raises StoreError.
+        A request that the user refused in the last 60 seconds is not returned. *why* is the reason shown with the
+        question. Raises StoreError.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
@@ -434,7 +436,8 @@ class RootSharing:
         """Notify the server of each change of the roots until the session ends.
 
         A server that has not received roots is not notified. From protocol version 2026-07-28 on, servers are never
-        notified, because they request the roots when they need them.
+        notified, because they request the roots when they need them. *warn* is called with a message if a notification
+        cannot be sent.
         """
         self.mark_ready()
         try:

@@ -38,7 +38,7 @@ MAX_ENTRIES = 5_000
 
 
 def complete_path(typed: str) -> Completion:
-    """Suggest folders whose path begins with *typed*; include hidden ones only if their dot was typed.
+    """Suggest folders whose path begins with *typed*; include hidden ones only if the leading dot was typed.
 
     Reads the file system, so it may block; never raises.
     """
@@ -96,7 +96,10 @@ class Roots:
         *,
         publish: Callable[[AnyEvent], None] = lambda event: None,
     ) -> None:
-        """Create the list of roots; without *stored_folders*, all edits apply only to this run."""
+        """Create the list from the folders in *configured*; without *stored_folders*, edits apply only to this run.
+
+        *publish* is called with each event about the list or about shared folders.
+        """
         self.version = 0
         """Increases whenever the roots that servers may receive change."""
 

@@ -90,7 +90,7 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
         return self.request.max_output_tokens
 
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
-        """Yield a phrase for each kind of content that the model cannot process.
+        """Yield a phrase for each kind of content that the model described by *facts* cannot process.
 
         The phrases continue the sentence "sent the model …".
         """
@@ -110,9 +110,10 @@ def parse_sampling_request(
 ) -> SamplingRequest:
     """Convert a server's sampling request to a request for the model.
 
-    *issued_ids* are the ids that the model's provider gave to the tool calls in earlier replies to this server. All
-    other ids are dropped: the review does not show ids, so a server could use them to send the model unseen text.
-    Raises MalformedMessage for invalid tools or stop sequences.
+    *messages* and *choice* are the decoded messages and tool choice of the request. *issued_ids* are the ids that the
+    model's provider gave to the tool calls in earlier replies to this server. All other ids are dropped: the review
+    does not show ids, so a server could use them to send the model unseen text. Raises MalformedMessage for invalid
+    tools or stop sequences.
     """
     raws = (
         decode(wire_request.tools, tuple[Raw, ...], "tools of the sampling request")
@@ -300,7 +301,8 @@ class SamplingHandler:
     ) -> CreateMessageResult | ServerRequestRejection:
         """Let the user review the request, send it to the model, and let the user review the reply.
 
-        If the user refuses, the server gets error -1; for an invalid request, error -32602.
+        *why* is the reason shown in the reviews, and *context* the client request, if known, during which the server
+        sent this one. If the user refuses, the server gets error -1; for an invalid request, error -32602.
         """
         try:
             request = _parse_request(wire_request, context.revision, self._issued_ids)
@@ -318,7 +320,7 @@ class SamplingHandler:
     async def _answer_exclusively(
         self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Wait until no other sampling request of this server is in progress, then run the reviews and the request."""
+        """Wait for this server's earlier sampling requests to end, then have this one reviewed and answered."""
         async with self._lock:
             models = await self._models.load_models()
             if not models:
@@ -409,9 +411,10 @@ class SamplingHandler:
     async def _ask_model(
         self, model: llm.ChatModel, request: SamplingRequest, tokens: int
     ) -> SamplingAnswer | ServerRequestRejection:
-        """Return the model's reply, or a rejection if it fails; record the request and count its tokens.
+        """Send the request; return the model's reply, or a rejection if the model fails.
 
-        *tokens* is the estimated number of input tokens.
+        The request is recorded in the audit log, and its tokens are counted against the server's limits. *tokens* is
+        the estimated number of input tokens.
         """
         span = await self._audit.start_span(
             AuditSubject(kind="sampling", server=self._server, name=model.name), who="answer"

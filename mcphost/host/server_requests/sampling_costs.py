@@ -1,4 +1,4 @@
-"""Budget check and spending record of sampling requests, which are paid for with the user's key."""
+"""Budget checks and spending records for sampling requests, which are paid for with the user's API key."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -20,10 +20,10 @@ from mcphost.store.spending import SpendingEntry, TokenShare
 
 
 class SamplingCosts:
-    """Budget check and spending record of all servers' sampling requests.
+    """Budget checks and spending records for the sampling requests of all servers.
 
     The costs are added to the totals of the open conversation and of the day, but to no turn, because a server may send
-    a request outside of a turn.
+    a request outside a turn.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class SamplingCosts:
     ) -> int:
         """Check a request against the budget; return the maximum number of tokens in the model's answer.
 
-        The user is asked if the request exceeds a limit. *input_tokens* is the estimated size of the request's input;
-        the result is at most `request.max_output_tokens`. Raises BudgetReached if the user refuses, and StoreError if
-        the budget cannot be checked.
+        If the request exceeds a limit, the user is asked for confirmation; *why* is the reason shown in the question.
+        *input_tokens* is the estimated size of the request's input; the result is at most `request.max_output_tokens`.
+        Raises BudgetReached if the user refuses, and StoreError if the budget cannot be checked.
         """
         limits, conversation = self._limits.get(), self._conversation
         for _ in range(MAX_QUESTIONS):

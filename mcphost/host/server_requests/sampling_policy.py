@@ -294,7 +294,7 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """Tracker of nested sampling: remembers tool calls in replies to a server until it returns their results.
+    """Tracker of nested sampling: remembers tool calls sent to a server until the server returns their results.
 
     Each tool call is stored with the client request during which the server sent the sampling request.
     """
@@ -332,5 +332,8 @@ class SamplingNesting:
 
 
 def _possible_calls(context: ServerRequestContext) -> frozenset[int]:
-    """Return the numbers of the calls that a request may belong to; if this is uncertain, also NO_CALL."""
+    """Return the numbers of the client requests during which a sampling request may have been sent.
+
+    If it may also have been sent outside all client requests, the result includes NO_CALL.
+    """
     return frozenset((context.call_number,)) if context.call_number else frozenset((NO_CALL, *context.candidate_calls))
