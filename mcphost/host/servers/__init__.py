@@ -1,1 +1,1 @@
-"""Server connections: approval, state, listings, change detection, skills, tasks and accounts."""
+"""The configured servers: code that connects to them, approves and edits them, and tracks what they offer."""

@@ -55,7 +55,10 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 
 def describe_validity(account: Account, now: float | None = None, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that says how long a sign-in remains valid, such as "for 3 more hours"."""
+    """Return a phrase that says how long a sign-in remains valid, such as "for 3 more hours".
+
+    *now* is in seconds since 1970; the default is the current time. *translate* translates English text for the user.
+    """
     if account.is_renewable:
         return translate(N_("renewed automatically"))
     if not account.expires:
@@ -76,12 +79,18 @@ def describe_validity(account: Account, now: float | None = None, translate: Cal
 
 
 def describe_storage(account: Account, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that names where the sign-in is stored, such as "in the keyring"."""
+    """Return a phrase that names where the sign-in is stored, such as "in the keyring".
+
+    *translate* translates English text for the user.
+    """
     return translate(STORAGE_LABELS.get(account.place, account.place))
 
 
 def describe_client(account: Account, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that says how the OAuth client id was obtained, such as "registered automatically"."""
+    """Return a phrase that says how the OAuth client id was obtained, such as "registered automatically".
+
+    *translate* translates English text for the user.
+    """
     return translate(_CLIENT_LABELS.get(account.client_kind, account.client_kind))
 
 
@@ -127,7 +136,7 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return the message and hint to show after a sign-out, which name the accounts that are still signed in."""
+    """Return a message and a hint to show after a sign-out; they name the accounts that are still signed in."""
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
@@ -141,7 +150,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """Create the object; *notify* is called with a message and a hint to show to the user."""
+        """Create an instance; *notify* is called with a message and a hint to show to the user."""
         self._servers = servers
         self._opener = opener
         self._audit = audit

@@ -1,4 +1,8 @@
-"""The user's approval of servers, bound to a digest of the command or address, and of a project's `.mcp.json`."""
+"""The user's approval of servers and of projects' `.mcp.json` files.
+
+An approval of a server is bound to a digest of its settings, such as the command or URL; an approval of a file, to a
+digest of its content.
+"""
 
 import os
 from collections.abc import AsyncGenerator, Iterable
@@ -88,14 +92,15 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class ServerApprovals:
-    """The approved servers, for this session or permanently; asks the user about servers not yet approved."""
+    """Approvals of servers, permanent or for this session; asks the user about servers that are not approved yet."""
 
     def __init__(
         self, grants: GrantStore, frontend: Frontend, audit: AuditLog, servers: Iterable[ServerConfig] = ()
     ) -> None:
-        """Create the approvals of one run, which started with *servers*.
+        """Create the approvals for one run; *servers* are those configured when the run starts.
 
-        Naming a file with `--mcp-config` approves what the file contained then, and nothing that is written later.
+        A server from a file named with `--mcp-config` is approved as configured at that time; what is written to the
+        file later is not approved.
         """
         self.audit = audit
         self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
@@ -126,7 +131,7 @@ class ServerApprovals:
         return True
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """Return the configuration with digests of the files that the approval covers, or None if refused.
+        """Return the configuration with digests of the files that the approval covers, or None if the user refuses.
 
         Asks the user if the server is not approved yet. Connecting with the returned configuration fails if one of
         these files changes. Raises StoreError, ConfigError or ConsentDenied.
@@ -253,10 +258,10 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 
 
 async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
-    """Transfer the approval and grants of *before* to *after*; return False if *before* was not approved.
+    """Transfer approval and grants from *before* to *after*; return False if *before* was not approved.
 
-    Used when mcphost itself edits a server's configuration entry at the user's request. Raises StoreError or
-    ConsentDenied.
+    These are the configurations of a server before and after mcphost itself edited its entry at the user's request.
+    Raises StoreError or ConsentDenied.
     """
     covers = describe_server(after)
     earlier = await find_approval(grants, before.name)

@@ -1,4 +1,4 @@
-"""Listing of a server's tools, resources, prompts and skills, and comparison of tool lists."""
+"""Functions that list a server's tools, resources, prompts and skills, and compare tool lists."""
 
 import hashlib
 import json
@@ -62,8 +62,8 @@ class ToolDefinition(Struct, frozen=True):
 class ServerListing(Struct, frozen=True):
     """Everything that a server lists: the catalog, the tools by name, and the problems found in each list.
 
-    `problems` is keyed by the kind of list (see KINDS). `tools_ttl` is the number of seconds for which the server
-    declares its tool list valid; 0 if it declares none.
+    `problems` maps each kind of list (see KINDS) to sentences about the problems in that list. `tools_ttl` is the
+    number of seconds for which the server declares its tool list valid; 0 if it declares none.
     """
 
     catalog: Catalog = Catalog()
@@ -88,8 +88,9 @@ async def fetch_listing(
 ) -> ServerListing:
     """Fetch all pages of those lists in *kinds* that the server supports; copy all other lists from *before*.
 
-    The lists are fetched concurrently. Raises the errors of `Session.request` if the tools cannot be read; any other
-    list that cannot be read is left empty and reported in `problems`.
+    The lists are fetched concurrently. Errors from `Session.request` are passed on, with one exception: any list but
+    that of the tools is left empty and reported in `problems` if the server rejects the request, answers too late or
+    sends an invalid response.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()

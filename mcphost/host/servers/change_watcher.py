@@ -93,7 +93,7 @@ class ChangeWatcher:
         self._watch_lock = anyio.Lock()
 
     async def list_all(self) -> ServerListing:
-        """Fetch all lists of a new session. Raises the errors of `Session.request` if the tools cannot be read.
+        """Fetch all lists at the start of a session; pass on errors as `fetch_listing` does.
 
         The time that this takes does not lengthen the pauses between later listings.
         """
@@ -201,7 +201,7 @@ class ChangeWatcher:
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated after the server refused a call.
+        """Mark the tool list as outdated after the server rejected a call.
 
         Has no effect before protocol version 2026-07-28.
         """

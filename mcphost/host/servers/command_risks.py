@@ -1,4 +1,4 @@
-"""Warnings about risks in a server's command, environment or address, shown in the approval question.
+"""Warnings about risks in a server's command, environment or URL, shown when the user is asked to approve it.
 
 Each warning continues a sentence that begins with "It".
 """
@@ -45,7 +45,7 @@ def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def address_risks(url: str) -> tuple[str, ...]:
-    """Return warnings for an address that is misleading or not encrypted."""
+    """Return warnings if a server's URL is misleading or does not use encryption."""
     try:
         parts = split_url(url)
         host = parts.hostname or ""
@@ -214,7 +214,10 @@ def _read_env_file(server: ServerConfig) -> dict[str, str]:
 
 
 def _find_program(command: str, folder: str, path: str | None) -> str:
-    """Return the path of the program that *command* would start, or "" if it is not found."""
+    """Return the path of the program that *command* would start, or "" if it is not found.
+
+    *folder* is the working directory and *path* the server's own value of PATH, None if it has none.
+    """
     if os.sep in command:
         return os.path.join(folder, command)
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MAX_PATHS]
@@ -224,7 +227,7 @@ def _find_program(command: str, folder: str, path: str | None) -> str:
 
 
 def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
-    """Yield the paths in the value of an environment variable.
+    """Yield the paths in the value of an environment variable; relative ones are joined to *folder*.
 
     For PATH, these are its folders; for other variables, the entries that are paths, and paths in words such as
     `--require=./x`.

@@ -116,7 +116,7 @@ class ServerConnection:
     # -- public state
     @property
     def digest(self) -> str:
-        """The digest of the server's command or address, to which approvals are bound."""
+        """The digest of the server's settings that decide what is started or contacted; approvals are bound to it."""
         return server_digest(self.config)
 
     @property
@@ -453,7 +453,7 @@ class ServerConnection:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """Add a local server's last stderr lines, which often name the cause, to the error of a startup timeout."""
+        """If a local server's startup timed out, add its last stderr lines, which often name the cause, to *error*."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error
@@ -537,7 +537,7 @@ class ServerConnection:
             await self._watcher.unwatch(uri)
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated after the server refused a call; see ChangeWatcher."""
+        """Mark the tool list as outdated after the server rejected a call; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.mark_stale()
 

@@ -1,4 +1,4 @@
-"""Step-by-step diagnosis of a server: configuration, program or address, approval, connection, lists."""
+"""Step-by-step diagnosis of a server: its configuration, program or URL, approval, connection and lists."""
 
 import os
 import time

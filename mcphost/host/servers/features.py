@@ -58,7 +58,7 @@ class ServerFeatures:
     """
 
     def __init__(self, servers: Servers, on_prompt: Callable[[str, str, GetPromptResult], None] | None = None) -> None:
-        """Create the object; *on_prompt* is called with server, name and content of each prompt that is fetched."""
+        """Create an instance; *on_prompt* receives the server, name and content of each prompt that is fetched."""
         self._servers = servers
         self._on_prompt = on_prompt
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
@@ -93,7 +93,7 @@ class ServerFeatures:
     async def read_resource(self, server: str, uri: str, *, bypass_cache: bool = False) -> ReadResourceResult:
         """Request one resource from the server; *uri* is sent exactly as given.
 
-        A URI of any scheme is allowed, because only the server resolves it; mcphost itself opens and fetches nothing.
+        A URI with any scheme is allowed, because only the server resolves it; mcphost itself never fetches it.
         """
         if not uri or len(uri) > URI_LIMIT:
             raise UsageError("The resource address is empty or too long.", "Use one that the server lists.")
@@ -218,7 +218,7 @@ class ServerFeatures:
 
     # -- logs
     async def set_log_level(self, server: str, level: str) -> None:
-        """Set the minimum level of log messages from a server, also after a reconnect; "" for no messages.
+        """Set the minimum level of a server's log messages, now and after each reconnect; "" turns them off.
 
         Messages are added to the server's log and published as events. Before protocol version 2026-07-28, there is no
         way to make servers stop sending them, so "" has no effect.

@@ -117,8 +117,8 @@ class LiveServerEditor:
     async def remove(self, name: str, *, forgets: bool = False) -> SavedServer:
         """Remove a server from its file and close its connection; the sign-in is kept.
 
-        If *forgets* is set, the server's secrets, input values and unpacked bundle are deleted, too. So that `undo` can
-        restore them, the deleted values stay in memory and the bundle is deleted only by `close`.
+        If *forgets* is set, the server's secrets, input values and unpacked bundle are also deleted. To let `undo`
+        restore them, the deleted values stay in memory, and the bundle is deleted only by `close`.
         """
         server = self._servers.find(name).config
         if not forgets:
@@ -139,7 +139,7 @@ class LiveServerEditor:
                 await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
 
     async def undo(self) -> str:
-        """Undo the latest change and return the name of the changed server; restore the secrets it deleted.
+        """Undo the latest change, restoring any secrets that it deleted, and return the name of the changed server.
 
         Raises UsageError if there is no change to undo, ConfigError if the file was changed in the meantime, and
         SecretDeletionError if the change was undone but secrets that were stored for it could not be deleted.

@@ -57,13 +57,19 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 def compare_servers(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return all differences between a server as locked and as it is now; None means that there is none."""
+    """Return all differences between a server's record in the lock file and its current state.
+
+    *before* is None if the lock file has no such server, and *after* is None if no such server is configured.
+    """
     drifts = compare_entries(name, before, after)
     return drifts if before is None or after is None else (*drifts, *compare_connected(name, before, after))
 
 
 def compare_entries(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return how a server's entry differs from the locked one; None means that there is no such server."""
+    """Return how a server's entry differs from the locked one.
+
+    *before* is None if the lock file has no such server, and *after* is None if no such server is configured.
+    """
     if before is None or after is None:
         kind: DriftKind = "server_added" if before is None else "server_removed"
         entry = replace(after or before or LockedServer(), tools={}, identity=None)
@@ -122,10 +128,7 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
-    """Return *members* with each word of the command under a numbered key of its own.
-
-    A diff then has one line for each word.
-    """
+    """Return *members* with each word of `command` under its own numbered key, so that a diff has a line for each."""
     words = members.get("command", ())
     rest = {key: value for key, value in members.items() if key != "command"}
     return rest | {f"command word {number:0{len(str(len(words)))}}": word for number, word in enumerate(words, 1)}

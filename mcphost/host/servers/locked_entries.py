@@ -168,7 +168,7 @@ def _find_known(text: str) -> list[Reference]:
 
 
 def _keep_references(text: str, shown: str) -> str:
-    """Return *shown*, which is *text* with secrets hidden, with all references of *text* added if one was hidden."""
+    """Return *shown*, a form of *text* with secrets hidden; append all references in *text* if one was hidden."""
     names = [reference.short_text for reference in _find_known(text)]
     is_complete = names == [reference.short_text for reference in _find_known(shown)]
     return shown if is_complete else f"{shown} ({' '.join(names)})"
@@ -177,9 +177,9 @@ def _keep_references(text: str, shown: str) -> str:
 def _lockable_value(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is left out.
 
-    Addresses and values that decide which code runs or where connections go are recorded. So are references, with a
-    slow digest of the text beside them, because that text can decide who gets the secrets. The text beside a reference
-    in a secret is part of that secret, and is left out.
+    URLs and values that decide which code runs or where connections go are recorded. So are references, with a slow
+    digest of the surrounding text, because that text can decide who gets the secrets. In a secret, the text around a
+    reference is part of the secret and is left out.
     """
     is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
     if "://" in text or (is_risky and not is_secret):
@@ -193,15 +193,15 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
 
 
 def _hide_secret(text: str, hidden_count: int) -> str:
-    """Return the references in *text* and, if there is any other text, a slow digest of the whole."""
+    """Return *text* with all but its references hidden and, if that hid anything, a slow digest of the whole."""
     shown, has_literals = _hide_literals(text, HIDDEN)
     return _add_digest(shown, text, hidden_count) if has_literals else shown
 
 
 def _hide_literals(text: str, placeholder: str) -> tuple[str, bool]:
-    """Replace everything in *text* but references, white space and a scheme such as `Bearer`, and drop defaults.
+    """Replace everything in *text* with *placeholder* except references, whitespace and schemes such as `Bearer`.
 
-    Also return whether anything was replaced or dropped.
+    Default values in references are dropped. Also return whether anything was replaced or dropped.
     """
     parts: list[str] = []
     end, has_literals = 0, False

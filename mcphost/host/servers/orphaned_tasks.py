@@ -76,7 +76,7 @@ class TrackedTask:
     def finish(self, error: BaseException | None) -> None:
         """Stop tracking; *error* is the exception that ended the tool call, None for success.
 
-        After ConnectionLost, the task continues at the server and stays stored; otherwise it is deleted.
+        After ConnectionLost, the task continues on the server and stays stored; otherwise it is deleted.
         """
         if self._task.task_id:
             self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
@@ -150,7 +150,7 @@ class OrphanedTasks:
         await self._stored_tasks.delete(task.server_digest, task.task_id)
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Resume the server's orphaned tasks; return when they have ended or the session ends.
+        """Resume the orphaned tasks of the server with this digest; return when they or the session have ended.
 
         Tasks that another running mcphost process is following are left alone. Never raises an error, but may be
         cancelled. The store is read after a delay, because it is busy with other servers during startup.

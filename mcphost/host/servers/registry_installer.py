@@ -37,7 +37,7 @@ REGISTRY_KEY = "registry"
 
 
 class PlanSource:
-    """Source of an install plan: one way to run a server, its inputs, and the unpacked bundle, if any."""
+    """One way to run a server from a registry, with its inputs and its bundle, if any; creates install plans."""
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
         self.option = option if bundle is None else replace(option, inputs=bundle.manifest.inputs())
@@ -91,7 +91,7 @@ def installed_programs() -> dict[str, str]:
 
 
 def absolute_place(place: str) -> str:
-    """Return the URL of a registry unchanged, or the absolute path of a registry file."""
+    """Return *place* unchanged if it is a registry's URL, else as the absolute path of a registry file."""
     return place if "://" in place else os.path.abspath(os.path.expanduser(place))
 
 
@@ -100,8 +100,8 @@ def with_registry(
 ) -> dict[str, Any]:
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
-    The record includes the values of arguments. It excludes the values of variables and headers: these are in the entry
-    itself, as references if they are secrets.
+    *place* is the registry's URL or file. The record includes the values of arguments. It excludes the values of
+    variables and headers: these are in the entry itself, as references if they are secrets.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -113,7 +113,7 @@ def with_registry(
 
 
 class PlanDescription:
-    """Description of a plan for the user: a line for each property of the server and for each risk.
+    """Readable description of an install plan: a line for each property of the server and for each risk.
 
     `warnings` contains the warnings about the publisher and then the risks. The warnings about the publisher are not in
     `lines`, because the user sees them earlier.
@@ -177,8 +177,9 @@ def plan_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Return the entry for a newer version, which keeps the user's settings, and the plan it was made from.
 
-    *typed* contains the input values that the user entered; *given* names the inputs whose values in the current entry
-    they replace. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
+    *place* is the registry's URL or file, *old_entry* the current entry, and *record* its record of the installation.
+    *typed* contains the input values that the user entered; *given* names the inputs whose values replace those in
+    *old_entry*. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)
@@ -217,7 +218,7 @@ class InstallReview(Struct, frozen=True):
 
 
 class InstallDraft:
-    """A prepared installation or update of a server, before it is written or discarded."""
+    """A prepared installation or update of a server, not yet written or discarded."""
 
     def __init__(
         self,
@@ -271,12 +272,18 @@ class RegistryInstaller:
     def __init__(
         self, place: str, places: SetupPlaces, servers: Servers, editor: ServerEditor, live: LiveServerEditor
     ) -> None:
-        """Create an installer; *place* is the base URL of the registry, or the path of a JSON file."""
+        """Create an installer; *place* is the base URL of the registry, or the path of a JSON file.
+
+        *places* contains the folders for cached responses and unpacked bundles.
+        """
         self.place = place
         self._places, self._servers, self._editor, self._live = places, servers, editor, live
 
     async def search(self, text: str, *, refresh: bool = False) -> RegistryAnswer:
-        """Return the latest versions of servers with *text* in name, title or description. May be cancelled."""
+        """Return the latest versions of servers with *text* in name, title or description. May be cancelled.
+
+        With *refresh*, recent cached responses are ignored.
+        """
         async with open_registry(self.place, self._cache, refresh=refresh) as registry:
             return await registry.search(text, _SEARCH_LIMIT)
 

@@ -23,7 +23,7 @@ class RunningCallCancelled(McpHostError):
 class RunningCall(Struct, frozen=True, kw_only=True):
     """Snapshot of a tool call in progress.
 
-    `by` says what approved the call, as in `ToolStarted.by`. `started_at` is a time of `time.monotonic`, in seconds.
+    `by` says what approved the call, as in `ToolStarted.by`. `started_at` is a `time.monotonic` time in seconds.
     `task_id` is the id of the MCP task that the server created for the call, "" if there is none. `is_in_background`
     means that no turn is waiting for the call.
     """

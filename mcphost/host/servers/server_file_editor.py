@@ -195,7 +195,7 @@ class ServerEditor:
         return await self._save(edit, "removed")
 
     def find_data(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> "ServerData":
-        """Return the data stored for a server that none of the *others* uses; do not access the keyring.
+        """Return the data that is stored for *server* and used by none of *others*, without accessing the keyring.
 
         *bundles* is the folder that contains all unpacked bundles.
         """
@@ -214,8 +214,8 @@ class ServerEditor:
     async def forget(self, server: ServerConfig, data: "ServerData") -> tuple[str, ...]:
         """Delete the data stored for a removed server; return a phrase for each deleted item.
 
-        Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied, and
-        SecretDeletionError if all other data was deleted but some secrets could not be.
+        Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used; SecretDeletionError
+        if all other data was deleted but some secrets could not be.
         """
         secrets = await self.read_secrets(data)
         deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
@@ -247,7 +247,7 @@ class ServerEditor:
     async def restore(self, server: ServerConfig, data: "ServerData", secrets: Mapping[str, str]) -> None:
         """Restore the secrets and input values that `forget` deleted, but not the bundle.
 
-        Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied.
+        Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used.
         """
         for what in replace_fields(data, secrets=tuple(secrets), bundle=None).describe(self.inputs_file):
             subject = AuditSubject(kind="file", server=server.name, name=what)
@@ -401,7 +401,10 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile, content: bytes | None) -> bool:
-        """Return whether *file* belongs to a project and is approved with this content, or missing (None)."""
+        """Return whether a project's *file* is approved with *content*; True if it is missing (*content* is None).
+
+        False for a file that does not belong to a project.
+        """
         if file.source != "project" or content is None:
             return file.source == "project"
         return await is_project_approved(self._grants, make_project_file(file.path, content))

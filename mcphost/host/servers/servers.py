@@ -1,4 +1,4 @@
-"""Connections to all configured servers, the wait for servers to start, and the review of changed tools."""
+"""Classes that connect to all configured servers, wait for them to start, and let the user review changed tools."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -148,7 +148,7 @@ class Servers:
         return await self._approvals.is_approved(self.find(name).config)
 
     async def approve(self, name: str) -> None:
-        """Store the user's approval of a server, which is valid until its command or address changes.
+        """Store the user's approval of a server, which is valid until its command, URL or related settings change.
 
         Raises UsageError, StoreError, ConsentDenied or ConfigError.
         """
@@ -212,7 +212,7 @@ class ServerStartup:
     """
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """Create the object; *seconds* is the maximum time to wait for each server, counted from its start.
+        """Create a wait of at most *seconds* for each server, counted from the server's start.
 
         For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """

@@ -89,7 +89,10 @@ class Skills:
         )
 
     def digest(self, server: str) -> str:
-        """Return the digest of the server's command or address, to which approvals are bound."""
+        """Return the digest of the server's settings that decide what is started or contacted.
+
+        Approvals are bound to this digest.
+        """
         return self._servers.find(server).digest
 
     def account(self, server: str) -> str:
@@ -133,7 +136,7 @@ class Skills:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
         *for_model* records that the user allowed the model to load the skill. *before_send* is called before the
-        request and can refuse it; see Session.request.
+        request and may raise an error to prevent it; see Session.request.
         """
         account = self.account(server)
         content = await self._get_file(server, skill, skill.uri, before_send)

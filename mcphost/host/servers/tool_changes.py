@@ -142,7 +142,7 @@ class ToolChangeTrackerFactory:
         carry_over: CarryOver,
         audit: AuditLog,
     ) -> None:
-        """Create a factory; *on_store_error* is called with errors of the store.
+        """Create a factory; *on_store_error* is called with each error from the store.
 
         After such an error, changes apply only to this run. *carry_over* transfers grants from a tool's previous
         definition to the accepted one.
@@ -329,8 +329,8 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether one more tool can be remembered, forgetting the oldest unlisted tool if necessary.
 
-        If the result is True, the caller must remember *tool* before anything else: a new tool listed while there is
-        room is trusted. When there is no room, a tool that is not remembered is quarantined, even if it was accepted
+        If the result is True, the caller must remember *tool* at once: while there is room, any new tool that the
+        server lists is trusted. Without room, a tool that is not remembered is quarantined, even if it was accepted
         before it was forgotten.
         """
         known = self._known if self._known is not None else {}

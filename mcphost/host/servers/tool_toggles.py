@@ -33,7 +33,7 @@ class ToolToggles:
         publish: Callable[[AnyEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the registry; *on_store_error* is called with errors of the store.
+        """Create the registry; *on_store_error* is called with each error from the store.
 
         After such an error, changes apply only to this run.
         """
