@@ -36,7 +36,10 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
 def check_message(raw: bytes) -> Generator[None]:
-    """Check the number of values in a JSON message; yield every few milliseconds. Raises JsonLimitExceeded."""
+    """Check that a JSON message does not have too many values for its size. Raises JsonLimitExceeded.
+
+    Yields every few milliseconds.
+    """
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 

@@ -1,1 +1,1 @@
-"""Language models: messages, the model interface, litellm in a worker process, and the demo model."""
+"""Access to language models: through litellm in a worker process, or the built-in demo model."""

@@ -93,7 +93,7 @@ def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list
 
 
 def valid_names(names: Iterable[object]) -> list[str]:
-    """Return the names that can be displayed, and used in settings, without changing them."""
+    """Return those *names* that can be displayed and used in settings exactly as they are."""
     return [
         name
         for name in names

@@ -1,4 +1,4 @@
-"""A ChatModel that calls litellm in the worker process, with key lookup, deadlines, retries and limits."""
+"""ChatModel that calls litellm in a worker process, with key lookup, deadlines, retries and limits."""
 
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -72,7 +72,7 @@ class LiteLlmModel:
         deadlines: ModelDeadlines | None = None,
         refusals: ToolRefusals | None = None,
     ) -> None:
-        """Create a model; if the provider refuses tools for it, *refusals* stores this fact for later runs."""
+        """Create a model; if its provider rejects tools, *refusals* stores this for later runs."""
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
         self._environ = environ
@@ -232,7 +232,7 @@ class LiteLlmModel:
             raise _DefinitionRefusedError(reason, error)
 
     def _disable_tools(self, refused: "_ToolsRefusedError") -> None:
-        """Stop offering tools to this model, because its provider refused them.
+        """Stop offering tools to this model, because its provider rejected them.
 
         Raises ModelError if tools were already disabled; otherwise, the same request would be repeated endlessly.
         """
@@ -242,7 +242,7 @@ class LiteLlmModel:
         self._refusal, self._is_refusal_new = ToolsRefused(refused.reason), True
 
     async def _remember_refusal(self) -> None:
-        """Store a new refusal of tools for later runs, after the same request has succeeded without tools."""
+        """Record for later runs that the provider rejects tools, after the same request succeeded without them."""
         if self._is_refusal_new and self._refusals is not None:
             self._is_refusal_new = False
             config, reason = self._config, self._refusal.reason
@@ -250,7 +250,7 @@ class LiteLlmModel:
                 await anyio.to_thread.run_sync(self._refusals.record, config.name, config.api_base, reason)
 
     async def _recall_refusal(self) -> None:
-        """Disable tools if the provider refused them in an earlier run."""
+        """Disable tools if the provider rejected them in an earlier run."""
         if self._refusals is None or self._config.tools != "auto" or self._facts.supports_tools is False:
             return
         known = await anyio.to_thread.run_sync(self._refusals.find, self._config.name, self._config.api_base)
@@ -259,7 +259,10 @@ class LiteLlmModel:
             self._refusal = ToolsRefused(known.reason, known.refused_at)
 
     def _replace_refused_tool(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
-        """Send a refused tool in its simplified form in later requests, or omit the tool if it has no such form."""
+        """In later requests, send a rejected tool in its simplified form, or omit it if it has no such form.
+
+        Returns the event that reports this to the user.
+        """
         if tool.simple is not None:
             self._simplified[_key(tool.spec)] = tool.simple
             return ToolSimplified(tool.spec.name, tool.reason)
@@ -273,9 +276,9 @@ class LiteLlmModel:
         context: "ErrorContext",
         refused: "_DefinitionRefusedError",
     ) -> "list[RefusedTool]":
-        """Send small test requests to find the tools that the provider refuses.
+        """Send small test requests to find the tools that the provider rejects.
 
-        Raises ModelError if a test request fails for another reason, or if no refused tool is found within the time
+        Raises ModelError if a test request fails for another reason, or if no rejected tool is found within the time
         limit.
         """
         from mcphost.llm.chat_completions import encode_tools
@@ -476,7 +479,7 @@ class LiteLlmModel:
     def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
         """Return the configured prices or, if there are none, the prices in litellm's list, in US dollars per token.
 
-        The list's prices are not returned for a model with a configured address, to which they do not apply.
+        The list's prices do not apply to a model at a configured URL, so they are not returned for it.
         """
         config = self._config
         if config.input_price is not None and config.output_price is not None:
@@ -514,7 +517,7 @@ class _ToolsRefusedError(Exception):
 
 
 class _DefinitionRefusedError(Exception):
-    """Raised if the provider refuses a tool's definition; `error` is the ModelError of the failed request."""
+    """Raised if the provider rejects a tool's definition; `error` is the ModelError of the failed request."""
 
     def __init__(self, reason: str, error: ModelError) -> None:
         super().__init__(reason)

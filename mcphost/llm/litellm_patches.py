@@ -1,11 +1,11 @@
-"""Patches for litellm and httpx in the worker process, for OpenAI's refusals and errors and for redirects.
+"""Patches, applied in the worker process, that work around defects of litellm and make httpx reject redirects.
 
-litellm 1.105 drops the refusals of OpenAI's models in Chat Completions; the patch passes them on as text and marks the
-stream.
+litellm 1.105 drops the refusals by OpenAI's models in Chat Completions; a patch passes them on as text and marks the
+stream as refused.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another origin, it
 would remove only the `Authorization` header and send the headers in which Anthropic and Gemini expect the key.
-Therefore, every redirect is refused.
+Therefore, every redirect is rejected.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def patch_refusals(chat: Any) -> None:
 
 
 def patch_stream_errors(responses: Any) -> None:
-    """Patch litellm's stream class for the Responses API to report the message in an `error` event.
+    """Patch *responses*, litellm's stream class for the Responses API, to report the message in an `error` event.
 
     litellm 1.105 looks for the message in a member named `error`, which OpenAI's events do not have.
     """
@@ -83,7 +83,7 @@ def patch_tool_names(ollama: Any) -> None:
 
 
 class RedirectRefused(Exception):
-    """Raised if the provider redirects to another address; the message is written for the user."""
+    """Raised if the provider sends a redirect; the message is written for the user."""
 
 
 def refuse_redirects(async_client: Any, sync_client: Any) -> None:

@@ -143,7 +143,7 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 def make_result_part(server: str, tool: str, text: str) -> ResourcePart:
-    """Return the result of a tool as a part of a user message, to which the user attached it."""
+    """Return a message part that contains a tool result attached by the user."""
     return ResourcePart(server, f"tool:{tool}", text, tool=tool)
 
 

@@ -1,1 +1,1 @@
-"""Tool calls: the pipeline for calls proposed by the model, the executor, the review of results, and built-in tools."""
+"""Execution of tool calls, from approval and hooks to the review of results, and mcphost's built-in tools."""

@@ -277,9 +277,10 @@ class SkillTool:
     async def _load(
         self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
-        """Read a file of the skill, and record the start and end of this action in the audit log.
+        """Read a file of the skill, loading the skill first unless *is_loaded*; record this in the audit log.
 
-        Raises ServerError, or ConsentDenied if the skill changed after the approval.
+        *account* is the account in use when the user approved. Raises ServerError, or ConsentDenied if the skill or the
+        account changed after the approval.
         """
         args = use.arguments or {}
         path = args.get("file", "")

@@ -68,7 +68,7 @@ class CallScheduler:
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
     async def run(self, use: ToolUsePart, conversation: str, run: RunCall) -> ToolCallOutcome:
-        """Run a call and return its outcome, or a placeholder if the user sent it to the background.
+        """Execute a call with *run* and return its outcome, or a placeholder if the user sent it to the background.
 
         *conversation* is the id of the conversation that later receives the result of a background call. Cancelling
         stops the call and waits until it has ended.

@@ -96,7 +96,7 @@ def _parse_arguments(values: Mapping[str, Any], max_bytes: int) -> _Arguments:
 
 
 def _list_covered(conversation: Conversation) -> dict[int, Message]:
-    """Return the messages that the current summary replaces, keyed by number."""
+    """Return the messages that the current summary replaces, keyed by their numbers in the conversation."""
     count = conversation.covered
     return dict(zip(conversation.numbers[:count], conversation.messages[:count], strict=True))
 

@@ -73,7 +73,7 @@ class CallForbidden(ToolChanged):
 class ApprovalChecks(NamedTuple):
     """Checks, made just before sending, that an approved call is still allowed.
 
-    `is_grant_active` returns whether the grant with this id is still valid in this process; "" means no grant.
+    `is_grant_active` returns whether the grant with this id is still valid in this process, and True for "" (no grant).
     `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never` rule forbids a
     call of the tool with these arguments.
     """
@@ -276,7 +276,11 @@ class _PendingCall:
         return f"not sent{' again' * self._is_sent}: {why.get(type(error), 'the tool changed')}"
 
     def finish(self, outcome: Any, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
-        """Publish and record the outcome of the call; return its duration in seconds."""
+        """Publish and record the outcome of the call; return its duration in seconds.
+
+        *shown* is the result as shown to the user, *size* the size of the received result in bytes, and *stored_file*
+        the path of the file with the complete result, "" for none.
+        """
         self._span.end(outcome, size=size)
         seconds = time.monotonic() - self._started_at
         server, tool = self._offered.connection.config.name, self._offered.definition.name
@@ -336,8 +340,8 @@ class ManualCalls:
     async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
         """Call a tool and return its result.
 
-        Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool is
-        in quarantine, or a rule of the configuration forbids the call.
+        Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool
+        has changed, or a hook or a configured rule forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
@@ -353,7 +357,7 @@ class ManualCalls:
         )
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
-        """Return a result as text that the user gives to the model, preceded by notes from hooks.
+        """Return the text of a result that the user passes on to the model, preceded by notes from hooks.
 
         The hooks that follow a call are run first. Raises ConsentDenied if a hook withholds the result, and ServerError
         or UsageError if the tool no longer exists.

@@ -77,11 +77,11 @@ class HookNotes:
         return "One of the user's hooks" if self.changed_by else "The user"
 
     def why(self, why: str) -> str:
-        """Return the reason shown in the approval question, extended by the hook that changed the arguments, if any."""
+        """Return the reason shown in the approval question, naming the hook that changed the arguments, if any."""
         return f"{why}; the hook {self.changed_by} changed its arguments" if self.changed_by else why
 
     def add_to(self, outcome: ToolCallOutcome) -> ToolCallOutcome:
-        """Return the outcome with the notes of the hooks inserted before the text of the result."""
+        """Return the outcome with the hooks' notes inserted before the text of the result."""
         if not self.notes:
             return outcome
         return replace(outcome, part=replace(outcome.part, text=self.text + outcome.part.text))
@@ -145,7 +145,8 @@ class ToolHooks:
         """Run the hooks that precede a call, and return the arguments, possibly changed. Raises HookDenied.
 
         Each hook receives the arguments as changed by earlier hooks, and the hook's rules are matched against them.
-        Each run is recorded in the audit log.
+        *rule_input* describes the call, and *call* is its id, "" for a call by the user. Notes for the model are added
+        to *notes*. Each run is recorded in the audit log.
         """
         for hook in self._select("before_call"):
             if not await self._matches(hook, rule_input):
@@ -164,7 +165,10 @@ class ToolHooks:
         return rule_input.arguments
 
     async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
-        """Run the hooks that follow a call; return why the model must not receive the result, or "" if it may."""
+        """Run the hooks that follow a call; return why the model must not receive the result, or "" if it may.
+
+        *text* is the result and *is_error* whether it reports an error; the other parameters are those of `check`.
+        """
         members = {
             "result": text[:MAX_RESULT_CHARACTERS],
             "is_error": is_error,
@@ -200,7 +204,7 @@ class ToolHooks:
         return not hook.rules
 
     def _find_same(self, server: str) -> tuple[str, ...]:
-        """Return the names of the user's servers with the same command or address as a project's *server*."""
+        """Return the names under which the user has configured the same server as a project's *server*."""
         try:
             return self._servers.find(server).config.matching_servers
         except UsageError:  # removed while its call ran

@@ -122,7 +122,7 @@ class ToolPipeline:
         result: CallExecution | McpHostError,
         notes: HookNotes,
     ) -> ToolCallOutcome:
-        """Return what the model receives as the result of a call, unless a hook withholds the result."""
+        """Return what the model receives as the result of a call; only a note if a hook withholds the result."""
         rule_input = identify_tool(offered).to_rule_input(approval.arguments)
         is_failed = isinstance(result, McpHostError)
         text = error_text(result) if isinstance(result, McpHostError) else result.rendered.model_text
@@ -150,10 +150,11 @@ class ToolPipeline:
     async def _reuse(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any]
     ) -> ToolCallOutcome | None:
-        """Return the recorded result of an equal read-only call when an answer is repeated, or None if there is none.
+        """Return the recorded result of an equal read-only call if the model repeats an answer, else None.
 
         The tool's definition must be the same as in the earlier call. Hooks that precede a call run again; hooks that
-        follow a call have already seen the result. Raises ToolFailure if the call is not allowed now.
+        follow a call have already seen the result. If the result is None, the call must run. Raises ToolFailure if the
+        call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)

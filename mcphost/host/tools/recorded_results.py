@@ -83,7 +83,8 @@ class RecordedResults:
     ) -> None:
         """Record that the call *use_id* has a result; *at* is the time of the call in seconds since 1970, 0 for now.
 
-        If the store fails, this is only logged, and the tool is called again when the answer is repeated.
+        *grant_id* is the grant that allowed the call, "" for none. An error from the store is only logged; the tool is
+        then called again when the answer is repeated.
         """
         call = identify_call(identity, arguments)
         try:

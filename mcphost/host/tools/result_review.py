@@ -164,7 +164,7 @@ class ResultReviewer:
         self._events.publish(ResultReviewed(call, server, tool, outcome, text, stored_file))
 
     async def review_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Ask the user to review attached resources of servers that require it; return all attachments.
+        """Ask the user to review attachments from servers with `review_results`; return all attachments.
 
         The content of a withheld resource is replaced with a note.
         """

@@ -54,7 +54,7 @@ class InvalidArguments(ToolFailure):
 
 
 class CallDeclined(ToolFailure):
-    """Raised if the user or a `never` rule of the configuration declined the call."""
+    """Raised if the user or a `never` rule in the configuration declined the call."""
 
     outcome = "declined"
     decision = "declined"
@@ -75,7 +75,7 @@ def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, out
 def add_edit_note(
     outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any], editor: str = "The user"
 ) -> ToolCallOutcome:
-    """Insert a note with the arguments used before the result, if they differ from those the model proposed.
+    """If the arguments used differ from those the model proposed, insert a note with them before the result.
 
     *editor* is a phrase for who changed them.
     """
