@@ -78,7 +78,8 @@ async def test_the_last_message_is_answered_again_and_a_fork_leaves_the_original
         assert driver.host.conversation.id == original
         await run_command(driver, "/fork")
         await driver.until(lambda: driver.host.conversation.id != original, "the copy")
-        assert any("This is a copy" in one.message for one in driver.app._notifications)
+        notices = driver.app._notifications
+        await driver.until(lambda: any("This is a copy" in one.message for one in notices), "the notice")
         assert len(driver.host.conversation.messages) == count
 
 
