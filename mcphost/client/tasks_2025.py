@@ -206,11 +206,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send a tool call that creates a task, and return the response.
-
-        If this is cancelled or times out before the response arrives, a task that the server creates later is
-        cancelled.
-        """
+        """Send a tool call that creates a task; return the response. If this is cancelled, so is the task."""
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

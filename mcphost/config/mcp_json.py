@@ -103,10 +103,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 
 
 def list_non_defaults(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """List the OAuth settings that differ from the defaults.
-
-    Each item is a tuple of the key in mcp.json, the value as text, and whether the value is a secret.
-    """
+    """List the non-default OAuth settings as tuples (key in mcp.json, value as text, whether it is secret)."""
     default = OAuthConfig()
     configured: list[tuple[str, str, bool]] = []
     for key, field in FIELD_BY_KEY.items():
