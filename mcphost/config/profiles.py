@@ -61,7 +61,9 @@ def switch_model(model: ModelConfig, name: str) -> ModelConfig:
         return model
     if model.name and model.name.partition("/")[0] != name.partition("/")[0]:
         return ModelConfig(name=name)
-    return replace(model, name=name, context_window=0, max_output_tokens=0, tools="auto")
+    return replace(
+        model, name=name, context_window=0, max_output_tokens=0, input_price=None, output_price=None, tools="auto"
+    )
 
 
 def find_profile(config: HostConfig, name: str) -> Profile:

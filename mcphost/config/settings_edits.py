@@ -15,6 +15,8 @@ from mcphost.paths import make_private_directory
 _MODEL_KEYS_OF_NAME = (
     "context_window",
     "max_output_tokens",
+    "input_price",
+    "output_price",
     "reasoning_effort",
     "temperature",
     "top_p",

@@ -25,7 +25,13 @@ from mcphost.host.servers.servers import Servers
 from mcphost.llm.model_catalog import PROVIDER_TITLES, PricedModel, find_prices
 from mcphost.llm.model_finder import AvailableModel, FoundKey, ModelFinder, proposed_model, recognize_provider
 from mcphost.llm.provider_models import check_key
-from mcphost.llm.providers import add_default_provider, add_local_address, key_variables, parse_provider
+from mcphost.llm.providers import (
+    add_default_provider,
+    add_local_address,
+    find_missing_key,
+    key_variables,
+    parse_provider,
+)
 from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, make_private_directory
 from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
@@ -261,24 +267,45 @@ class Setup:
         with suppress(OSError, McpHostError):  # only a convenience; the model works without this
             self._remembered.record_use(model)
 
-    async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
-        """Store a provider's API key in the keyring; return the model proposed for that provider, or None.
+    def recognize_provider(self, key: str) -> str:
+        """Return the provider whose API keys begin like *key*, or "" if the prefix is unknown."""
+        return recognize_provider(key.strip())
 
-        The key is first checked with the provider; if the provider does not respond, the key is stored unchecked. If
-        the keyring cannot be used, the key is kept in memory until mcphost quits, and the user is notified. Raises
-        UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider rejects the
-        key.
+    async def find_missing_key(self, model: ModelConfig) -> str:
+        """Return the environment variable whose API key a model needs and lacks, or "" if it lacks none.
+
+        May be cancelled.
+        """
+        return await find_missing_key(self._resolve(model), self._places.environ, self._secrets.get)
+
+    async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
+        """Store a provider's API key as `store_model_key` does; return the model proposed for the provider, or None.
+
+        Raises UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider
+        rejects the key.
+        """
+        provider = provider or recognize_provider(key.strip())
+        if not provider:
+            raise UsageError("This key does not show which provider it is for.", "Name the provider.")
+        config = ModelConfig(name=f"{provider}/")
+        await self.store_model_key(key, config)
+        variable = key_variables(config)[0]
+        is_session_only = self._secrets.is_session_only(variable)
+        return proposed_model(FoundKey(provider, variable, is_in_keyring=True, is_session_only=is_session_only))
+
+    async def store_model_key(self, key: str, model: ModelConfig) -> None:
+        """Store the API key of a model in the keyring, under the name of the model's key variable.
+
+        The key is first checked with the provider; if the provider does not respond, or the model has an address of its
+        own, the key is stored unchecked. If the keyring cannot be used, the key is kept in memory until mcphost quits,
+        and the user is notified. Raises ModelError if the provider rejects the key.
         """
         key = key.strip()
-        provider = provider or recognize_provider(key)
-        if not provider:
-            raise UsageError(
-                "This key does not show which provider it is for.",
-                "Set it in the environment, for example OPENAI_API_KEY, and start again.",
-            )
         register_secret(key)
-        variable = key_variables(ModelConfig(name=f"{provider}/"))[0]
-        if await check_key(provider, key, self._places.environ) == "rejected":
+        model = self._resolve(model)
+        provider, variable = parse_provider(model.name), key_variables(model)[0]
+        # A key for another address is not sent to the provider's own.
+        if not model.api_base and await check_key(provider, key, self._places.environ) == "rejected":
             raise ModelError(
                 f"{PROVIDER_TITLES.get(provider, provider)} rejects this key; it was not stored.",
                 "Copy it again, complete and without quotes.",
@@ -290,8 +317,6 @@ class Setup:
             self._secrets.keep_for_session(variable, key)
             reason = f"The key is kept in memory until mcphost quits. {error.message}"
             self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
-        is_session_only = self._secrets.is_session_only(variable)
-        return proposed_model(FoundKey(provider, variable, is_in_keyring=True, is_session_only=is_session_only))
 
     def _find_servers(self) -> tuple[ImportCandidate, ...]:
         places = self._places

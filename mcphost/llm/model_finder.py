@@ -1,6 +1,7 @@
 """Search for available models: by API key, on local model servers, and in litellm's model table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import anyio
 import anyio.to_thread
@@ -42,6 +43,7 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
     ("gsk_", "groq"),
     ("xai-", "xai"),
     ("csk-", "cerebras"),
+    ("sk-or-", "openrouter"),
 )
 """Prefixes of API keys that identify a provider; prefixes that several providers share are not listed."""
 
@@ -170,21 +172,17 @@ class ModelFinder:
         Remembered models, which are favorites or were used recently, keep the parameters with which they were last
         used. May be cancelled.
         """
-        keys, local, catalog = await self._search()
+        keys, local, catalog = await self._search([item.config.api_base for item in remembered])
         origins = {key.provider: describe_key(key) for key in keys}
         models = [_from_catalog(model, origins.get(model.provider, "")) for model in catalog]
+        origins |= await self._find_named_keys(item.config.api_key_env for item in remembered)
         # The sort is stable: the models of a provider stay together, those that support tools first.
         models.sort(key=lambda model: (not model.is_usable, model.is_usable and not model.supports_tools))
         usable = [model for model in models if model.is_usable]
         found = (*usable, *local, *models[len(usable) :])
         by_key = {(model.config.name, model.config.api_base): model for model in reversed(found)}
         first = [
-            replace(
-                by_key.pop(item.key, None) or self._make_unlisted(item.config, origins),
-                config=item.config,
-                is_favorite=item.is_favorite,
-                is_recent=item.used_at > 0,
-            )
+            _mark_remembered(by_key.pop(item.key, None) or self._make_unlisted(item.config, origins), item, origins)
             for item in remembered
         ]
         rest = (model for model in found if (model.config.name, model.config.api_base) in by_key)
@@ -238,16 +236,27 @@ class ModelFinder:
             return self._environ[key.variable].strip()
         return (await self._keyring(key.variable) or "").strip()
 
+    async def _find_named_keys(self, variables: Iterable[str]) -> dict[str, str]:
+        """Return where the API key of each variable was found, such as "KEY is set", keyed by variable."""
+        names = {name for name in variables if name}
+        origins = {name: f"{name} is set" for name in names if self._environ.get(name, "").strip()}
+        with anyio.move_on_after(KEYRING_SECONDS), suppress(McpHostError):
+            for name in sorted(names - origins.keys()):
+                if self._keyring is not None and await self._keyring(name):
+                    is_session_only = self._is_session_only(name)
+                    origins[name] = describe_key(FoundKey("", name, True, is_session_only))
+        return origins
+
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
         """Return a remembered model that is neither in litellm's table nor on a local server.
 
-        The model is considered usable if its API key was found, or if an address but no key variable is configured for
-        it.
+        The model is considered usable if an address is configured for it, or its provider's API key was found.
+        *origins* says where keys were found, by provider.
         """
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
-        origin = "" if config.api_key_env else origins.get(provider, "")
-        if config.api_base and not config.api_key_env:
+        origin = origins.get(provider, "")
+        if config.api_base:
             origin = f"at {config.api_base.partition('://')[2]}"
         elif variable and self._environ.get(variable, "").strip():
             origin = f"{variable} is set"
@@ -260,8 +269,13 @@ class ModelFinder:
             context_window=config.context_window,
         )
 
-    async def _search(self) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
-        """Find API keys, local models and the models in litellm's table concurrently."""
+    async def _search(
+        self, addresses: Sequence[str] = ()
+    ) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
+        """Find API keys, local models and the models in litellm's table concurrently.
+
+        *addresses* are URLs of further model servers; only those on this machine are asked.
+        """
         keys: tuple[FoundKey, ...] = ()
         local: list[AvailableModel] = []
         catalog: tuple[CatalogModel, ...] = ()
@@ -271,7 +285,7 @@ class ModelFinder:
             keys = await self._find_keys()
 
         async def search_local() -> None:
-            local.extend(await self._search_local())
+            local.extend(await self._search_local(addresses=addresses))
 
         async def load() -> None:
             nonlocal catalog
@@ -282,10 +296,23 @@ class ModelFinder:
                 tasks.start_soon(search)
         return keys, local, catalog
 
-    async def _search_local(self, seconds: float | None = None) -> list[AvailableModel]:
-        servers = await find_local_servers(list_addresses(self._environ), seconds=seconds)
+    async def _search_local(self, seconds: float | None = None, addresses: Sequence[str] = ()) -> list[AvailableModel]:
+        servers = await find_local_servers(list_addresses(self._environ, addresses), seconds=seconds)
         detailed = [await load_model_details(server) for server in servers]
         return [_from_server(server, model) for server in detailed for model in server.models]
+
+
+def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapping[str, str]) -> AvailableModel:
+    """Return *model* with its remembered settings; a configured key variable decides whether it can be used."""
+    variable = item.config.api_key_env
+    return replace(
+        model,
+        config=item.config,
+        origin=origins.get(variable, "") if variable else model.origin,
+        key_variable=variable or model.key_variable,
+        is_favorite=item.is_favorite,
+        is_recent=item.used_at > 0,
+    )
 
 
 def describe_key(key: FoundKey) -> str:

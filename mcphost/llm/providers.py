@@ -217,7 +217,7 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
     if config.api_key_env:
         raise ModelError(
             f"{config.api_key_env}, the configured key variable of {config.name}, is not set.",
-            f"Set {config.api_key_env} in the environment and start again.",
+            f"Choose the model on the Models page, which asks for the key, or set {first} in the environment.",
             model_kind="auth",
         )
     if config.api_base:
@@ -226,9 +226,22 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
         return ProviderKey("", first)
     raise ModelError(
         f"{config.name} needs a key, and none was found.",
-        f"Set {first} in the environment, or name another variable with --api-key-env.",
+        f"Choose the model on the Models page, which asks for the key, or set {first} in the environment.",
         model_kind="auth",
     )
+
+
+async def find_missing_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> str:
+    """Return the environment variable whose API key a model needs and lacks, or "" if it lacks none.
+
+    A key that cannot be read from the keyring counts as missing.
+    """
+    try:
+        await find_key(config, environ, keyring)
+    except ModelError as error:
+        if error.model_kind == "auth":
+            return next(iter(key_variables(config)), "")
+    return ""
 
 
 async def _find_in_keyring(names: tuple[str, ...], keyring: KeyLookup | None) -> tuple[str, McpHostError | None]:

@@ -281,7 +281,9 @@ class NavigationApp(InputGuardApp):
             self.chat.composer_input.insert(choice.typed)
         elif choice is not None and (choice.model is not None or choice.servers):
             self.run_worker(partial(self.chat.apply_setup, choice), group="setup")
-        if choice is None or not (choice.typed or choice.model):
+        if choice is not None and choice.is_model_missing:
+            self.action_model()
+        elif choice is None or not (choice.typed or choice.model):
             self.chat.explain_missing_model()
 
     def action_profile(self) -> None:

@@ -67,10 +67,13 @@ class FakeModels:
             raise McpHostError("There is no keyring.")
         return model
 
-    async def store_key(self, key: str, provider: str) -> None:
+    async def find_missing_key(self, model: ModelConfig) -> str:
+        return model.api_key_env or ("XAI_API_KEY" if model.name.startswith("xai/") else "")
+
+    async def store_model_key(self, key: str, model: ModelConfig) -> None:
         if key == "bad":
             raise McpHostError("There is no keyring.", "Set XAI_API_KEY.")
-        self.keys.append((provider, key))
+        self.keys.append((model.name, key))
 
 
 async def open_page(driver: AppDriver) -> None:
@@ -205,8 +208,44 @@ async def test_a_missing_key_is_asked_for_without_being_shown(run: Run) -> None:
         assert "bad" not in driver.text()
         await driver.pilot.press("ctrl+u", *"good", "enter")
         await driver.until(lambda: setup.used, "the use")
-        assert setup.keys == [("xai", "good")]
+        assert setup.keys == [("xai/three", "good")]
         assert setup.used == [("xai/three", False)]
+
+
+async def test_saving_the_settings_of_a_model_asks_for_its_missing_key_first(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"three", "ctrl+e")
+        await driver.until(lambda: "Settings of xai/three" in driver.text(), "the form")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Key for xai" in driver.text(), "the key form")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Settings of xai/three" in driver.text(), "the form again")
+        assert setup.used == []
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Key for xai" in driver.text(), "the key form")
+        await driver.pilot.press(*"good", "enter")
+        await driver.until(lambda: setup.used == [("xai/three", True)], "the use")
+        assert setup.keys == [("xai/three", "good")]
+
+
+async def test_another_model_with_a_key_variable_of_its_own_asks_for_that_key(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press("ctrl+n")
+        await driver.until(lambda: "Another model" in driver.text(), "the form")
+        fields = ("openai/x", "https://gateway.example/v1", "GATEWAY_KEY")
+        for text in fields:
+            await driver.type(text)
+            await driver.pilot.press("tab")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Key for gateway.example/v1" in driver.text(), "the key form")
+        assert "GATEWAY_KEY" in driver.text()
+        await driver.pilot.press(*"good", "enter")
+        await driver.until(lambda: setup.used == [("openai/x", True)], "the use")
+        assert setup.keys == [("openai/x", "good")]
 
 
 async def test_the_page_opens_by_command_and_by_a_click_on_the_models_name(run: Run) -> None:

@@ -49,11 +49,17 @@ class FakeSetup:
         self.offers = SetupOffers(MODELS, SERVERS) if offers is None else offers
         self.is_first_run = is_first_run
         self.applied: list[tuple[Any, list[str], set[str]]] = []
-        self.keys: list[str] = []
+        self.keys: list[tuple[str, str]] = []
         self.is_found = anyio.Event()
         self.is_found.set()
         self.late: tuple[AvailableModel, ...] = ()
         self.is_late_found = anyio.Event()
+
+    async def list_models(self) -> tuple[AvailableModel, ...]:
+        return MODELS
+
+    async def add_listed_models(self, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
+        return models
 
     async def find_late_models(self, known: Any) -> tuple[AvailableModel, ...]:
         await self.is_late_found.wait()
@@ -71,11 +77,14 @@ class FakeSetup:
         self.applied.append((model and model.name, names, set(seen)))
         return SetupResult(model.name if model else "", tuple(names), ("one problem",))
 
-    async def store_key(self, key: str) -> AvailableModel:
-        if key != "good":
-            raise UsageError("This key does not show which provider it is for.", "Set it.")
-        self.keys.append(key)
-        return MODELS[0]
+    def recognize_provider(self, key: str) -> str:
+        return "anthropic" if key in ("good", "bad") else ""
+
+    async def store_key(self, key: str, provider: str) -> AvailableModel | None:
+        if key == "bad":
+            raise UsageError("Anthropic rejects this key; it was not stored.", "Copy it again.")
+        self.keys.append((provider, key))
+        return None if provider == "openrouter" else MODELS[0]
 
 
 def first_run(setup: FakeSetup) -> dict[str, Any]:
@@ -189,7 +198,7 @@ async def test_a_key_is_pasted_although_a_late_model_was_found(run: Run) -> None
         driver.app.screen.post_message(events.Paste("good"))
         await driver.until(lambda: driver.app.screen.query_one("#key", Input).value == "good", "the key")
         await driver.pilot.press("enter")
-        await driver.until(lambda: setup.keys == ["good"], "the key")
+        await driver.until(lambda: setup.keys == [("anthropic", "good")], "the key")
 
 
 async def test_enter_pressed_twice_takes_the_best_model_and_no_server(run: Run) -> None:
@@ -296,11 +305,44 @@ async def test_a_pasted_key_is_stored_and_its_model_used(run: Run) -> None:
         await driver.until(lambda: "•••" in driver.text(), "the field")
         assert "bad" not in driver.text()
         await driver.pilot.press("enter")
-        await driver.until(lambda: "does not show which provider" in driver.text(), "the error")
+        await driver.until(lambda: "rejects this key" in driver.text(), "the error")
         await driver.pilot.press("ctrl+u", *"good", "enter")
         await driver.until(lambda: setup.applied, "the choice")
-        assert setup.keys == ["good"]
+        assert setup.keys == [("anthropic", "good")]
         assert setup.applied == [("anthropic/one", [], set())]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_key_that_does_not_show_its_provider_is_stored_for_the_one_that_is_chosen(
+    run: Run, size: tuple[int, int]
+) -> None:
+    setup = FakeSetup(SetupOffers((), SERVERS))
+    async with run(size=size, **first_run(setup)) as driver:
+        await card(driver)
+        driver.app.screen.post_message(events.Paste("sk-shared"))
+        await driver.until(lambda: "•••" in driver.text(), "the field")
+        for _ in range(2):  # nothing is preselected
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "Choose it with ↓" in driver.text(), "the providers")
+        assert "Anthropic" in driver.text()
+        assert "Skip" in driver.text()
+        assert setup.keys == []
+        await driver.pilot.press("down", "down", "enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.keys == [("openai", "sk-shared")]
+
+
+async def test_after_the_key_of_a_provider_without_a_proposed_model_the_models_are_listed(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        driver.app.screen.post_message(events.Paste("sk-shared"))
+        await driver.until(lambda: "•••" in driver.text(), "the field")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Choose it with ↓" in driver.text(), "the providers")
+        await driver.pilot.press("end", "enter")
+        await driver.until(lambda: setup.keys == [("openrouter", "sk-shared")], "the key")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "ModelsScreen", "the models")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 40)])

@@ -30,30 +30,31 @@ if TYPE_CHECKING:
 
 
 class ProviderKeyForm(FormScreen[ModelConfig]):
-    """Form that asks for a provider's API key and stores it in the keyring.
+    """Form that asks for a model's API key and stores it in the keyring.
 
-    Its result is the configuration of the model that needs the key, or None if the user cancels.
+    Its result is the configuration of that model, or None if the user cancels.
     """
 
     DEFAULT_CSS = """
     ProviderKeyForm Input { height: 1; border: none; padding: 0 1; margin: 1 0; background: $surface; }
     """
 
-    def __init__(self, setup: "Setup", entry: "AvailableModel") -> None:
+    def __init__(self, setup: "Setup", config: ModelConfig, title: str, variable: str) -> None:
+        """Create the form; *title* names the provider or address, and *variable* is the key's environment variable."""
         super().__init__()
         self._setup = setup
-        self._entry = entry
+        self._config = config
+        self._title = title
+        self._variable = variable
 
     def headline(self) -> str:
-        """Return the title, which names the provider."""
-        return _("Key for {provider_title}").format(provider_title=self._entry.provider_title)
+        """Return the title, which names the provider or address."""
+        return _("Key for {provider_title}").format(provider_title=self._title)
 
     def body(self) -> ComposeResult:
         """Yield an explanation and the input for the key."""
-        yield Static(
-            _("{name} needs a key. It is stored in the keyring.").format(name=self._entry.config.name), markup=False
-        )
-        yield OrderedInput(password=True, id="key", compact=True, placeholder=self._entry.key_variable)
+        yield Static(_("{name} needs a key. It is stored in the keyring.").format(name=self._config.name), markup=False)
+        yield OrderedInput(password=True, id="key", compact=True, placeholder=self._variable)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
@@ -67,11 +68,11 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
             self.show_fault(_("Paste the key first."))
             return
         try:
-            await self._setup.store_key(key, self._entry.provider)
+            await self._setup.store_model_key(key, self._config)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        self.dismiss(self._entry.config)
+        self.dismiss(self._config)
 
 
 class ModelsScreen(ListScreen):
@@ -249,7 +250,8 @@ class ModelsScreen(ListScreen):
             if config is not None:
                 self.dismiss(ModelChoice(config, is_default))
 
-        self.app.push_screen(ProviderKeyForm(self._setup, model), use)  # pyright: ignore[reportUnknownMemberType]
+        form = ProviderKeyForm(self._setup, model.config, model.provider_title, model.key_variable)
+        self.app.push_screen(form, use)  # pyright: ignore[reportUnknownMemberType]
 
 
 def describe_model(model: "AvailableModel") -> str:
@@ -426,4 +428,15 @@ class ModelForm(FormScreen[ModelChoice]):
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        self.dismiss(ModelChoice(config, is_default))
+        variable = await self._setup.find_missing_key(config)
+        if not variable:
+            self.dismiss(ModelChoice(config, is_default))
+            return
+
+        def use(model: ModelConfig | None) -> None:
+            if model is not None:
+                self.dismiss(ModelChoice(model, is_default))
+
+        title = config.api_base.partition("://")[2] or config.name.partition("/")[0]
+        form = ProviderKeyForm(self._setup, config, title, variable)
+        self.app.push_screen(form, use)  # pyright: ignore[reportUnknownMemberType]

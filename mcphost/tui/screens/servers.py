@@ -227,8 +227,7 @@ class ServersScreen(ListScreen):
         """Return a row for each server with its state or, if the server is ready, its number of tools."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
-            mark, label, style = STATES.get(view.state, STATES["waiting"])
-            word = _(label)
+            mark, _label, style = STATES.get(view.state, STATES["waiting"])
             off = (
                 _(", {disabled_tools_count} off").format(disabled_tools_count=len(view.disabled_tools))
                 if view.disabled_tools

@@ -14,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
+from mcphost.llm.model_catalog import PROVIDER_TITLES
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 from mcphost.translation import N_, _, translate_sentence
@@ -45,7 +46,8 @@ _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
 """Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens."""
 
-_KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); stored in the keyring")
+_KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini and others); stored in the keyring")
+_MAX_PROVIDER_ROWS = 5
 
 
 class SetupChoice(Struct, frozen=True):
@@ -60,6 +62,8 @@ class SetupChoice(Struct, frozen=True):
     """Names of the servers whose full command line or URL has been visible."""
 
     typed: str = ""
+    is_model_missing: bool = False
+    """Whether the user stored the API key of a provider without a default model, and has yet to choose a model."""
 
 
 class SetupScreen(FormScreen[SetupChoice]):
@@ -80,6 +84,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     SetupScreen OptionList { height: auto; max-height: 7; border: none; padding: 0; background: $surface;
                              text-wrap: nowrap; text-overflow: ellipsis; scrollbar-size-vertical: 1; }
     SetupScreen OptionList:focus { background-tint: transparent; }
+    SetupScreen #providers { max-height: 5; }
     SetupScreen #target { color: $muted; margin: 0 0 0 1; max-height: 4; }
     SetupScreen.small #target { max-height: 2; }
     SetupScreen.small .heading { margin: 0; }
@@ -159,7 +164,8 @@ class SetupScreen(FormScreen[SetupChoice]):
         is_small = self.size.height < _ROOMY_HEIGHT
         self.set_class(is_small, "small")
         free = self.size.height - (_SMALL_FIXED_ROWS if is_small else _FIXED_ROWS)
-        models = max(2, min(len(self._models) + 1, free // 3 if self._servers else free, 8))
+        rows = _MAX_PROVIDER_ROWS if self.query("#providers") else len(self._models) + 1
+        models = max(2, min(rows, free // 3 if self._servers else free, 8))
         for lines in self.query("#models").results(OptionList):
             lines.styles.max_height = models
         for lines in self.query("#servers").results(OptionList):
@@ -213,7 +219,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose the clicked model, or tick or untick the clicked server."""
+        """Choose the clicked model or the provider of the entered key, or tick or untick the clicked server."""
         event.stop()
         self._choose(event.option_list, event.option_index)
 
@@ -246,7 +252,11 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(typed=self._typed))
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Select the model at *index* or, if *lines* is the list of servers, tick or untick the server there."""
+        """Select the model or provider at *index* or, if *lines* is the list of servers, tick or untick a server."""
+        if lines.id == "providers":
+            lines.highlighted = index
+            self._start_with_entered_key()
+            return
         if lines.id == "models":
             self._model_index = index
         else:
@@ -294,34 +304,55 @@ class SetupScreen(FormScreen[SetupChoice]):
         if self.focused is not None and self.focused.id == "leave":
             self.dismiss(None)
             return
+        self._start_with_entered_key()
+
+    def _start_with_entered_key(self) -> None:
+        """Store the entered API key and close the screen; without a key, close it with the selected model."""
         key = next((line.value.strip() for line in self.query("#key").results(Input)), "")
         if key:
             self.run_worker(partial(self._start_with_key, key), exclusive=True)
-            return
-        self._finish(self._chosen_model())
+        else:
+            self._finish(self._chosen_model())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Store the entered API key and close the screen; without a key, close it with the selected model."""
         event.stop()
-        if event.value.strip():
-            self.run_worker(partial(self._start_with_key, event.value.strip()), exclusive=True)
-        else:
-            self._finish(self._chosen_model())
+        self._start_with_entered_key()
 
     def _chosen_model(self) -> "ModelConfig | None":
         return self._models[self._model_index].config if self._model_index < len(self._models) else None
 
     async def _start_with_key(self, key: str) -> None:
+        provider = self._setup.recognize_provider(key) or self._chosen_provider()
+        if not provider:
+            await self._ask_for_provider()
+            return
         try:
-            offer = await self._setup.store_key(key)
+            offer = await self._setup.store_key(key, provider)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        self._finish(None if offer is None else offer.config)
+        self._finish(None if offer is None else offer.config, is_model_missing=offer is None)
 
-    def _finish(self, model: "ModelConfig | None") -> None:
+    def _chosen_provider(self) -> str:
+        index = next((lines.highlighted for lines in self.query("#providers").results(OptionList)), None)
+        return "" if index is None else list(PROVIDER_TITLES)[index]
+
+    async def _ask_for_provider(self) -> None:
+        """List the providers below the key. None is preselected, so that the key goes to no wrong provider."""
+        self.show_fault(_("This key does not show its provider. Choose it with ↓, then press Enter."))
+        if not self.query("#providers"):
+            providers = OptionList(*PROVIDER_TITLES.values(), id="providers", markup=False, compact=True)
+            await self.mount(providers, after="#key")
+            self.on_resize()
+        providers = self.query_one("#providers", OptionList)
+        providers.highlighted = None
+        providers.focus()
+
+    def _finish(self, model: "ModelConfig | None", *, is_model_missing: bool = False) -> None:
         servers = tuple(self._servers[at] for at in sorted(self._ticked))
-        self.dismiss(SetupChoice(model, servers, frozenset(self._servers[at].name for at in self._seen)))
+        seen = frozenset(self._servers[at].name for at in self._seen)
+        self.dismiss(SetupChoice(model, servers, seen, is_model_missing=is_model_missing))
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:

@@ -196,7 +196,7 @@ class TasksScreen(ListScreen):
                 pairs = [
                     (_("resource"), item.uri),
                     (_("server"), item.server),
-                    ("state", _("its changes are reported")),
+                    (_("state"), _("its changes are reported")),
                 ]
             case OrphanedTask():
                 task = item.record.task

@@ -123,7 +123,14 @@ def test_at_most_a_hundred_profiles_count(tmp_path: Path) -> None:
 
 
 def test_another_model_of_a_provider_keeps_the_address_and_of_another_provider_does_not() -> None:
-    model = ModelConfig(name="openai/a", api_base="https://x.example", context_window=9, tools="never")
+    model = ModelConfig(
+        name="openai/a",
+        api_base="https://x.example",
+        context_window=9,
+        input_price=2.0,
+        output_price=4.0,
+        tools="never",
+    )
     assert switch_model(model, "openai/b") == ModelConfig(name="openai/b", api_base="https://x.example")
     assert switch_model(model, "gemini/b") == ModelConfig(name="gemini/b")
     assert switch_model(model, "openai/a") is model

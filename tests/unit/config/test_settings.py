@@ -316,7 +316,15 @@ def test_a_chosen_model_is_saved_and_everything_else_stays(before: str, tmp_path
 def test_a_model_is_saved_with_its_parameters_and_headers_and_they_go_with_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("# mine\n[limits]\nmax_rounds = 3\n")
-    model = ModelConfig(name="openai/x", temperature=0.5, top_p=1.0, tools="never", headers={"X-A": "${env:A}"})
+    model = ModelConfig(
+        name="openai/x",
+        temperature=0.5,
+        top_p=1.0,
+        tools="never",
+        headers={"X-A": "${env:A}"},
+        input_price=2.0,
+        output_price=4.0,
+    )
     save_model(path, model)
     assert load_config(tmp_path, environ={}).model == model
     save_model(path, ModelConfig(name="openai/y"))

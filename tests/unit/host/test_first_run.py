@@ -269,6 +269,45 @@ async def test_a_key_that_its_provider_rejects_is_not_stored(tmp_path: Path) -> 
     assert await backend.get("ANTHROPIC_API_KEY") is None
 
 
+async def test_a_key_for_an_own_address_goes_to_the_keyring_and_not_to_the_provider(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    gateway = ModelConfig(name="anthropic/claude-x", api_base="https://gateway.example", api_key_env="GATEWAY_KEY")
+    with json_server({"GET /v1/models?limit=1000": 401}) as server:
+        async with open_setup(tmp_path, {"ANTHROPIC_API_BASE": server.url}, backend) as (_, setup):
+            assert await setup.find_missing_key(gateway) == "GATEWAY_KEY"
+            await setup.store_model_key(SECRET, gateway)
+            assert await setup.find_missing_key(gateway) == ""
+            await setup.use_model(gateway, is_default=False)
+            first = (await setup.list_models())[0]
+        assert server.requests == []
+    assert await backend.get("GATEWAY_KEY") == SECRET
+    assert (first.config, first.origin) == (gateway, "GATEWAY_KEY is in the keyring")
+
+
+async def test_a_server_of_this_machine_at_a_used_models_address_is_asked_for_its_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_servers, "PROBE_SECONDS", 10)
+    tags = {"models": [{"name": "small"}, {"name": "large"}]}
+    with json_server({"GET /api/version": {"version": "0.12.6"}, "GET /api/tags": tags}) as server:
+        async with open_setup(tmp_path, backend=MemoryBackend()) as (_, setup):
+            await setup.use_model(ModelConfig(name="ollama_chat/small", api_base=server.url), is_default=False)
+            models = await setup.list_models()
+    listed = [model.config.name for model in models if model.config.api_base == server.url]
+    assert listed == ["ollama_chat/small", "ollama_chat/large"]
+
+
+@pytest.mark.parametrize("name", ["anthropic/claude-x", "openai/gpt-5"])
+async def test_a_model_whose_key_variable_is_not_set_needs_that_key(tmp_path: Path, name: str) -> None:
+    model = ModelConfig(name=name, api_key_env="OTHER_KEY")
+    environ = {"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": SECRET}
+    async with open_setup(tmp_path, environ, MemoryBackend()) as (_, setup):
+        await setup.toggle_favorite(model)
+        first = (await setup.list_models())[0]
+        assert await setup.find_missing_key(model) == "OTHER_KEY"
+    assert (first.config, first.is_usable, first.key_variable) == (model, False, "OTHER_KEY")
+
+
 async def test_models_that_only_the_provider_lists_are_added_among_the_usable_ones(tmp_path: Path) -> None:
     answer = {"data": [{"id": "claude-new"}, {"id": "claude-sonnet-4-5"}]}
     with json_server({"GET /v1/models?limit=1000": answer}) as server:

@@ -42,7 +42,14 @@ async def test_the_usual_variable_of_each_provider_is_found() -> None:
 
 @pytest.mark.parametrize(
     ("key", "provider"),
-    [("sk-ant-api03-x", "anthropic"), ("sk-proj-x", "openai"), ("AIzaSyx", "gemini"), ("gsk_x", "groq"), ("sk-x", "")],
+    [
+        ("sk-ant-api03-x", "anthropic"),
+        ("sk-proj-x", "openai"),
+        ("AIzaSyx", "gemini"),
+        ("gsk_x", "groq"),
+        ("sk-or-v1-x", "openrouter"),
+        ("sk-x", ""),
+    ],
 )
 def test_a_provider_is_recognized_only_by_a_form_of_key_of_its_own(key: str, provider: str) -> None:
     assert recognize_provider(key) == provider
