@@ -1,4 +1,4 @@
-"""Entry point of `python -m mcphost` and of the `mcphost` command."""
+"""Entry point for `python -m mcphost` and for the `mcphost` command."""
 
 import sys
 

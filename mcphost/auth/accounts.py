@@ -1,4 +1,4 @@
-"""Accounts without their secrets (server, scopes, expiry), and the index file that lists them.
+"""Details of stored sign-ins that are not secret (server, scopes, expiry), and the index file that lists them.
 
 The age of a token is measured with the boot-time clock, which cannot be set and keeps counting while the machine is
 suspended.
@@ -28,7 +28,7 @@ _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return monotonic time in seconds; on Linux and macOS, time spent in suspend counts, too."""
+    """Return monotonic time in seconds; on Linux and macOS, it includes the time that the machine was suspended."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -37,7 +37,7 @@ def suspend_aware_time() -> float:
 
 
 class TokenAges:
-    """Tracker of the ages of access tokens, which later changes to the wall clock do not affect.
+    """Tracker of the ages of access tokens, unaffected by later changes to the wall clock.
 
     When this process first sees a token, the age is computed from the wall clock; from then on, a monotonic clock is
     used.
@@ -256,7 +256,10 @@ class AccountIndex:
             )
 
     async def _write(self, content: AccountIndexContent) -> None:
-        """Write the index file. Raises OSError, also if the content is larger than `read` accepts."""
+        """Write the index file.
+
+        Raises OSError, including when the content is too large for `read` to accept.
+        """
         raw = encode(content)
         if len(raw) > _MAX_BYTES:
             raise OSError(errno.EFBIG, f"it would be over {_MAX_BYTES // 1024 // 1024} MiB")

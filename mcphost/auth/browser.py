@@ -1,4 +1,4 @@
-"""Opening of http(s) URLs in the user's browser without a shell, and detection of a missing browser.
+"""Functions that open http(s) URLs in the user's browser without a shell, and check whether there is a browser.
 
 The URLs come from servers; in other programs, such URLs have reached a shell (CVE-2025-6514 and others). Therefore, the
 scheme is checked, and the URL is passed as a single argument that never begins with a dash.
@@ -44,8 +44,8 @@ def browser_commands(
     """Return the commands that may open a browser on this machine, in order of preference.
 
     Each command is a program followed by its arguments. $BROWSER takes precedence: it lists commands, separated by
-    `os.pathsep`, in which `%s` stands for the URL. Without $BROWSER, the result is empty over SSH, in a container
-    (detected by $container or *marker_files*) and, except on macOS, without a display.
+    `os.pathsep`, in which `%s` stands for the URL. Without $BROWSER, the result is empty over SSH, in a container (see
+    `is_in_container`) and, except on macOS, without a display.
     """
     configured = tuple(
         command for entry in environ.get("BROWSER", "").split(os.pathsep) if (command := _split_command(entry))
@@ -62,7 +62,7 @@ def browser_commands(
 
 
 def is_in_container(environ: Mapping[str, str], marker_files: Sequence[str] = CONTAINER_MARKER_FILES) -> bool:
-    """Return whether mcphost runs in a container, according to $container or one of *marker_files*."""
+    """Return whether mcphost runs in a container: $container is set, or one of *marker_files* exists."""
     return bool(environ.get("container")) or any(os.path.lexists(mark) for mark in marker_files)
 
 

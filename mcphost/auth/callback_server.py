@@ -62,7 +62,7 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """HTTP server that the browser is redirected to; it accepts one response and refuses all others.
+    """HTTP server that the browser is redirected to; it accepts one authorization response and rejects all others.
 
     `expect` sets the condition for accepting a response; `wait` returns the accepted response.
     """
@@ -78,7 +78,7 @@ class CallbackServer:
         self._connection_count = 0
 
     def expect(self, is_expected: Callable[[AuthorizationResponse], bool]) -> None:
-        """Set the condition for accepting a response; every response that arrives before this call is refused."""
+        """Accept the first response for which *is_expected* returns True; reject all responses until this is called."""
         self._is_expected = is_expected
 
     async def wait(self) -> AuthorizationResponse:
@@ -91,8 +91,8 @@ class CallbackServer:
     async def serve(self, stream: SocketStream) -> None:
         """Handle one connection; close it without a response if 64 other connections are open.
 
-        A connection of another user of this machine is refused: that user may have read the address of the sign-in
-        from the browser's command line, and would sign mcphost in to an account of his own.
+        Connections from other users of this machine are rejected: another user may have read the sign-in URL from the
+        browser's command line, and could otherwise sign mcphost in to their own account.
         """
         if self._connection_count >= MAX_CONNECTIONS:
             await stream.aclose()

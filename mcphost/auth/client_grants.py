@@ -1,7 +1,7 @@
-"""Sign-in without a user: client credentials, enterprise (ID-JAG) and workload identity.
+"""Sign-in without a user, by client credentials, enterprise authorization (ID-JAG) or workload identity.
 
 Implements the MCP extensions oauth-client-credentials and enterprise-managed-authorization, and SEP-1933. If the
-configured grant is refused, no other grant is tried.
+configured grant is rejected, no other grant is tried.
 """
 
 from typing import Literal
@@ -112,7 +112,8 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 def _check_resource(grant: ClientGrant, resource: str) -> None:
     """Raise UntrustedMetadata if *resource* is neither the server's URL nor the resource in its configuration.
 
-    A user would be warned that the token is for other servers on the same host too; here, nobody is asked.
+    During an interactive sign-in, the user would be warned that the token is also valid for other servers on the same
+    host. Here, there is no user to warn.
     """
     accepted = {canonical_url(url).rstrip("/") for url in (grant.target.url, grant.resource) if url}
     if canonical_url(resource).rstrip("/") not in accepted:

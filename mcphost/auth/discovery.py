@@ -95,7 +95,7 @@ class ProtectedResource(Struct, frozen=True):
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
     """Return the well-known metadata URLs of the MCP server at *url*, in the order to try them (RFC 9728).
 
-    They are used only if the server's challenge does not name a metadata URL.
+    Callers use these URLs only if the server's challenge does not name a metadata URL.
     """
     parts = split_url(canonical_url(url))
     base = f"{parts.scheme}://{parts.netloc}"
@@ -122,8 +122,9 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
     """Return what the MCP server at *url* declares about itself and its authorization servers.
 
     *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if it had none. A server
-    without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl;
-    EndpointUnreachable; UntrustedMetadata, also if the metadata describes another resource.
+    without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl,
+    EndpointUnreachable or UntrustedMetadata; the last of these is also raised if the metadata describes another
+    resource.
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")

@@ -192,7 +192,7 @@ class FileBackend:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
     def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        """Return the file and its secrets; rename a damaged file and return None and an empty dict.
+        """Return the file and its secrets; if the file is damaged, rename it and return None and an empty dict.
 
         The caller must hold the file lock.
         """

@@ -1,4 +1,4 @@
-"""Interactive sign-in: discovery, client registration, authorization by the user, token request, storage.
+"""Interactive sign-in, from OAuth discovery and client registration to the storage of the tokens.
 
 Specification: basic/authorization. The user authorizes in the browser (code flow) or by entering a code on any device
 (device flow).
@@ -140,7 +140,7 @@ async def poll_token(
     """Poll the token endpoint until the user has authorized the sign-in; return the tokens. Cancellable.
 
     *on_poll* receives the number of requests so far, the seconds until the next one, and whether this interval is
-    longer than the interval that the server first requested. Raises TokenError if the server refuses the sign-in or the
+    longer than the interval that the server first requested. Raises TokenError if the server rejects the sign-in or the
     code expires.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
@@ -164,7 +164,7 @@ async def poll_token(
 
 
 async def run_device_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
-    """Sign in with a device code; return the tokens and the OAuth client. Raises the errors of `run_code_flow`."""
+    """Sign in with a device code; return the tokens and the OAuth client. Raises the same errors as `run_code_flow`."""
     document, resource = request.metadata, request.resource.identifier
     context.report_step(SignInStep.CLIENT)
     await context.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
@@ -274,7 +274,8 @@ _RESERVED_PARAMETERS = frozenset(
 async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in through the browser; return the tokens and the OAuth client.
 
-    Raises SignInMethodSwitched if the user switches to a device code; otherwise the errors of `InteractiveSignIn.run`.
+    Raises SignInMethodSwitched if the user switches to a device code, and otherwise the same errors as
+    `InteractiveSignIn.run`.
     """
     document, issuer = request.metadata, request.issuer
     context.report_step(SignInStep.CLIENT)
@@ -312,11 +313,10 @@ async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Raise UntrustedMetadata if the URL of the endpoint already contains a reserved query parameter.
+    """Raise UntrustedMetadata if the URL of the authorization endpoint already contains a parameter that mcphost adds.
 
-    Reserved are the parameters that mcphost adds, such as `redirect_uri`. A parameter must not occur more than once
-    (RFC 6749, section 3.1). If it does, the server may use either value, and a second `redirect_uri` could send the
-    authorization code to another address.
+    No parameter may occur more than once (RFC 6749, section 3.1). If one does, the server may use either value, and a
+    second `redirect_uri` could send the authorization code to another address.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -426,7 +426,7 @@ class SignInNotRequired(SignInFailed):
 
 
 class InteractiveSignIn:
-    """One interactive sign-in to the server *target*; *on_progress* is called at each step."""
+    """One interactive sign-in to the server *target*; *on_progress* receives a SignInProgress at each step."""
 
     def __init__(
         self,
@@ -572,10 +572,11 @@ class InteractiveSignIn:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the issuer to use, one of those that *resource* names.
+        """Return the issuer to use: one that *resource*, the metadata of the MCP server, names.
 
-        Preferred are, in this order: the configured issuer, the previous issuer, an issuer with a stored OAuth client,
-        the first issuer. Raises UntrustedMetadata if *resource* does not name the configured issuer.
+        The order of preference is: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
+        OAuth
+        client, the first issuer. Raises UntrustedMetadata if *resource* does not name the configured issuer.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":

@@ -1,4 +1,4 @@
-"""Users at the other end of loopback connections, according to the tables of sockets that Linux has in /proc/net."""
+"""Functions that find out which user is at the other end of a loopback connection, using Linux's /proc/net."""
 
 import os
 import socket
@@ -17,7 +17,10 @@ _IPV4_BYTES = 4
 
 
 class _Socket(NamedTuple):
-    """One row of a table of sockets; a socket that its program has closed has no inode, and its uid says nothing."""
+    """One row of the socket tables in /proc/net.
+
+    If the program has closed the socket, `inode` is 0 and `uid` is meaningless.
+    """
 
     local: Endpoint
     remote: Endpoint
@@ -27,9 +30,9 @@ class _Socket(NamedTuple):
 
 
 def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
-    """Return the ids of the users who may connect: the one mcphost runs as, root, and the one who started sudo.
+    """Return the ids of the users who may connect: the user running mcphost, root, and a user who ran it with sudo.
 
-    Under WSL, root's relay connects for the browser on Windows.
+    Root is included because, under WSL, a relay that runs as root connects on behalf of a browser on Windows.
     """
     uids = {0, os.getuid(), os.geteuid()}
     if os.getuid() == 0 and (caller := environ.get("SUDO_UID", "")).isdecimal():
@@ -38,10 +41,12 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
 
 
 def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[int], tables: Path = TABLES) -> bool:
-    """Return whether a connection that *server* has accepted from *client* is not known to come from one of *uids*.
+    """Return whether *client*, whose connection *server* has accepted, belongs to a user who is not one of *uids*.
 
-    A connection that its client has already closed counts as foreign. The result is False where the system has no such
-    tables, and if the client is outside this network namespace, such as a browser on Windows beside WSL.
+    A connection that the client has already closed counts as foreign. Returns False if this cannot be determined: the
+    system has no such *tables* (/proc/net), or the client is outside this network namespace, such as a browser on
+    Windows
+    outside WSL.
     """
     for _ in range(2):
         found = list(_read_sockets(tables, server[1]))
@@ -58,7 +63,7 @@ def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[in
 
 
 def _read_sockets(tables: Path, port: int) -> Iterator[_Socket]:
-    """Yield the sockets that have *port* at one end; IPv6 sockets are included if they are connected through IPv4."""
+    """Yield the sockets that have *port* at one end, including IPv6 sockets that carry IPv4 connections."""
     mark = f":{port:04X} "
     for name in ("tcp", "tcp6"):
         try:
@@ -82,7 +87,7 @@ def _parse_row(line: str) -> _Socket | None:
 
 
 def _parse_endpoint(text: str) -> Endpoint:
-    """Parse an address, which the kernel prints as 32-bit numbers in its own byte order, and a port."""
+    """Parse an endpoint from /proc/net: an address, as 32-bit numbers in the kernel's byte order, and a port."""
     address, _, port = text.partition(":")
     raw = bytes.fromhex(address)
     words = (raw[at : at + 4] for at in range(0, len(raw), 4))

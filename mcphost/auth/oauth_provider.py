@@ -2,8 +2,8 @@
 
 `headers` and `recover` never ask the user. If the user must act, the task that sent the request calls `sign_in`,
 without a timeout. At most one sign-in runs for a server at a time, and no lock is held while requests run. To find out
-whether another task has signed in since a request was sent, the Authorization header of the refused request is compared
-with the current one.
+whether another task has signed in since a request was sent, the Authorization header of the rejected request is
+compared with the current one.
 """
 
 import hashlib
@@ -239,7 +239,10 @@ class OAuthProvider:
         return headers
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Try to get a valid token without asking the user; return whether to repeat the refused request."""
+        """Try to get a valid token without asking the user; return whether to repeat the request.
+
+        *refusal* describes the 401 or 403 response to the request.
+        """
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -262,7 +265,7 @@ class OAuthProvider:
 
     # -- for callers that wait for a response
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
-        """Let the user sign in, so that the refused request can be sent again.
+        """Let the user sign in, so that the request rejected with *refusal*, a 401 or 403 response, can be sent again.
 
         *attempt* counts the sign-ins caused by one user action, starting at 1. If the task that runs the sign-in is
         cancelled, another task that is waiting for it starts a new sign-in. Raises SignInRequired.
@@ -490,9 +493,9 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token with *client_grant*; return whether the current token now differs from the refused one.
+        """Fetch a token with *client_grant*; return whether the current token now differs from the rejected one.
 
-        If the refused token has only just been issued, no request is sent.
+        If the rejected token has only just been issued, no request is sent.
         """
         async with self._refresh_lock:
             sign_in = self.current_sign_in

@@ -160,10 +160,10 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """Clear the account selection for the server at *url*, unless there are still other accounts for it.
+        """Clear the account selection for the server at *url*, unless there are other stored accounts for it.
 
-        Clearing the selection means to use the unnamed account; if the server has other accounts, the user did not
-        choose that.
+        Without a selection, the unnamed account is used. While other accounts are stored, the user has not asked for
+        that.
         """
         if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)

@@ -1,4 +1,4 @@
-"""OAuth clients: configured, from a metadata document, registered dynamically, or entered by the user.
+"""Ways to obtain an OAuth client: configuration, a metadata document, dynamic registration, or the user's input.
 
 Specification: basic/authorization, client registration; RFC 7591. A client is stored under its issuer and never used
 with another issuer.

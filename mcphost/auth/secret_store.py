@@ -96,7 +96,7 @@ class SecretStorage:
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:
-        """Return the backend of a place, or None for memory and for places unknown to this version of mcphost."""
+        """Return the backend for *place*, or None for memory and for places unknown to this version of mcphost."""
         match place:
             case "keyring":
                 return self._keyring
@@ -180,10 +180,11 @@ RESERVED_PREFIX = "sign-in-"
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """Return the secret for `${keyring:NAME}`: from the plain file, or else from the keyring.
+    """Return the secret that `${keyring:NAME}` refers to, or None if there is none.
 
-    Sign-ins are never returned: each belongs to one server, and a configuration file could otherwise send it to
-    another. Raises McpHostError.
+    The plain-text secrets file in *directory* is searched first, then *keyring*. Sign-ins are never returned: each
+    belongs
+    to one server, and a configuration file could otherwise send it to another. Raises McpHostError.
     """
     if name.startswith(RESERVED_PREFIX):
         return None

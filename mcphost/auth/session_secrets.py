@@ -1,4 +1,4 @@
-"""Secrets for servers and model providers, which are kept in memory for this run if no storage works."""
+"""Secrets for servers and model providers, which are kept in memory for this run if they cannot be stored."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class SessionSecrets:
-    """Store of named secrets: in a storage that is opened on first use, or in memory until mcphost quits.
+    """Store of named secrets, in a backend that is opened on first use, or in memory until mcphost quits.
 
-    *open_storage* returns the storage, which is the keyring or the file that the user chose. A secret in memory takes
-    precedence over a stored secret with the same name. `get`, `set` and `delete` raise McpHostError if the storage
-    cannot be used. However, while any secret is in memory, `get` treats a storage that cannot be read as empty.
+    *open_storage* returns the backend, which is the keyring or the file that the user chose. A secret in memory takes
+    precedence over a stored secret with the same name. `get`, `set` and `delete` raise McpHostError if the backend
+    cannot be used. However, while any secret is in memory, `get` treats a backend that cannot be read as empty.
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]") -> None:
@@ -43,7 +43,7 @@ class SessionSecrets:
         self._in_memory.pop(name, None)
 
     async def delete(self, name: str) -> None:
-        """Delete a secret; a missing one is not an error. If the storage fails, the copy in memory remains as well."""
+        """Delete a secret; a missing one is not an error. If the backend fails, any copy in memory is kept."""
         await self._storage.delete(name)
         self._in_memory.pop(name, None)
 

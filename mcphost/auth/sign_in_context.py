@@ -1,4 +1,4 @@
-"""Parts shared by the sign-in flows: the target, questions to the user, OAuth client, progress and errors."""
+"""Code shared by the browser and device-code sign-in flows, such as choosing the OAuth client and asking the user."""
 
 import secrets
 from collections.abc import Callable
@@ -89,7 +89,9 @@ class SignInInteraction(Protocol):
 
         Return None if the user declines, "" if the browser will deliver the response, or the redirect URL that the user
         pasted. If *code* is not "", the user enters it at the URL, on any device. *note* says what was wrong with the
-        user's previous answer. The call is cancelled if the browser delivers the response first.
+        user's previous answer. *terms* are further details to show, such as the time limit and any warnings. The call
+        is
+        cancelled if the browser delivers the response first.
         """
         ...
 
@@ -105,7 +107,7 @@ class SignInInteraction(Protocol):
 
 
 class SignInFailed(SignInRequired):
-    """Raised if the user or the authorization server refuses the sign-in, or time runs out."""
+    """Raised if the user declines the sign-in, the authorization server rejects it, or time runs out."""
 
 
 def sign_in_warnings(
@@ -153,7 +155,7 @@ _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """Chooser of the OAuth client for one sign-in.
+    """Resolver that chooses the OAuth client for one sign-in.
 
     Clients are tried in the specification's order (basic/authorization, client registration approaches): a configured
     client, a stored client, the client metadata document, dynamic registration, a client that the user enters.
@@ -173,7 +175,8 @@ class ClientResolver:
     ) -> tuple[CallbackServer, OAuthClient]:
         """Choose the OAuth client; return a running listener for its redirect URI, and the client.
 
-        The listener closes with *stack*. Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
+        The listener runs until *stack* is closed. Raises SignInFailed, RegistrationError, UnsafeUrl,
+        EndpointUnreachable.
         """
         target = self._target
         if target.client_id:

@@ -1,4 +1,4 @@
-"""Storage of sign-ins (by server and account) and of OAuth clients (by issuer), with an index.
+"""Storage for sign-ins (by server and account) and OAuth clients (by issuer), with an index of the accounts.
 
 All data is also kept in memory, so that a failure of the secret storage affects only later runs. Processes share the
 storage: each change is made under a file lock, after the stored data has been read again.
@@ -136,10 +136,13 @@ class TokenStore:
     ) -> StoredSignIn | None:
         """Return the sign-in for a server URL and account name, or None if there is none.
 
-        With *reload*, the storage is read again. If the storage cannot be read, the sign-in in memory is returned and
-        the user is warned once. Instead, McpHostError is raised with *is_strict*, and with *reload* if another process
-        has stored a newer sign-in, because refreshing with the older token in memory could then revoke the tokens of
-        both processes (RFC 9700, section 4.14.2).
+        With *reload*, the storage is read again. If the storage cannot be read, the user is warned once, and the
+        sign-in in
+        memory is returned. However, McpHostError is raised if *is_strict* is set, or if *reload* is set and another
+        process
+        has stored a newer sign-in: refreshing with the older token in memory could then revoke the tokens of both
+        processes
+        (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == (url, account):

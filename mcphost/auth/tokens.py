@@ -1,4 +1,4 @@
-"""Token endpoint of an authorization server: requests, client authentication, tokens and scopes.
+"""Requests to the token endpoint of an authorization server, and the tokens and scopes in its responses.
 
 The `resource` parameter is sent unchanged in every request (RFC 8707). All secrets are registered for redaction.
 """
@@ -88,7 +88,7 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether the token is so new that its age cannot be the reason for a refusal.
+        """Whether the token is so new that the server cannot have rejected it because of its age.
 
         Many servers count whole seconds, so a token with a lifetime of one second can expire immediately; such a token
         is never new.
