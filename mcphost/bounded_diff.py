@@ -55,8 +55,8 @@ class _OutOfSteps(Exception):
 class _BoundedMatcher(SequenceMatcher[str]):
     """Subclass of difflib's matcher that gives up after it has compared too many pairs of lines.
 
-    difflib searches for the longest match, then again in the lines before and after it. If lines occur often, and each
-    search splits off only one line, difflib compares all pairs of them over and over.
+    difflib finds the longest match, then searches again before and after it. If the same lines occur many times and
+    each search splits off only one of them, difflib compares all their pairs over and over.
     """
 
     b2j: dict[str, list[int]]

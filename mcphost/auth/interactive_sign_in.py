@@ -575,8 +575,7 @@ class InteractiveSignIn:
         """Return the issuer to use: one that *resource*, the metadata of the MCP server, names.
 
         The order of preference is: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
-        OAuth
-        client, the first issuer. Raises UntrustedMetadata if *resource* does not name the configured issuer.
+        OAuth client, the first issuer. Raises UntrustedMetadata if *resource* does not name the configured issuer.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":

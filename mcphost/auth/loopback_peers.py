@@ -45,8 +45,7 @@ def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[in
 
     A connection that the client has already closed counts as foreign. Returns False if this cannot be determined: the
     system has no such *tables* (/proc/net), or the client is outside this network namespace, such as a browser on
-    Windows
-    outside WSL.
+    Windows outside WSL.
     """
     for _ in range(2):
         found = list(_read_sockets(tables, server[1]))

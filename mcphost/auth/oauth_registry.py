@@ -149,7 +149,7 @@ class OAuthRegistry:
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
-        """Sign out of the current account without switching to another one.
+        """Sign out of *oauth*'s account, without switching to another account of the server.
 
         Returns whether the authorization server revoked the tokens.
         """

@@ -183,8 +183,7 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
     """Return the secret that `${keyring:NAME}` refers to, or None if there is none.
 
     The plain-text secrets file in *directory* is searched first, then *keyring*. Sign-ins are never returned: each
-    belongs
-    to one server, and a configuration file could otherwise send it to another. Raises McpHostError.
+    belongs to one server, and a configuration file could otherwise send it to another. Raises McpHostError.
     """
     if name.startswith(RESERVED_PREFIX):
         return None

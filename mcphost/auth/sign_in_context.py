@@ -90,8 +90,7 @@ class SignInInteraction(Protocol):
         Return None if the user declines, "" if the browser will deliver the response, or the redirect URL that the user
         pasted. If *code* is not "", the user enters it at the URL, on any device. *note* says what was wrong with the
         user's previous answer. *terms* are further details to show, such as the time limit and any warnings. The call
-        is
-        cancelled if the browser delivers the response first.
+        is cancelled if the browser delivers the response first.
         """
         ...
 

@@ -137,12 +137,9 @@ class TokenStore:
         """Return the sign-in for a server URL and account name, or None if there is none.
 
         With *reload*, the storage is read again. If the storage cannot be read, the user is warned once, and the
-        sign-in in
-        memory is returned. However, McpHostError is raised if *is_strict* is set, or if *reload* is set and another
-        process
-        has stored a newer sign-in: refreshing with the older token in memory could then revoke the tokens of both
-        processes
-        (RFC 9700, section 4.14.2).
+        sign-in in memory is returned. However, McpHostError is raised if *is_strict* is set, or if *reload* is set and
+        another process has stored a newer sign-in: refreshing with the older token in memory could then revoke the
+        tokens of both processes (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == (url, account):

@@ -1,1 +1,1 @@
-"""Command line of mcphost: arguments, construction of the program, and exit codes for errors."""
+"""Command-line interface of mcphost: one module per command or group of commands, and the code that they share."""

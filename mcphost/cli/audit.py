@@ -170,7 +170,7 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
 def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
     """Export the rows that match *query* to a new file, or to stdout if *target* is `-`; return 0.
 
-    *file_format* is `csv` or `jsonl`. The number of rows is printed on stderr. Raises UsageError if the file exists or
+    *file_format* is `csv` or `jsonl`. The number of rows is printed to stderr. Raises UsageError if the file exists or
     cannot be written.
     """
     from mcphost.cli.output import print_note

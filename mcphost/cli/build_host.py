@@ -122,10 +122,11 @@ async def open_host(
 
 
 async def _project_places(options: Options) -> ProjectPlaces:
-    """Return the folders searched for instructions, prompt commands and hooks, and how project files are approved.
+    """Return the folders to search for instructions, prompt commands and hooks, and how project files are approved.
 
-    Without the TUI, only project files that the user has already approved are used; `--trust-project` approves them as
-    they are now, because what is written during the run may come from the model.
+    The TUI asks the user to approve project files; without it, only files that are already approved are used. With
+    `--trust-project`, the files are approved as they are now; later versions are not, because the model may have
+    written them during the run.
     """
     approval = "stored" if options.one_shot else "ask"
     places = ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
@@ -174,7 +175,10 @@ class LazyHookRunner:
 
 
 def create_secrets(store: SecretStore) -> SessionSecrets:
-    """Return the secrets of servers and model providers, in the secret storage that the user chose."""
+    """Return the store for secrets of servers and model providers.
+
+    Secrets are kept in the plain-text file if *store* is `file`, otherwise in the keyring.
+    """
     return SessionSecrets(partial(open_secret_backend, store))
 
 
@@ -226,10 +230,10 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
 
 
 class ModelFactory:
-    """Factory of models; those that need litellm share one worker process, which is started on first use."""
+    """Factory for models; those that need litellm share one worker process, which is started on first use."""
 
     def __init__(self, timeout: float | None = None) -> None:
-        """Create a factory of models.
+        """Create a factory for models.
 
         *timeout* is the total time limit of a model request in seconds; None keeps the default time limits.
         """
@@ -321,7 +325,7 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the store of server approvals and granted permissions; its errors are printed on stderr."""
+    """Open the store of server approvals and granted permissions; its errors are printed to stderr."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 

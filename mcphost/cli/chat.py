@@ -133,9 +133,9 @@ async def _run_host(
     failures: list[Exception],
     conversation_ids: list[str],
 ) -> None:
-    """Open the Host after the first frame is drawn, and close it after the user quits.
+    """Open the Host after the first frame is drawn, and close it after *user_left* is set because the user quit.
 
-    When the user quits, the id of the open conversation is appended to *conversation_ids* if it can be resumed. Any
+    The id of the conversation that is open at that time is appended to *conversation_ids* if it can be resumed. Any
     error is appended to *failures* and ends the app.
     """
     try:
@@ -192,7 +192,7 @@ def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOpti
 
 
 def wants_reader(options: "Options", settings: Mapping[str, Any]) -> bool:
-    """Return whether the `--screen-reader` flag or *settings*, the parsed config.toml, enable screen reader mode."""
+    """Return whether screen reader mode is enabled by `--screen-reader` or in *settings*, the parsed config.toml."""
     return options.screen_reader or _get_screen_setting(settings, "reader") is True
 
 

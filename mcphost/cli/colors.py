@@ -1,4 +1,4 @@
-"""Styles of command output: colored states, truncatable excerpts, and the decision whether to use color."""
+"""Styling of command output: colored words for states, text that tables may cut off, and a check for color support."""
 
 import os
 from typing import TextIO

@@ -103,7 +103,7 @@ def require_server(config: HostConfig, name: str) -> None:
 
 
 def print_config_problems(config: HostConfig, options: Options) -> None:
-    """Print all configuration problems on stderr, unless `--quiet` is given."""
+    """Print all configuration problems to stderr, unless `--quiet` is given."""
     if not options.quiet:
         for problem in config.problems:
             print_note(problem)

@@ -214,7 +214,7 @@ def _positional_values(line: _Line, config_dir: str) -> list[str]:
 
 
 def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[str]:
-    """Return possible values for an option or a positional argument."""
+    """Return possible values for *action*, which is an option or a positional argument."""
     if action.choices is not None:
         return [str(choice) for choice in action.choices]
     metavar = action.metavar if isinstance(action.metavar, str) else ""

@@ -12,7 +12,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the JSON Schema of the configuration file and return 0."""
+    """Print the JSON Schema of mcp.json or config.toml, whichever the user named, and return 0."""
     from mcphost.cli.output import print_text
     from mcphost.config.json_schemas import config_toml_schema, mcp_json_schema
 

@@ -1,4 +1,4 @@
-"""Command `costs`: shows the costs of model requests, by day and model, and by part of each request."""
+"""Command `costs`: shows what model requests cost, by day and model, and by part (such as one tool's results)."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the costs of recent days, by day and model, and by part of each request."""
+    """Print what model requests cost in recent days, by day and model, and by part of the requests."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.parser import build_options
 

@@ -544,5 +544,8 @@ EXTENSION_REQUESTS: dict[str, dict[str, RevisionRange]] = {
 
 
 def methods_in(revision: Revision, table: dict[str, RevisionRange]) -> tuple[str, ...]:
-    """Return the methods in *table* that exist in *revision*, in the order of the table."""
+    """Return the methods in *table* that exist in *revision*, in the order of the table.
+
+    *table* maps the name of each method to the first and last revision that defines it.
+    """
     return tuple(method for method, (first, last) in table.items() if first <= revision <= last)

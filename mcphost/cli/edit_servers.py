@@ -352,7 +352,10 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
 
 
 def print_saved(saved: "SavedServer", what: str) -> None:
-    """Print a saved change, the secrets that were stored, and the approval, if any; *what* is a key of SAVED."""
+    """Print a saved change, the secrets that were stored, and the approval, if any.
+
+    *what* says how the server was changed: "added", "changed", "imported", "installed" or "updated".
+    """
     from mcphost.cli.output import print_note, print_text
 
     edit = saved.edit

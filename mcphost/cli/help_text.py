@@ -1,4 +1,4 @@
-"""Layout of `--help` in the user's language, in which a character may take up two terminal columns."""
+"""Formatting of `--help` text in the user's language, whose characters may be two terminal columns wide."""
 
 import argparse
 import re

@@ -255,8 +255,8 @@ def show_server(
 ) -> tuple[str, ...]:
     """Show the user who publishes a server; return warnings about the server.
 
-    This is called before the user enters any values. *name* is the name that the server will have in mcp.json; *others*
-    are the names of the configured servers.
+    This is called before the user enters any values. *option* is the package or remote endpoint to install, *name* is
+    the name that the server will have in mcp.json, and *others* are the names of the configured servers.
     """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.lookalikes import find_warnings
@@ -382,9 +382,10 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
 async def open_source(
     editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Return the source of an install plan; a bundle (.mcpb) is downloaded and unpacked first, if the user agrees.
+    """Return the source of an install plan for *option*, the package or remote endpoint to install.
 
-    Raises RegistryError, ConsentDenied or UsageError.
+    A bundle (.mcpb) is downloaded and unpacked first, if the user agrees. Raises RegistryError, ConsentDenied or
+    UsageError.
     """
     from mcphost import paths
     from mcphost.cli.output import show_status

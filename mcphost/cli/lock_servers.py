@@ -395,7 +395,7 @@ class ServerReading:
 def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
     """Return the settings that determine which program is started or which URL is used.
 
-    If they differ between two readings of the server file, that file was changed in the meantime.
+    If two readings of the server file yield different settings, the file was changed in between.
     """
     return (
         (server.argv, server.cwd, server.env, server.env_file),

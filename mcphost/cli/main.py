@@ -73,7 +73,7 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 
 def module_of(command: str, action: str = "") -> str:
-    """Return the full name of the module that implements a command, or a `servers` action from EDIT_ACTIONS."""
+    """Return the full name of the module for a command, or for a `servers` action that has its own arguments."""
     name = _MODULES_BY_ACTION.get(action, "edit_servers") if action else COMMANDS[command][0]
     return f"mcphost.cli.{name}"
 

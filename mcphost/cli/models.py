@@ -24,7 +24,10 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """List the models; with `--retry-tools`, instead offer tools again to models whose provider refused them."""
+    """List the models; with `--retry-tools`, instead forget for which models the provider has rejected tools.
+
+    The next run then offers tools to those models again.
+    """
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

@@ -163,7 +163,7 @@ def translate_counts(text: str) -> str:
 
 
 def print_note(text: str) -> None:
-    """Print a one-line message on standard error, translated if there is a translation."""
+    """Print a one-line message to standard error, translated if there is a translation."""
     with _paused_status():
         sys.stderr.write(f"mcphost: {sanitize(translate_sentence(text), keep_newlines=False)}\n")
 
@@ -264,7 +264,7 @@ def format_error(error: McpHostError) -> str:
 
 
 def print_error(error: McpHostError) -> None:
-    """Print an error on standard error as one short paragraph: what failed, why, and what to do."""
+    """Print an error to standard error as one short paragraph: what failed, why, and what to do."""
     with _paused_status():
         sys.stderr.write(f"mcphost: {sanitize(format_error(error)[:4000], keep_newlines=False)}\n")
 

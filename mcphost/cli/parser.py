@@ -213,7 +213,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
 
 
 def command_parser(command: str, action: str = "") -> CommandParser:
-    """Return a parser with the global flags for a command, or for a `servers` action from EDIT_ACTIONS."""
+    """Return a parser with the global flags for a command, or for a `servers` action that has its own arguments."""
     from mcphost import __version__
 
     name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])

@@ -190,7 +190,7 @@ def _run_turn(args: argparse.Namespace) -> int:
 
 
 async def _read_stdin(args: argparse.Namespace) -> bytes:
-    """Return the content of standard input to attach; b"" if there is none, or if standard input is the prompt."""
+    """Return standard input, to be attached to the prompt; b"" if there is none, or if it is the prompt itself."""
     import anyio.to_thread
 
     from mcphost.headless.run_input import STDIN, read_stdin

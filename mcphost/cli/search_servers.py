@@ -49,7 +49,7 @@ def _start_of_day(text: str) -> str:
 
 
 def add_registry_flag(parser: argparse.ArgumentParser) -> None:
-    """Add `--registry`."""
+    """Add the `--registry` flag to *parser*."""
     parser.add_argument(
         "--registry",
         default="",
@@ -161,7 +161,7 @@ def format_age(seconds: float) -> str:
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
-    """Print the details of a server in a registry that users should know before they install the server."""
+    """Print what users should know about a server in a registry before they install it."""
     from mcphost.cli.output import print_text
     from mcphost.registry.entries import describe_publisher
 

@@ -2,7 +2,7 @@
 
 A page can do everything that the terminal can, such as approving tool calls, but textual-serve has no access control:
 any web page open in a browser on this machine could use its WebSocket. Therefore every URL contains a random key, and
-requests from other pages (checked by Origin and Sec-Fetch-Site) or for other host names (DNS rebinding) are refused.
+requests from other pages (checked by Origin and Sec-Fetch-Site) or for other host names (DNS rebinding) are rejected.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class ServedChat(AppService):
 
 
 class ChatServer(Server):
-    """Web server on 127.0.0.1 for the pages and WebSockets of chats."""
+    """Web server on 127.0.0.1 that serves the chat pages and their WebSockets."""
 
     def __init__(self, argv: Sequence[str], port: int) -> None:
         super().__init__("mcphost", "127.0.0.1", port)  # pyright: ignore[reportUnknownMemberType]
@@ -96,7 +96,7 @@ class ChatServer(Server):
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests from other web pages, and add headers that restrict what the chat page itself may load."""
+        """Reject requests from other web pages, and add headers that restrict what the chat page itself may load."""
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
         is_ours = origin == self.public_url or (origin is None and not is_socket)
@@ -114,7 +114,10 @@ class ChatServer(Server):
         return response
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Start a chat and connect it to the page until either of the two ends; refuse more than MAX_CHATS chats."""
+        """Start a chat and connect it to the page until either of them ends.
+
+        Responds with 503 if MAX_CHATS chats are already open.
+        """
         if self._open_chats >= MAX_CHATS:
             raise web.HTTPServiceUnavailable(text=f"{MAX_CHATS} chats are open; close one.\n")
         self._open_chats += 1
@@ -148,7 +151,7 @@ class ChatServer(Server):
 
 
 def serve_chats(argv: Sequence[str], port: int) -> int:
-    """Serve chats until SIGINT or SIGTERM is received; return the exit code. Blocks.
+    """Serve chats until SIGINT, SIGTERM or SIGHUP is received; return the exit code. Blocks.
 
     Each chat is started with the command line *argv*. *port* 0 means any free port. Raises UsageError if the port is in
     use.

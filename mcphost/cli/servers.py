@@ -207,7 +207,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
     """Return lines that show the current values of those references that the approval does not cover.
 
-    The result is empty for a project's server, because that approval covers the values.
+    The result is empty for a project's server, because its approval covers the values as well.
     """
     from mcphost.config.approval_digest import describe_expansion
 
@@ -215,9 +215,9 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
 
 
 def _command_summary(server: "ServerConfig") -> str:
-    """Return the server's command or URL as one line.
+    """Return the server's command or URL as one line, to be shown right above the approval question.
 
-    It repeats, right above the question, what a long list may have scrolled off the screen.
+    The full description may be so long that its beginning has scrolled off the screen.
     """
     from mcphost.sanitize import sanitize
 

@@ -1,4 +1,4 @@
-"""Session opener that imports modules lazily, expands references in a thread, and stores protocol eras."""
+"""Session opener that imports modules lazily, expands `${…}` references in a thread, and stores protocol eras."""
 
 import os
 import sys
@@ -113,9 +113,9 @@ class LazySessionOpener:
         observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
-        """Open a session with a server.
+        """Open a session with a server; see `client.session.SessionOpener`.
 
-        References in the server's entry are expanded only here, so that secrets are not kept longer than the
+        The `${…}` references in the server's entry are expanded only here, so that secrets are kept no longer than the
         connection.
         """
         async with self._load_lock:  # otherwise, ten servers starting together would use ten threads
@@ -220,14 +220,14 @@ def load_modules(server: ServerConfig) -> None:
 
 
 def needs_expansion(server: ServerConfig) -> bool:
-    """Return whether the server's entry may contain references that must be expanded or secrets to be redacted."""
+    """Return whether the server's entry may contain `${…}` references to expand or secrets to redact."""
     if server.env or server.env_file or server.headers or not server.is_stdio:
         return True
     return has_target_references(server)
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
-    """Return the server with all references expanded, after importing the modules needed to connect to it.
+    """Return the server with all `${…}` references expanded, after importing the modules needed to connect to it.
 
     Must be called in an anyio worker thread. Raises ConfigError.
     """

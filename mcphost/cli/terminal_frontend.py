@@ -120,8 +120,8 @@ def _disable_echo() -> Generator[None]:
 class Confirmation:
     """Text shown before a command changes something, followed by a yes-or-no question.
 
-    The user is asked even if standard output is not a terminal, because in `mcphost servers trust x | less` there is
-    still a user at the terminal. The text is then written to the terminal instead of standard output.
+    The user is asked even if standard output is not a terminal: in `mcphost servers trust x | less`, for example, there
+    is still a user at the terminal. The text is then written to the terminal instead of standard output.
     """
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
@@ -133,7 +133,8 @@ class Confirmation:
     def show(self, *lines: str) -> None:
         """Show lines that the user needs in order to answer the question, with control characters made visible.
 
-        A line break within a line becomes a mark, so that a name cannot look like lines that mcphost wrote.
+        A line break within a line is replaced with a visible mark, so that a server's name, for example, cannot fake a
+        line of mcphost's own output.
         """
         if not self._is_silent and self._output is not None:
             self._output.writelines(f"{sanitize(line, keep_newlines=False)}\n" for line in lines)
@@ -209,7 +210,7 @@ class TerminalFrontend:
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer, or *question*'s refusal if this front end cannot ask that kind of question."""
+        """Return the user's answer, or a refusal if this front end cannot ask that kind of question."""
         if question.KIND not in self.kinds:
             return question.refusal()
         end_status()
@@ -331,7 +332,7 @@ def format_polling(progress: "SignInProgress") -> str:
 
 
 class SignInProgressPrinter:
-    """Printer that reports the steps of a sign-in on stderr.
+    """Printer that reports the steps of a sign-in to stderr.
 
     On a terminal, the polling status is redrawn in place; elsewhere, it is printed only when polling slows down.
     """

@@ -70,7 +70,7 @@ class _TerminalMarkdown(Markdown):
     }
 
     def __init__(self, text: str) -> None:
-        """Parse *text*, and sanitize what entities such as `&#x202E;` and addresses were decoded to."""
+        """Parse *text*, then sanitize the result, because parsing decodes entities such as `&#x202E;`."""
         super().__init__(text, hyperlinks=False)
         for token in self._flatten_tokens(self.parsed):
             token.content = sanitize(token.content, keep_newlines=token.type != "text")

@@ -104,8 +104,8 @@ def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
 def _find_registry(record: "InstalledServer", server: "ServerConfig", configured: str) -> str:
     """Return the registry that a server was installed from.
 
-    Raises RegistryError if a project's file names it, unless it is the configured one: whoever wrote that file must not
-    choose where new versions come from.
+    Raises RegistryError if a project's file names a registry other than *configured*, which the user chose: whoever
+    wrote that file must not choose where new versions come from.
     """
     from mcphost.host.servers.registry_installer import absolute_place
 

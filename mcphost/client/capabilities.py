@@ -1,6 +1,7 @@
 """Client capabilities for each protocol revision, and checks that a message needs no undeclared capability.
 
-A message that needs a capability that was not negotiated is refused (specification: basic/lifecycle, operation).
+A message that needs a capability that was not negotiated is not sent or, if it is a request from the server, rejected
+(specification: basic/lifecycle, operation).
 """
 
 import re

@@ -65,7 +65,7 @@ class ClientSessionOpener:
 
     *expand* replaces `${…}` references in a text, and may raise ConfigError. *message_limit* is in bytes; a server that
     sends a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller must
-    close it. Without *accounts*, users cannot sign in.
+    close it. *accounts* is the OAuth registry; without it, users cannot sign in.
     """
 
     def __init__(
@@ -266,8 +266,8 @@ class ClientSessionOpener:
     def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
         """Return the OAuth provider for a remote server.
 
-        Returns None for a local server, if there is no OAuth registry, and if the configuration sets the Authorization
-        header.
+        Returns None if the server is local, if there is no OAuth registry, or if the configuration sets the
+        Authorization header.
         """
         if self._oauth_registry is None or server.is_stdio:
             return None
@@ -320,7 +320,7 @@ class ClientSessionOpener:
 
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
-    """Return whether to try HTTP+SSE after a server refused `initialize` with *error*.
+    """Return whether to try HTTP+SSE after a server rejected `initialize` with *error*.
 
     See specification 2025-11-25, basic/transports, "Backwards Compatibility".
     """

@@ -1,4 +1,4 @@
-"""Mapping of JSON-RPC errors from servers to exceptions with hints for the user."""
+"""Conversion of servers' JSON-RPC errors to exceptions with hints for the user."""
 
 from typing import Any, cast
 

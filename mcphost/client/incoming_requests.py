@@ -188,7 +188,10 @@ class ServerRequestDispatcher:
         self.counts: Counter[str] = Counter()
 
     def dispatch(self, request: JsonRpcRequest, resolve_context: ContextResolver) -> None:
-        """Start handling a request in a new task; return without waiting."""
+        """Start handling a request in a new task; return without waiting.
+
+        The task awaits *resolve_context*, which returns the context of the request.
+        """
         if self._pending >= MAX_QUEUED_REQUESTS:
             self._on_flood()
             return
@@ -302,7 +305,7 @@ class ServerRequestDispatcher:
     ) -> JsonRpcMessage:
         """Return the response from the host's handler, or an error response if the handler fails.
 
-        Never raises an error, but may be cancelled.
+        *resolve_context* returns the request's context. Never raises an error, but may be cancelled.
         """
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)

@@ -1,7 +1,7 @@
-"""Listing of tools, resources, prompts, tasks and skills over all pages, with limits on pages, entries and bytes.
+"""Functions that list all tools, resources, prompts, tasks or skills of a server, over all pages and up to limits.
 
-Malformed entries are skipped. If the server did not declare the capability for a list, no request is sent, and the list
-is empty.
+The limits apply to the numbers of pages and entries, and to their size in bytes. Malformed entries are skipped. If the
+server did not declare the capability for a list, no request is sent, and the list is empty.
 """
 
 import zlib
@@ -188,14 +188,14 @@ class _EntryName(WireStruct, frozen=True):
 
 
 async def list_tools(session: Session) -> Listing[Tool]:
-    """List all tools. Raises the errors of `Session.request`."""
+    """List all tools. Raises the same errors as `Session.request`."""
     if session.facts.capabilities.tools is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListTools(cursor=cursor), "tools", Tool, "tool")
 
 
 async def list_resources(session: Session) -> Listing[Resource]:
-    """List all resources. Raises the errors of `Session.request`."""
+    """List all resources. Raises the same errors as `Session.request`."""
     if session.facts.capabilities.resources is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListResources(cursor=cursor), "resources", Resource, "resource")
@@ -204,7 +204,7 @@ async def list_resources(session: Session) -> Listing[Resource]:
 async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]:
     """List all resource templates; return an empty list if the server does not support the method.
 
-    Raises the errors of `Session.request`.
+    Otherwise, raises the same errors as `Session.request`.
     """
     if session.facts.capabilities.resources is None:
         return Listing()
@@ -223,7 +223,7 @@ async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]
 
 
 async def list_prompts(session: Session) -> Listing[Prompt]:
-    """List all prompts. Raises the errors of `Session.request`."""
+    """List all prompts. Raises the same errors as `Session.request`."""
     if session.facts.capabilities.prompts is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
@@ -232,13 +232,16 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
 async def list_tasks(session: Session) -> Listing[Task]:
     """List the tasks that this client has created on a server (protocol revision 2025-11-25).
 
-    Raises the errors of `Session.request`, such as UnsupportedCapability if the server cannot list tasks.
+    Raises the same errors as `Session.request`, such as UnsupportedCapability if the server cannot list tasks.
     """
     return await _list_all(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """List the skills that the server announces; other skills may exist. Raises the errors of `Session.request`."""
+    """List the skills that the server announces; other skills may exist.
+
+    Raises the same errors as `Session.request`.
+    """
     if not has_skills(session.facts.capabilities):
         return Listing()
     return await _list_all(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
@@ -247,7 +250,11 @@ async def list_skills(session: Session) -> Listing[Skill]:
 async def _list_all(
     session: Session, page_request: Callable[[str | None], ClientRequest[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
-    """Read all pages of a list; if the list changes in the meantime, start over (at most twice)."""
+    """Read all pages of a list; if the list changes in the meantime, start over (at most twice).
+
+    *page_request* returns the request for the page at a cursor. *member* is the name of the member of the result that
+    contains the entries, each of which is decoded as *kind*; *noun* names an entry in error messages.
+    """
     for _ in range(_MAX_RESTARTS):
         listing = await _read_pages(session, page_request, member, kind, noun)
         if listing is not None:
@@ -267,7 +274,8 @@ async def _read_pages(
 ) -> Listing[T] | None:
     """Read all pages of a list once; return None if a cursor or a cached page has expired.
 
-    With *is_last_try*, an expired cursor ends the list, and the pages read so far are returned.
+    With *is_last_try*, an expired cursor ends the list, and the pages read so far are returned. For the other
+    parameters, see `_list_all`.
     """
     gathered = _EntryCollector(kind, noun)
     problems = gathered.problems
