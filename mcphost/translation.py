@@ -40,7 +40,7 @@ _sentences: "SentencePatterns | None" = None
 
 
 def set_language(language: str) -> None:
-    """Translate texts to one of LANGUAGES from now on, loading the catalog of that language unless it is English.
+    """Translate texts to one of LANGUAGES from now on, loading that language's catalog unless it is English.
 
     Texts that are already displayed do not change. If a language has no catalog, English is used.
     """
@@ -137,7 +137,7 @@ def pgettext(context: str, message: str) -> str:
 
 
 class SentencePatterns:
-    """Translations of sentence templates, found by sentences in which the values are already filled in.
+    """Translator for sentences whose values are already filled in, which finds the template of each sentence.
 
     *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations, and *counts*
     maps nouns such as "tool" to templates such as "{number:,} 个工具", for values such as "2 tools".
@@ -157,7 +157,10 @@ class SentencePatterns:
             listed.sort(key=lambda one: -sum(map(len, one[0])))  # templates with longer fixed text come first
 
     def translate(self, sentence: str, depth: int = 0) -> str:
-        """Translate a sentence and the values in it, or return it unchanged if there is no translation."""
+        """Translate a sentence and the values in it, or return it unchanged if there is no translation.
+
+        *depth* is the number of sentences that the text is nested in as a value; it is limited.
+        """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence
         if (found := self._exact.get(sentence)) is not None:

@@ -12,7 +12,10 @@ _UNQUOTED = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
-    """Create the tables of conversations, messages, drafts, grants, approved servers and protocol eras."""
+    """Create the tables for conversations, messages, drafts, grants, approved servers and servers' protocol eras.
+
+    A grant is the user's permission to call a tool without asking. See `mcphost.protocol.revisions` for eras.
+    """
     _execute_script(
         db,
         """
@@ -44,7 +47,7 @@ def m001_first(db: sqlite3.Connection) -> None:
 
 
 def m002_tasks(db: sqlite3.Connection) -> None:
-    """Create the table of unfinished MCP tasks."""
+    """Create the table for unfinished MCP tasks."""
     _execute_script(
         db,
         """
@@ -58,7 +61,7 @@ def m002_tasks(db: sqlite3.Connection) -> None:
 
 
 def m003_grants(db: sqlite3.Connection) -> None:
-    """Convert grants to rules with conditions, scope and expiry; existing grants stay valid."""
+    """Convert the user's grants for single tools to rules with conditions, scope and expiry; the grants stay valid."""
     db.execute("ALTER TABLE grants RENAME TO grants_001")
     _execute_script(
         db,
@@ -86,7 +89,7 @@ def m003_grants(db: sqlite3.Connection) -> None:
 
 
 def m005_pins(db: sqlite3.Connection) -> None:
-    """Create the table of tool fingerprints."""
+    """Create the table for fingerprints of tool definitions."""
     _execute_script(
         db,
         """
@@ -100,7 +103,7 @@ def m005_pins(db: sqlite3.Connection) -> None:
 
 
 def m006_folders(db: sqlite3.Connection) -> None:
-    """Create the table of the user's changes to the shared folders; paths are stored as bytes."""
+    """Create the table for the user's changes to the list of shared folders; paths are stored as bytes."""
     _execute_script(
         db,
         """
@@ -122,7 +125,7 @@ def m007_turned(db: sqlite3.Connection) -> None:
 
 
 def m008_switches(db: sqlite3.Connection) -> None:
-    """Create the table of tools that the user disabled."""
+    """Create the table for tools that the user disabled."""
     _execute_script(
         db,
         """
@@ -134,7 +137,7 @@ def m008_switches(db: sqlite3.Connection) -> None:
 
 
 def m009_folder_answers(db: sqlite3.Connection) -> None:
-    """Create the table of permanent decisions about sharing folders with servers."""
+    """Create the table for permanent decisions about sharing folders with servers."""
     _execute_script(
         db,
         """
@@ -156,7 +159,7 @@ def m010_branches(db: sqlite3.Connection) -> None:
 
 
 def m011_compactions(db: sqlite3.Connection) -> None:
-    """Create the table of summaries that replace the beginning of a conversation in model requests."""
+    """Create the table for summaries that replace the beginning of a conversation in model requests."""
     _execute_script(
         db,
         """
@@ -171,7 +174,7 @@ def m011_compactions(db: sqlite3.Connection) -> None:
 
 
 def m012_spending(db: sqlite3.Connection) -> None:
-    """Create the table of model request costs, and fill it from the stored messages.
+    """Create the table for the costs of model requests, and fill it from the stored messages.
 
     A forked conversation contains copies of messages, so messages with the same time, model and usage are treated as
     one request.
@@ -219,7 +222,7 @@ def m013_search(db: sqlite3.Connection) -> None:
 
 
 def m014_conversation_details(db: sqlite3.Connection) -> None:
-    """Add the author of a title and the time of pinning to conversations; add a table of unsent texts.
+    """Add columns for a title's author and the time of pinning to conversations; create a table for unsent texts.
 
     `named` is 0 for a title made from the first message, 1 for a title by a model, 2 for a title by the user.
     """
@@ -236,7 +239,7 @@ def m014_conversation_details(db: sqlite3.Connection) -> None:
 
 
 def m015_system_prompts(db: sqlite3.Connection) -> None:
-    """Create the table of system prompts that the user set for single conversations."""
+    """Create the table for system prompts that the user set for individual conversations."""
     _execute_script(
         db,
         """
@@ -251,7 +254,7 @@ def m015_system_prompts(db: sqlite3.Connection) -> None:
 
 
 def m016_character_labels(db: sqlite3.Connection) -> None:
-    """Empty the full-text index; it is rebuilt in the background, now with labels for single characters."""
+    """Empty the full-text index; its rebuild in the background adds labels, which make single characters searchable."""
     _execute_script(
         db,
         """
@@ -264,7 +267,7 @@ def m016_character_labels(db: sqlite3.Connection) -> None:
 
 
 def m017_recorded_results(db: sqlite3.Connection) -> None:
-    """Create the index of results of read-only tool calls, which can be reused for an identical call.
+    """Create the table of read-only tool calls whose results can be reused for identical calls.
 
     `call` is a digest of the server, account, tool, definition and arguments; `definition` is the tool's fingerprint.
     """
@@ -283,7 +286,7 @@ def m017_recorded_results(db: sqlite3.Connection) -> None:
 
 
 def m018_pinned_tools(db: sqlite3.Connection) -> None:
-    """Create the table of pinned tools, which are sent with every model request."""
+    """Create the table for pinned tools, which are sent with every model request."""
     _execute_script(
         db,
         """
@@ -337,7 +340,7 @@ MIGRATIONS: Migrations = (
 def migrate(db: sqlite3.Connection, migrations: Migrations = MIGRATIONS) -> None:
     """Apply the missing migrations, each in its own transaction.
 
-    Raises LookupError if the database has a migration that is unknown to this version.
+    Raises LookupError if the database has a migration that is unknown to this version of mcphost.
     """
     db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT")
     applied = {name for (name,) in db.execute("SELECT name FROM migrations")}

@@ -47,9 +47,11 @@ class RecordedResultStore:
     async def add(
         self, conversation_id: str, use_id: str, call: str, *, definition: str, grant_id: str, at: float
     ) -> None:
-        """Record that the tool call *use_id* has a result in the conversation.
+        """Record that the tool call with the id *use_id* has a result in the conversation.
 
-        *definition* is the fingerprint of the tool's definition at the time of the call. Raises StoreError.
+        *call* is the digest that identifies the call, and *definition* the fingerprint of the tool's definition at the
+        time of the call. *grant_id* is the id of the grant that allowed the call, or "". *at* is the time of the call
+        in seconds since 1970. Raises StoreError.
         """
         values = (conversation_id, use_id, call, definition, grant_id, at)
 
@@ -62,9 +64,10 @@ class RecordedResultStore:
     async def find(
         self, conversation_id: str, call: str, *, after: int, since: float, used: Collection[str] = ()
     ) -> RecordedResult | None:
-        """Return the oldest result of *call* in a message that follows message number *after*, on any branch, or None.
+        """Return the oldest reusable result of a tool call, or None if there is none. Raises StoreError.
 
-        Ignores calls before the time *since*, and calls whose ids are in *used*. Raises StoreError.
+        *call* is the digest that identifies the call. The result must be in a message that comes after message number
+        *after* on any branch. Calls before the time *since* and calls whose ids are in *used* are ignored.
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:

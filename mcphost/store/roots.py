@@ -91,7 +91,10 @@ class FolderAnswerStore:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Store the same decision for each of these folders, replacing earlier decisions."""
+        """Store the same decision for each of these folders, replacing earlier decisions.
+
+        *digest* is the digest of the server's configuration.
+        """
         now = time.time()
         # "r", because ids of grants are hexadecimal, so that no prefix matches both a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]

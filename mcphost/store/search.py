@@ -269,7 +269,7 @@ class EarlierPrompts(Struct, frozen=True):
 
 
 class SearchStore:
-    """Full-text search in the database, and indexing of conversations that are not indexed yet."""
+    """Full-text search in the database, including the indexing of conversations that are not indexed yet."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -295,7 +295,7 @@ class SearchStore:
         return EarlierPrompts(notes=(REBUILDING,)) if found is None else found
 
     async def _read(self, search: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Return the result of *search*; if the index is damaged, empty the index and return None."""
+        """Call *search* and return its result; if the index is damaged, empty the index and return None."""
         try:
             return await self._database.read(search, seconds=SEARCH_SECONDS)
         except StoreError as error:
@@ -353,7 +353,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
 
 
 def _score(relevance: float, document: int, now: float) -> float:
-    """Return the score of a match: its text relevance, which is up to doubled if the message is recent."""
+    """Return a match's score: its text relevance, multiplied by up to 2 if the message is recent."""
     age = max(0.0, now - search_index.time_of(document))
     return relevance * (1 + 1 / (1 + age / _AGE_OF_HALF))
 
@@ -398,7 +398,7 @@ def _read_hit(
 
 
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that matches these words and phrases, also at the beginning of longer words."""
+    """Return a pattern that matches these words and phrases, including at the beginning of longer words."""
     alternatives = [r"[\W_]+".join(map(re.escape, _fold(mark).split())) for mark in marks]
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
 
@@ -415,7 +415,7 @@ _FOLDED = _FoldedCharacters()
 
 
 def _fold(text: str) -> str:
-    """Return *text* in lower case and without accents; its length in characters does not change."""
+    """Return *text* in lower case and without accents, with the same number of characters."""
     return text.lower() if text.isascii() else text.translate(_FOLDED)
 
 
@@ -429,7 +429,7 @@ def _fold_character(character: str) -> str:
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:
     """Return one line of text around the first match in *texts*, with all matches in the line marked.
 
-    If nothing matches, return the beginning of the texts.
+    *pattern* comes from `mark_pattern`. If nothing matches, return the beginning of the texts.
     """
     folded = (_fold(text) for text in texts)
     found = next(
@@ -452,7 +452,7 @@ def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[Marked
 
 
 def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompts:
-    """Return the newest messages from the user that match *text*, or the newest of all if it is empty.
+    """Return the newest messages from the user that match *text*; if *text* is empty, all of them match.
 
     The last word of *text* may be incomplete. At most MAX_READ messages are read, regardless of the size of the store.
     """

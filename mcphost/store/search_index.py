@@ -1,6 +1,6 @@
 """Full-text index of messages and titles, updated in the transaction that changes them.
 
-A document id begins with the time, so that SQLite finds the newest matches first, and can limit them to a period,
+A document id begins with the time of the message, so SQLite can find the newest matches first, or those in a period,
 without sorting. The index contains no copy of the texts, so a deletion must supply the text that was indexed.
 
 Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
@@ -53,7 +53,7 @@ class DocumentText(NamedTuple):
 
 
 def normalize_text(text: str) -> str:
-    """Return *text* in the Unicode form NFKC, so that full-width and ordinary characters match."""
+    """Return *text* in Unicode normalization form NFKC, so that full-width characters match ordinary ones."""
     if text.isascii() or unicodedata.is_normalized("NFKC", text):
         return text
     return unicode_forms.normalize("NFKC", text)
@@ -72,17 +72,17 @@ def _split_run(match: re.Match[str]) -> str:
 
 
 def list_single_characters(text: str) -> Iterable[str]:
-    """Return the distinct characters of *text*, which must be in NFKC, that belong to scripts without spaces."""
+    """Return the distinct characters in *text* that belong to scripts without spaces; *text* must be in NFKC."""
     return () if text.isascii() else dict.fromkeys("".join(UNSPACED.findall(text)))
 
 
 def make_label(kind: str, name: str) -> str:
-    """Return an index label for a *name* of this *kind*, such as a tool, as a single word in lower case."""
+    """Return the index label for the *name* of a tool, server or other *kind* of thing, as one lowercase word."""
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a result file without folder and suffix, or "" if *path* is not that of a result file."""
+    """Return the name of a stored result's file without folder and suffix, or "" if *path* is no such file."""
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 
@@ -113,7 +113,8 @@ def list_texts(message: Message) -> list[str]:
 def describe_document(message: Message) -> DocumentText:
     """Return the text and labels under which *message* is indexed.
 
-    The result must always be the same, because deletion from the index requires the text that was indexed.
+    The same message must always give the same result, because deletion from the index requires the text that was
+    indexed.
     """
     labels = {make_label("role", message.role): None}
     for part in message.parts:
@@ -243,7 +244,7 @@ def add_title(db: sqlite3.Connection, conversation_id: str, title: str, created:
 
 
 def replace_title(db: sqlite3.Connection, conversation_id: str, before: str, title: str) -> None:
-    """Replace the title *before* with *title* in the full-text index."""
+    """Replace a conversation's old title *before* with *title* in the full-text index."""
     with undo_failed_indexing(db, conversation_id):
         found = db.execute(
             "SELECT id FROM search_documents WHERE conversation = ? AND number = ?", (conversation_id, TITLE_NUMBER)
@@ -260,7 +261,7 @@ def _add(db: sqlite3.Connection, conversation_id: str, number: int, at: float, t
 
 
 def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
-    """Return the most recent conversation that is not completely indexed, or None if all are."""
+    """Return the most recent conversation that is not completely indexed, or None if there is none."""
     row = db.execute(
         "SELECT p.conversation, p.done FROM search_pending p LEFT JOIN conversations c ON c.id = p.conversation"
         " ORDER BY c.updated DESC LIMIT 1"
@@ -315,7 +316,10 @@ def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bo
 
 
 def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
-    """Rewrite part of the index to remove deleted words; return whether there is more to do."""
+    """Rewrite part of the index to remove deleted words; return whether there is more to do.
+
+    *is_first* must be True in the first call of a series, and False in the others.
+    """
     before = db.total_changes
     pages = -_MERGED_PAGES if is_first else _MERGED_PAGES
     db.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,))

@@ -77,7 +77,7 @@ class SpendingTotals(Struct, frozen=True):
 
 
 class DailySpending(Struct, frozen=True):
-    """The cost of one model on one local day, such as "2026-11-25"."""
+    """Totals of one model's requests on one day in local time; `day` is a date such as "2026-11-25"."""
 
     day: str
     model: str
@@ -147,7 +147,7 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def list_days(self, *, since: float) -> tuple[DailySpending, ...]:
-        """Return totals by local day and model since *since*, newest day and highest cost first."""
+        """Return totals by local day and model since *since*, newest day first, and highest cost first within a day."""
         query = _LIST_DAYS.format(sum=_SUM)
         rows = await self._database.run(lambda db: db.execute(query, (since,)).fetchall())
         return tuple(DailySpending(row[0], row[1], SpendingSum(*row[2:])) for row in rows)

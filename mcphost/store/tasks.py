@@ -27,7 +27,7 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskRecord(Struct, frozen=True):
-    """A stored MCP task; `created` is in seconds since 1970, `owner` is the id of the process that polls the task."""
+    """A stored MCP task; `created` is in seconds since 1970, and `owner` is the id of the process that polls it."""
 
     task: StoredTask
     created: float

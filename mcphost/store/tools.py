@@ -39,7 +39,7 @@ class ToolFingerprint(Struct, frozen=True):
 class ToolFingerprintStore:
     """Store for tool definitions and their fingerprints, keyed by server name, server digest and tool name.
 
-    Every method may raise StoreError.
+    A server digest is the digest of a server's configuration. Every method may raise StoreError.
     """
 
     def __init__(self, database: Database) -> None:
@@ -58,9 +58,9 @@ class ToolFingerprintStore:
     async def save(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Store tool fingerprints and definitions, replacing earlier ones.
+        """Store tool fingerprints, each with the definition as sent by the server, replacing earlier ones.
 
-        For each server, only those stored with the eight most recent server digests are kept.
+        For each server name, only the entries for the eight most recent server digests are kept.
         """
         new = tuple(fingerprints)
 
@@ -88,9 +88,9 @@ class ToolFingerprintStore:
     async def save_changed(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Store changed definitions that the user has not accepted.
+        """Store changed definitions that the user has not accepted, each with the fingerprint of its tool.
 
-        A later `save` of the same tool deletes them.
+        A later `save` of the same tool deletes its changed definition.
         """
         new = tuple(fingerprints)
 
@@ -112,11 +112,11 @@ class ToolFingerprintStore:
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return the changed definition of a tool that the user has not accepted; b"" if only its digest is stored."""
+        """Return a tool's changed definition, which the user has not accepted, or b"" if none is stored."""
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return the accepted definition of a tool, as sent by the server; b"" if only its digest is stored."""
+        """Return a tool's accepted definition, as sent by the server, or b"" if none is stored."""
         return (await self._load_definitions(server, server_digest, tool))[0]
 
     async def _load_definitions(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:

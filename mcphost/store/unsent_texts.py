@@ -1,4 +1,4 @@
-"""Storage of unsent text in the input field, one for each conversation, including new ones without an id."""
+"""Storage of the unsent text in the input field for each conversation, including new ones without an id."""
 
 import os
 import secrets
@@ -22,7 +22,10 @@ _SAVE = """
 
 
 class UnsentText(Struct, frozen=True):
-    """The unsent text in the input field and its origin, with the queued messages and attachments."""
+    """The unsent text in the input field, with the queued messages and attachments.
+
+    `origin` tells whether the user typed the text ("typed"), entered it another way ("inserted"), or both ("mixed").
+    """
 
     text: str = ""
     origin: str = "typed"
@@ -42,7 +45,7 @@ def make_new_place() -> str:
 
 
 class UnsentTextStore:
-    """Store for unsent texts, each under a place: a conversation id, or a key from `make_new_place`."""
+    """Store for unsent texts, each stored under its *place*: a conversation id, or a key from `make_new_place`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
