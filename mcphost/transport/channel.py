@@ -1,4 +1,4 @@
-"""Interfaces of transports: Connector, which connects to a server, and Channel, a live connection."""
+"""Interfaces that transports implement: Connector, which connects to a server, and Channel, a live connection."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -29,8 +29,8 @@ class Channel(Protocol):
         """Send a request and iterate over the messages that belong to it, up to and including the response.
 
         The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, a notification belongs to the request with
-        the same progress token. Leaving the block before the response arrives cancels the request: over HTTP from
-        protocol revision 2026-07-28 on by closing the stream, otherwise with `notifications/cancelled`.
+        the same progress token. Leaving the block before the response arrives cancels the request: from protocol
+        revision 2026-07-28 on, HTTP channels close the stream; in all other cases, `notifications/cancelled` is sent.
         """
         ...
 

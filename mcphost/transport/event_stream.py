@@ -20,9 +20,9 @@ class ServerSentEvent(Struct, frozen=True):
 class EventDecoder:
     """Incremental decoder for a stream of server-sent events, which can be fed in chunks of any size.
 
-    `feed` raises MalformedMessage if one of two limits is exceeded: the size of an event in bytes, including line ends
-    and field names, or the number of lines, which is one per 8 bytes plus 10,000. Decoding takes linear time, because
-    an unfinished line is stored as a list of chunks that is joined only once.
+    `feed` raises MalformedMessage if one of two limits is exceeded: the size of an event in bytes, including line
+    endings and field names, or the number of lines, which is one per 8 bytes plus 10,000. Decoding takes linear time,
+    because an unfinished line is stored as a list of chunks that is joined only once.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:

@@ -11,7 +11,7 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """Base class of objects on which one task at a time can wait for a wakeup.
+    """Base class for objects on which one task at a time can wait for a wakeup.
 
     A wakeup is lost if no task is waiting, so a task must check the condition before it waits.
     """
@@ -62,7 +62,7 @@ class BoundedQueue(WakeupFuture):
         return len(self._items) >= self._limit
 
     def put(self, message: JsonRpcMessage) -> bool:
-        """Add a message; if the queue is full, drop the message and return False."""
+        """Add a message; if the queue is full or would be too large, drop the message and return False."""
         size = message_size(message)
         # The first message is accepted regardless of its size.
         if len(self._items) >= self._limit or (self._items and self._bytes + size > MAX_QUEUED_BYTES):

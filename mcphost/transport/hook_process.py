@@ -1,4 +1,7 @@
-"""Hook processes, which read one JSON document and write one; afterwards, their process groups are ended."""
+"""Execution of the user's hooks: programs that read one JSON document and may write one.
+
+When a hook has finished, its process group is ended.
+"""
 
 import os
 import signal
@@ -24,7 +27,7 @@ STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner of hook processes, which are ended at their time limit, on cancellation, or when mcphost exits."""
+    """Runner for hook processes, which are ended at their time limit, on cancellation, or when mcphost exits."""
 
     def __init__(self) -> None:
         self._watchdog = Watchdog()
@@ -32,9 +35,9 @@ class HookRunner:
     async def run(self, command: Sequence[str], folder: str, document: bytes, timeout: float) -> HookOutput:
         """Run *command* in *folder* with *document* as its standard input, and return its output.
 
-        The process is ended after *timeout* seconds. Like an MCP server, it receives only a few harmless environment
-        variables. No errors are raised: failures such as a missing program or a timeout are described in the output.
-        Cancellation ends the process.
+        The process is ended after *timeout* seconds, or on cancellation. Like an MCP server, it inherits only a few
+        harmless environment variables. No errors are raised: failures such as a missing program or a timeout are
+        described in the output.
         """
         environment = build_environment({})
         process: Process | None = None

@@ -277,7 +277,7 @@ class HttpChannel:
         """Record that the server no longer knows a session, and return the error to raise.
 
         The caller can then open a new session on this channel. Until then, requests still contain the old session id:
-        without an id, they would be refused for another reason, which would hide that the session has expired.
+        without an id, they would be rejected for another reason, which would hide that the session has expired.
         """
         self._expired_session_id = session
         return SessionExpired(

@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections: message framing, streamed bodies and strict limits.
+"""Client connections for HTTP/1.1, which parse responses strictly and limit their size.
 
 `http_pool` opens connections and reuses them. docs/decisions/0008 (httpx) and 0020 (h11) explain why no library is used
 here. The grammar is that of RFC 9110 and RFC 9112, without their leniency towards old implementations; `tests/fuzz`
@@ -35,7 +35,7 @@ class StaleConnection(ConnectionLost):
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """An HTTP/1.1 connection for one request at a time; it is closed if the server sends unexpected bytes."""
+    """An HTTP/1.1 connection for one request at a time, which is closed if the server sends unexpected bytes."""
 
     def __init__(self) -> None:
         super().__init__()

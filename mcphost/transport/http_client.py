@@ -391,8 +391,9 @@ def create_client(
 ) -> HttpClient:
     """Create a client for *url* that uses the proxy set in the environment, if any. Raises StartupError.
 
-    *authorizer* supplies credentials. *ca_file* contains certificate authorities to trust in addition to the system's,
-    and *ca_digest* is the required SHA-256 of that file. *warn* receives warnings about the server.
+    *name* is the server's name. *warn* is called with warnings about the server. *authorizer* supplies credentials.
+    *ca_file* contains certificate authorities to trust in addition to the system's, and *ca_digest* is the required
+    SHA-256 of that file.
     """
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts

@@ -29,7 +29,7 @@ MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """The interface of HttpChannel that HttpExchange uses."""
+    """The part of HttpChannel's interface that HttpExchange uses."""
 
     name: str
     message_limit: int

@@ -136,7 +136,7 @@ class SseConnector(HttpConnector):
 class _MessagePoster:
     """Queue of outgoing messages, each of which is sent with a POST.
 
-    Requests are sent concurrently. After a notification or response, the next message waits until it is delivered.
+    Requests are sent concurrently. A notification or response must be delivered before the next message is sent.
     """
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:

@@ -30,7 +30,7 @@ class LineSplitter:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes, and return the lines that are complete now, without line ends.
+        """Add bytes, and return the lines that are complete now, without line endings.
 
         Long sequences of empty lines are shortened.
         """
@@ -67,8 +67,9 @@ class LineSplitter:
 class LineBacklog:
     """Queue of lines that are passed to a callback without blocking the event loop for long.
 
-    A few lines are handled immediately. If there are more, they are handled in short time slices, and reading is paused
-    until that is done. A line of more than 64 KB is handled in several steps, between which other tasks run.
+    A few lines are handled immediately. If there are more, they are handled in short time slices, and the reading of
+    further input is paused until that is done. A line of more than 64 KB is handled in several steps, between which
+    other tasks run, if there is a callback for that.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class LineBacklog:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, lines: list[bytes]) -> None:
-        """Pass lines to the callback: a few immediately; a larger number, in later iterations of the event loop."""
+        """Pass lines to the callback: immediately if there are few, otherwise in later iterations of the event loop."""
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES
@@ -106,7 +107,7 @@ class LineBacklog:
         return self._steps is not None or bool(self._lines)
 
     def call_when_empty(self, callback: Callable[[], None]) -> None:
-        """Call *callback* when no line is queued, which may be immediately."""
+        """Call *callback* as soon as no line is queued, which may be immediately."""
         if self._is_busy:
             self._callbacks.append(callback)
         else:
@@ -160,10 +161,12 @@ class LineReader(LineBacklog):
         filter_lines: Callable[[list[bytes]], list[bytes]],
         on_malformed: Callable[[MalformedMessage], None],
     ) -> None:
-        """Create a reader.
+        """Create a reader that passes lines to *handle_line*.
 
-        A line longer than *limit* bytes is dropped, and *on_malformed* is called. *filter_lines* may remove complete
-        lines before they are passed to *handle_line*.
+        Each long line is passed to *handle_line_in_steps* instead; the generator that it returns handles the line in
+        steps. *pause* and *resume* are called to stop and continue reading from the stream. A line longer than *limit*
+        bytes is dropped, and *on_malformed* is called. *filter_lines* may remove complete lines before they are
+        handled.
         """
         super().__init__(handle_line, pause, resume, handle_line_in_steps)
         self._splitter = LineSplitter(limit)

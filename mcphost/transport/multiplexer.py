@@ -1,4 +1,4 @@
-"""Channel over a two-way pipe that carries JSON-RPC messages as lines and matches responses to requests."""
+"""Channel that exchanges JSON-RPC messages as lines over a pipe, and matches responses to requests."""
 
 import asyncio
 import re
@@ -49,7 +49,7 @@ _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 def _is_possible_message(line: bytes) -> bool:
-    """Check quickly whether a line may be an MCP message; used while a server sends a flood of lines."""
+    """Check quickly whether a line may be an MCP message; used when a server sends a flood of lines."""
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
 
@@ -77,10 +77,11 @@ class _MessageKeys(WireStruct, frozen=True):
 class Multiplexer:
     """Channel over a transport that carries lines; the transport passes each received line to `receive_line`.
 
-    *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so that a full
-    pipe delays only the tasks that write to it. *is_drained* returns whether the server has read everything that was
-    written. *write_now* writes a request immediately; it is used if no other request is in flight, because there is
-    nothing to batch.
+    *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so a full pipe
+    delays only the tasks that write to it; otherwise, it returns None. *warn* is called with warnings about the server,
+    and *name* is the server's name. *is_drained* returns whether the server has read everything that was written.
+    *write_now* writes a request immediately; it is used if no other request is in flight, because there is nothing to
+    batch.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Multiplexer:
 
     # -- the Channel
     def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> PipeExchange:
-        """Return an exchange that sends the request; see `Channel.exchange`. A pipe carries no headers."""
+        """Return an exchange that sends the request; see `Channel.exchange`. *headers* are ignored: a pipe has none."""
         return PipeExchange(self, request)
 
     async def send(self, message: JsonRpcMessage) -> None:
@@ -428,7 +429,7 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request that a malformed response belongs to, instead of waiting for its deadline.
+        """Fail the request that a malformed response belongs to, so that it does not wait until its deadline.
 
         Returns whether the request was found.
         """

@@ -20,7 +20,7 @@ MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """The interface of Multiplexer that PipeExchange uses."""
+    """The part of Multiplexer's interface that PipeExchange uses."""
 
     name: str
     deadline_timer: "DeadlineTimer"
@@ -46,7 +46,7 @@ class ExchangeTimeout(Exception):
 class DeadlineTimer:
     """Timer that ends each exchange on a pipe at its deadline.
 
-    All exchanges share one timer, because separate timers would take a sixth of the time of a request.
+    All exchanges share one timer, because separate timers would take a sixth of the time of each request.
     """
 
     __slots__ = ("_next_deadline", "_pending", "_timer")
@@ -179,7 +179,10 @@ class PipeExchange(WakeupFuture):
                 self._waiter = None
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
-        """Queue a message for the iterator; if *last* is True, the iteration ends after it."""
+        """Queue a message for the iterator; if *last* is True, the iteration ends after it.
+
+        If too many messages are queued, any message except the last is dropped.
+        """
         if last:
             self._done = True
             self._response = message

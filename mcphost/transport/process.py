@@ -1,4 +1,4 @@
-"""Server processes, each in a process group of its own and with an allowlist of environment variables."""
+"""Server processes, each in its own process group and with only the allowed environment variables."""
 
 import asyncio
 import fcntl
@@ -53,8 +53,8 @@ PRESUMED_STARTUP_SECONDS = 1.0
 def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server process: a few harmless variables, network settings, and *extra*.
 
-    API keys are never inherited. Relative folders in PATH and relative paths of certificates are dropped, because their
-    meaning would depend on the working folder. The password of a proxy is included, because nothing could be installed
+    API keys are never inherited. Relative folders in PATH and relative certificate paths are dropped, because their
+    meaning would depend on the working folder. A proxy's password is included, because nothing could be installed from
     behind the proxy without it; it is redacted in logs and output.
     """
     # Check the names first: reading a value decodes it, and most variables are not inherited.
@@ -130,10 +130,11 @@ class _StdoutProtocol(asyncio.Protocol):
 
 
 class ServerProcess(asyncio.SubprocessProtocol):
-    """A running server process; the callbacks run on the event loop and must not block.
+    """A running server process; its callbacks run on the event loop and must not block.
 
-    *on_end* is called once, with a description of how the process ended, within a second after it has exited or closed
-    its output. *on_end* is also called if the process does not read its input; `is_input_unread` is then True.
+    *on_stderr* is called with each line of error output. *on_end* is called once, with a description of how the process
+    ended, within a second after it has exited or closed its output. *on_end* is also called if the process does not
+    read its input; `is_input_unread` is then True.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Watchdog: a small process that ends the process groups of the servers if mcphost is killed.
 
 The watchdog reads the group ids from a pipe that only mcphost keeps open. When the pipe closes, it ends the remaining
-groups, first with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not reach processes that a
-server starts (as npx does), and is also sent when a thread ends. Most servers exit at the end of their input; the
-watchdog ends the others.
+groups, first with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not be enough: it does not
+reach processes that a server starts (as npx does), and it is also sent when a thread ends. Most servers exit at the end
+of their input, so the watchdog ends only the others.
 """
 
 import contextlib
@@ -206,7 +206,7 @@ class Watchdog:
     """Handle to the watchdog process, which starts with the first process group and exits when mcphost ends.
 
     If *folder* is given, groups are also recorded in a file there, and groups that were left behind by killed mcphost
-    processes are ended.
+    processes are ended when the first group is recorded.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
