@@ -87,7 +87,7 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Announcer of state changes and questions, in lines of text that a screen reader reads aloud.
+    """Announcer for screen readers, which reports state changes and questions in lines of text.
 
     While a question is waiting, each announcement also says which key opens it.
     """
@@ -101,7 +101,7 @@ class Announcer:
 
     @property
     def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
-        """The handlers for the events to announce, keyed by event type."""
+        """The handlers for the host events that are announced, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -168,7 +168,10 @@ class Announcer:
         widget.call_after_refresh(self._move_cursor, widget)  # the widget may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
-        """Move the cursor to a list's highlighted entry; if the list does not have the focus, announce the entry."""
+        """Move the cursor to a list's highlighted entry; if the list does not have the focus, announce the entry.
+
+        *prompt* is the text of the entry.
+        """
         if entries.has_focus:
             self.follow_focus(entries)
         else:

@@ -1,4 +1,4 @@
-"""The Textual application, which owns the chat screen, dispatches host events and runs global actions."""
+"""The Textual application, which owns the chat screen, handles the host's events and runs global actions."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ServerObserver(Protocol):
-    """Interface of a screen that must be refreshed when a server or a subscribed resource changes."""
+    """Interface for screens that must be refreshed when a server or a subscribed resource changes."""
 
     def handle_server_change(self) -> None:
         """Refresh the screen after a change to any server's state, sign-in, shared folders or features."""
@@ -62,7 +62,7 @@ class ServerObserver(Protocol):
 
 @runtime_checkable
 class SignInProgressDisplay(Protocol):
-    """Interface of a dialog that can show the progress of a sign-in."""
+    """Interface for dialogs that can show the progress of a sign-in."""
 
     def show_sign_in_progress(self, event: "SignInProgress") -> None:
         """Display the sign-in step that the event reports."""
@@ -80,7 +80,10 @@ def _load_palette_provider() -> "type[Provider]":
 
 
 def _build_bindings(table: KeyTable) -> Iterator[Binding]:
-    """Yield the key bindings of all actions, which replace the default bindings of Textual's App class."""
+    """Yield the key bindings of all actions, which replace the default bindings of Textual's App class.
+
+    *table* maps keys to the names of actions.
+    """
     priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
     for key, name in table.items():
         # Textual treats Alt with a letter as printable; without priority, a text field would insert the letter.
@@ -342,7 +345,7 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Refuse all open questions, and quit the app once its first frame has been drawn. Idempotent.
+        """Refuse all open questions, and quit the app as soon as its first frame has been drawn. Idempotent.
 
         Call this in the event loop's thread, for example from a signal handler registered with the event loop.
         """

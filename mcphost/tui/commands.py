@@ -58,6 +58,7 @@ def build_completions(kind: str, views: "Iterable[ServerView]") -> list[Completi
     """Return the completions that the composer offers after the character *kind*.
 
     "/" completes slash commands and the servers' prompts, "@" completes resources, and "!" completes tools to call.
+    *views* contains the servers whose prompts, resources and tools are offered.
     """
     match kind:
         case "/":

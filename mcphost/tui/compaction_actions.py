@@ -1,4 +1,4 @@
-"""Actions of the chat that summarize earlier messages, show the summary, and undo the summary."""
+"""Actions of the chat screen that summarize earlier messages, show the summary, and stop using it."""
 
 from typing import TYPE_CHECKING
 

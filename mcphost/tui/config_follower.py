@@ -1,4 +1,4 @@
-"""Handling of changed configuration files: a notice in the chat, and a screen to apply the changes."""
+"""Handling of changes to configuration files: a notice in the chat, and a screen on which to apply them."""
 
 from collections.abc import Callable
 from functools import partial

@@ -361,10 +361,11 @@ _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this
 
 
 def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0) -> list[Content]:
-    """Return one line for each piece of copied text, with its source and length, the longest first.
+    """Return one line for each piece of copied text, with its source and length, longest first.
 
-    Of many pieces, and of *omitted* further ones, only the number is given, but each server is named. If *is_complete*
-    is false, a last line warns that not all texts of other servers could be compared with the call.
+    If there are many pieces, some are only counted, together with *omitted* further ones, but each server has at least
+    one line. If *is_complete* is false, a last line warns that not all texts from other servers could be compared with
+    the call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]
@@ -403,9 +404,10 @@ def _describe_encoding(encoding: str) -> str:
 
 
 def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:
-    """Highlight the copied text in *value*, which is the displayed value of the argument *name*.
+    """Highlight the text in *value* that was copied from elsewhere, as described by *origins*.
 
-    The copied text is searched for line by line, because hidden characters and whitespace may be displayed differently.
+    *value* is the displayed value of the argument *name*. The copied text is searched for line by line, because hidden
+    characters and whitespace may be displayed differently.
     """
     marks = 0
     for origin in origins:

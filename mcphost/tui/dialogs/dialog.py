@@ -1,4 +1,4 @@
-"""Base class of the dialogs, which show a request and the reason for it, and ask the user to decide.
+"""Base class for dialogs that show a request and the reason for it, and ask the user to decide.
 
 The button that refuses the request has the initial focus; Escape also refuses it.
 """
@@ -63,7 +63,7 @@ class WrappingRow(Widget):
 
     @property
     def layout(self) -> Layout:
-        """The flow layout, set in code because a style sheet can select only Textual's built-in layouts."""
+        """The flow layout; it is set in code because a style sheet can select only Textual's built-in layouts."""
         return self._flow
 
 
@@ -203,8 +203,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        While a button or the dialog's body has the focus, any key is handled here; in a form, only keys that move the
-        focus to another field. Text typed right after such a key thus goes to the input that the key opened or focused.
+        While a button or the dialog's body has the focus, all keys are handled here; while a field of a form has the
+        focus, only keys that move the focus to another field are. Thus, text typed right after a key that opens or
+        focuses an input goes into that input.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -228,7 +229,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the sanitized content and widgets that tell the user everything needed for an answer."""
+        """Return the sanitized content and widgets that tell the user everything needed to decide."""
         raise NotImplementedError
 
     def last_required_row(self) -> int:
@@ -261,7 +262,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         yield from ()
 
     def open_extra(self, first: str, key_hints: str) -> None:
-        """Show the hidden inputs, focus the input with the id *first*, and replace the key hints with *key_hints*."""
+        """Show the hidden inputs, focus the one with the id *first*, and replace the key hints with *key_hints*."""
         self.query_one("#extra").add_class("shown")
         self.set_focus(self.query_one(f"#{first}"))
         self.show_key_hints(key_hints)

@@ -1,4 +1,4 @@
-"""Base class of the dialogs that quote texts from a server or a model, which may be long."""
+"""Base class for dialogs that quote texts from a server or a model, which may be long."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, TypeVar
@@ -42,7 +42,7 @@ class QuotingDialog(Dialog[A]):
         return QuotedText(self._shown)
 
     def quote_statement(self, text: str) -> QuotedText:
-        """Create the widget that shows the beginning of *text*, a statement of the server, below a heading."""
+        """Create the widget that shows the beginning of *text*, which the server wrote, below a heading."""
         return self.quote([QuotedPart(_("The server says:"), "$faint", is_heading=True), QuotedPart(text)])
 
     def reminder(self) -> str:
@@ -58,7 +58,7 @@ class QuotingDialog(Dialog[A]):
         return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the viewer while a field has the focus, and if the dialog shows everything."""
+        """Disable the viewer while a field has the focus, or if the dialog already shows everything."""
         if action == "view" and (not self.omitted_characters or self.is_field_focused):
             return False
         return super().check_action(action, parameters)
@@ -75,7 +75,7 @@ class QuotingDialog(Dialog[A]):
 
 
 def show_beginning(parts: Iterable[QuotedPart]) -> tuple[list[QuotedPart], int]:
-    """Return the beginning of *parts*, with sanitized texts, and the number of characters that were left out."""
+    """Return the beginning of *parts*, with sanitized texts, and the number of characters that are not included."""
     shown: list[QuotedPart] = []
     omitted, room, lines = 0, MAX_QUOTED_CHARACTERS, MAX_QUOTED_LINES
     for part in parts:
@@ -92,7 +92,7 @@ def show_beginning(parts: Iterable[QuotedPart]) -> tuple[list[QuotedPart], int]:
 
 
 def make_sections(parts: Iterable[QuotedPart]) -> Iterator[Section]:
-    """Yield *parts* as sections for the viewer, which sanitizes them: one for each heading that is not empty."""
+    """Yield *parts* as sections for the viewer, one for each non-empty heading; the viewer sanitizes them."""
     heading, texts = "", list[str]()
     for part in parts:
         if not part.is_heading:

@@ -1,4 +1,4 @@
-"""Dialogs about summaries of a conversation: the offer to summarize messages, and the review of a summary."""
+"""Dialogs that offer to summarize a conversation's earlier messages, and that let the user review the summary."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -103,7 +103,7 @@ class OfferCompactionDialog(Dialog[bool]):
 
 
 class ReviewCompactionDialog(Dialog[CompactionVerdict]):
-    """Dialog to review a summary: compare its sentences with the messages; edit, drop or add sentences."""
+    """Dialog to review a summary: compare its sentences with the messages, and edit, drop or add sentences."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Keep all messages")),
@@ -138,7 +138,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         self._edited: int | None = None  # the sentence in the input; None while a new sentence is written
 
     def headline(self) -> str:
-        """Return the title with the number of summarized messages."""
+        """Return the title, which gives the number of summarized messages."""
         return _("Use this summary for the first {messages}?").format(
             messages=translate_count(self.details.messages, "message")
         )

@@ -61,7 +61,7 @@ def _kind_label(part: ResultPart) -> str:
 
 
 def describe_part(part: ResultPart) -> str:
-    """Describe a part of a result by its MIME type or kind and its size, such as "image/png, 2,048 bytes"."""
+    """Describe a part of a tool result by its MIME type or kind, and its size, such as "image/png, 2,048 bytes"."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
     name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
     return _("{name}, {size:,} bytes").format(name=name, size=part.size) if part.size and part.kind != "note" else name

@@ -106,7 +106,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Rebuild the rule; if the user has chosen another test for an argument, suggest a value for the test."""
+        """Rebuild the rule; if the user has selected a different test for an argument, suggest a value for it."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
@@ -271,7 +271,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule in *request* against the current and earlier calls; pass the results to `request.on_compared`.
+    """Match the rule in *request* against this call and earlier calls; pass the results to `request.on_compared`.
 
     If the earlier calls cannot be read, `on_compared` receives None in their place.
     """

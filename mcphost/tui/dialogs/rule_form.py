@@ -1,4 +1,4 @@
-"""Fields of the form for creating a permission rule, and conversion of the form's values to a rule."""
+"""The form for creating a permission rule: its fields, their initial values, and conversion of values to a rule."""
 
 import math
 import os
@@ -67,7 +67,7 @@ class RuleArgument(NamedTuple):
 
 
 def find_arguments(question: ApproveTool) -> tuple[RuleArgument, ...]:
-    """Return the first twelve arguments that a condition can test: short strings, numbers and booleans."""
+    """Return the call's first twelve arguments that a condition can test: short strings, numbers and booleans."""
     found: list[RuleArgument] = []
     for one in _iter_plain_arguments(question.arguments, ()):
         if len(found) == _MAX_ARGUMENTS:
@@ -118,7 +118,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return the fields of the rule form. The dialog hides the value field of any test that needs no value."""
+    """Return the fields of the rule form. The dialog hides the value field of each test that needs no value."""
     out = [
         _choice_field("covers", _("covers"), (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title=_("  names"), required=True, description=_("* stands for any text")),
@@ -152,12 +152,12 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Return whether the user must enter a value for the test; ANY_VALUE and EXACT_VALUE need none."""
+    """Return whether the user must enter a value for the *test* of an argument; ANY_VALUE and EXACT_VALUE need none."""
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest a value for *test* to compare with, based on the argument's *value* in the current call.
+    """Suggest a value for *test* to compare an argument with, based on the argument's *value* in the current call.
 
     A relative path is resolved against *folder*.
     """
@@ -278,7 +278,7 @@ def describe_rule(rule: Rule, until: str) -> str:
 
 
 def _describe_conditions(rule: Rule) -> str:
-    """Describe which arguments the calls have that the rule covers."""
+    """Describe the arguments that a call must have for the rule to allow it."""
     tests = ", ".join(_describe_condition(one) for one in rule.conditions if one.operator != "only")
     only = next((one for one in rule.conditions if one.operator == "only"), None)
     if only is None:
@@ -299,13 +299,14 @@ def _describe_condition(condition: Condition) -> str:
 
 
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
-    """Return the form's initial values, by field name, which describe a rule that allows this call.
+    """Return initial values for the form that describe a rule allowing this call, keyed by field name.
 
     The rule requires a path to be in the same folder as in this call, or to be the same path if that folder is too
     broad; every other argument must be equal, and arguments that this call does not have are not allowed. If the rule
-    is too long to be shown, the conditions with the longest values are left out. The rule normally applies in this
-    project for 30 days. If an argument has no condition and no path is restricted, the rule could allow unrelated
-    calls, so it applies only in this conversation, and for one hour.
+    would be too long to be shown, the conditions with the longest values are left out and, if that is not enough, any
+    additional arguments are allowed. The rule normally applies in this project for 30 days. It applies only in this
+    conversation, for one hour, if it could allow unrelated calls: if it allows additional arguments, or if an argument
+    has no condition and no path is restricted.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "others": NO_OTHERS,
@@ -340,9 +341,10 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
     """Return the folder to which a rule can restrict this path argument, or "" if there is no suitable folder.
 
-    No folder is suitable if the argument is not a path, or if the folder would allow too much. Only the text of the
-    path is used, because the file system may be slow and the path may not exist yet. A last component without an
-    extension is treated as a folder, because that allows less than its parent folder would.
+    No folder is suitable if the argument is not a path, if the path contains ".." or begins with "~", "-" or "@", or if
+    the folder would allow too much. Only the text of the path is used, because the file system may be slow and the path
+    may not exist yet. A last component without an extension is treated as a folder, because that allows less than its
+    parent folder would.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):

@@ -45,7 +45,7 @@ _STOP_REASONS = {
 
 
 class SamplingDialog(QuotingDialog[Any]):
-    """Base class of the dialogs that review a server's sampling request or the model's reply.
+    """Base class for dialogs that review a server's sampling request or the model's reply.
 
     After an edit, the texts are shown again, and the user must read them to the end before approving.
     """
@@ -104,7 +104,7 @@ class SamplingDialog(QuotingDialog[Any]):
         return QuotedPart(value, style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return the text pieces that show content blocks in wire format; blocks other than text have a heading."""
+        """Return the text pieces that show *content*, which is in wire format; non-text blocks have a heading."""
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
@@ -133,12 +133,12 @@ class SamplingDialog(QuotingDialog[Any]):
         return QuotedPart(line, style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """Return a widget for each image in *contents*, up to a limit."""
+        """Return a widget for each image in *contents*, which contains content blocks, up to a limit."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield the text pieces that show a content block in wire format; blocks other than text have a heading."""
+        """Yield the text pieces that show a content block in wire format; a non-text block has a heading."""
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -379,7 +379,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows with the reason for choosing this model, the other models, and the server's used budget."""
+        """Yield rows with the reason for choosing this model, the other models, and how much of the budget is used."""
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
         if reason:

@@ -214,7 +214,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     # -- choosing
 
     def action_line(self, by: int) -> None:
-        """Move the cursor to the next or previous server; at either end of the list, scroll the body."""
+        """Move the cursor to the next (1) or previous (-1) server; at either end of the list, scroll the body."""
         if 0 <= self.cursor_row + by < len(self.details.askers):
             self.cursor_row += by
             self._update_rows()
@@ -222,7 +222,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
             super().action_line(by)
 
     def action_choose(self, choice: str) -> None:
-        """Set the choice for the server under the cursor, then move the cursor to the next server."""
+        """Set the choice for the server under the cursor, such as "once" or "never", and move to the next server."""
         self.choices[self.details.askers[self.cursor_row].server] = choice
         self.cursor_row = min(self.cursor_row + 1, len(self.details.askers) - 1)
         self._update_rows()
@@ -234,7 +234,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.dismiss(DoNotShare())
 
     def action_done(self) -> None:
-        """Close the dialog with the choices for all servers."""
+        """Close the dialog with the choice that was made for each server."""
         self.approve("done", SharePerServer(dict(self.choices)))
 
     def action_all_once(self) -> None:
