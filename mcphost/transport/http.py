@@ -212,7 +212,7 @@ class HttpChannel:
     async def _send_on_close(self, verb: str, body: bytes) -> None:
         """Send a final request and ignore the response.
 
-        Status 405 means that the server does not let clients end sessions; other errors can be ignored, too.
+        Status 405 means that the server does not let clients end sessions; other errors do not matter either.
         """
         try:
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())

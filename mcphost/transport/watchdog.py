@@ -133,7 +133,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether process *group* still leads its group and started at *started*, so that its id was not reused."""
+    """Return whether process *group* still leads its group and started at *started*; if so, its id was not reused."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):

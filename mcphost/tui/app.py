@@ -345,7 +345,7 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Refuse all open questions, and quit the app as soon as its first frame has been drawn. Idempotent.
+        """Answer all open questions with a refusal, and quit the app after its first frame has been drawn. Idempotent.
 
         Call this in the event loop's thread, for example from a signal handler registered with the event loop.
         """
@@ -357,7 +357,7 @@ class McpHostApp(QuestionApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Refuse all open questions and quit the app."""
+        """Answer all open questions with a refusal and quit the app."""
         self.request_quit()
 
     def action_interrupt(self) -> None:

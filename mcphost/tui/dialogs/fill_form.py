@@ -1,4 +1,4 @@
-"""Dialog for form elicitation, in which the user fills in a form for a server and sends or refuses it."""
+"""Dialog for form elicitation, in which the user fills in a form from a server and sends or declines it."""
 
 import json
 from typing import Any, ClassVar, cast
