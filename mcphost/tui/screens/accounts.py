@@ -84,7 +84,7 @@ class AccountNameForm(FormScreen[str]):
         return Content.styled(clean_line(note, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the form with the name; do nothing if the name is empty or invalid."""
+        """Dismiss the form with the entered name; do nothing if the name is empty or invalid."""
         event.stop()
         try:
             name = _parse_name(event.value)
@@ -193,7 +193,7 @@ class AccountsScreen(ListScreen):
         return super().render_row(row)
 
     def identify(self, row: ListRow) -> object:
-        """Return the identity of the row's account, or the server's name if the server has no account."""
+        """Return a value that identifies the row's account, or the server if it has no account."""
         return row.value.account.identity if isinstance(row.value, StoredAccount) else (row.value.name,)
 
     def load(self) -> Sequence[ListRow]:

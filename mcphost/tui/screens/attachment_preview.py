@@ -37,9 +37,9 @@ def open_preview(app: "App[Any]", part: Part) -> None:
 
 
 def choose_language(part: ResourcePart) -> str:
-    """Guess the language of attached text for highlighting, from its name or media type; return "" if unknown.
+    """Guess the language for highlighting attached text from its name or media type; return "" if unknown.
 
-    The changes of a resource that was sent before are highlighted as "diff".
+    If the text consists of the changes to a resource that was sent before, the language is "diff".
     """
     from mcphost.tui.transcript.code_theme import LANGUAGES
 

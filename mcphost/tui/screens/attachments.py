@@ -271,7 +271,7 @@ class Attachments:
         return [self._sources[key] for key in keys if key in self._sources]
 
     def _follow(self) -> None:
-        """Subscribe to the resources that are attached or were sent, and end all other subscriptions."""
+        """Subscribe to the resources that are attached or have already been sent, and end all other subscriptions."""
         wanted = tuple(dict.fromkeys((*self._sent, *self._attached_sources())))
         if wanted != self._followed:
             self._followed = wanted

@@ -129,7 +129,7 @@ class AuditScreen(ListScreen):
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant of the selected row if the key is pressed twice; the first press asks for confirmation."""
+        """Revoke the grant in the selected row if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:

@@ -1,4 +1,4 @@
-"""Form that starts auto-approve (F9): select read-only tools that need no approval, and set limits."""
+"""Form that starts auto-approve (F9): select read-only tools that then run without approval, and set limits."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,9 +30,9 @@ _MAX_TOOLS = 500
 
 
 class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
-    """Form that starts auto-approve; its result is the status of auto-approve, or None if the user cancels.
+    """Form that starts auto-approve, in which the selected read-only tools run without the user's approval.
 
-    Initially, no tool is selected.
+    Its result is the status of auto-approve, or None if the user cancels. Initially, no tool is selected.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "start", show=False)]

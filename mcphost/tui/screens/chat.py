@@ -374,7 +374,7 @@ class ChatScreen(Screen[None]):
             self._show_queue()
 
     def send_draft(self, draft: Draft) -> None:
-        """Send *draft* as the user's message, and keep the composer's content."""
+        """Send *draft* as the user's message, without losing the text in the composer."""
         composer = self.query_one(Composer)
         written = composer.draft
         composer.set_draft(draft)
@@ -387,7 +387,7 @@ class ChatScreen(Screen[None]):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """Send the next queued message; after a failed turn, put all queued messages back instead."""
+        """If *outcome* is "done", send the next queued message; otherwise, return all of them to the composer."""
         if outcome != "done":
             self.restore(*self.queue.take_all())
         elif self.queue:
@@ -573,7 +573,7 @@ class ChatScreen(Screen[None]):
     # -- layout
 
     def on_resize(self, event: ui.Resize) -> None:
-        """Show the server list if the screen is at least 100 columns wide, unless the user has shown or hidden it.
+        """Show the server list if the screen is at least 100 columns wide, unless the user has toggled the list.
 
         If a screen reader is used, the width does not matter, and the list is hidden by default.
         """

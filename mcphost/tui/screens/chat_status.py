@@ -31,7 +31,7 @@ _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messag
 
 
 class ChatStatus:
-    """Status values that only events report: token usage, cost, number of sent tools, turn start, model state."""
+    """Status values known only from events: token usage, cost, number of tools sent, start of the turn, model state."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -52,7 +52,7 @@ class ChatStatus:
         """Maps each type of event that changes a status value to its handler."""
 
     def reset(self) -> None:
-        """Reset the token usage, the context meter and the number of sent tools, before a conversation is shown.
+        """Reset the token usage, the context meter and the number of tools sent, before a conversation is shown.
 
         Recorded costs stay, because they are stored separately for each conversation.
         """
@@ -109,7 +109,8 @@ class ChatStatus:
     ) -> TopBarStatus:
         """Return the values for the top bar.
 
-        *phase* describes the current activity, and *pending_questions* is the number of questions waiting for the user.
+        *views* describes all servers, *phase* the current activity. *pending_questions* is the number of questions
+        waiting for the user, and *demo* says whether mcphost runs in demo mode.
         """
         model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0
@@ -151,7 +152,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 
 def has_expiring_sign_in(view: ServerView) -> bool:
-    """Return whether the sign-in expires at a known time and cannot be renewed.
+    """Return whether the user's sign-in to a server expires at a known time and cannot be renewed.
 
     No event reports that a sign-in has expired, so the caller must check the time regularly.
     """

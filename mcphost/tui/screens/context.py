@@ -126,7 +126,7 @@ class ContextScreen(ListScreen):
         self.query_one(KeyBar).show(self._key_bar_items())
 
     def show_details(self, row: ListRow) -> None:
-        """Show the contents of a part of the context window, such as the tools of a server, largest first."""
+        """Show the contents of a part of the context window, such as a server's tools, largest first."""
         report, part = self.report, row.value
         if report is None:
             return
@@ -150,7 +150,7 @@ class ContextScreen(ListScreen):
 
 
 def _list_parts(report: "ContextReport") -> list[ContextRow]:
-    """Return the parts of the request: instructions, the tools of each server, and other parts by kind."""
+    """Return the parts of the request: instructions, each server's tools, and other parts by kind."""
     tokens: dict[str, int] = defaultdict(int)
     servers: dict[str, int] = {tool.server: 0 for tool in report.tools if tool.server}
     for share in report.shares:
@@ -189,7 +189,7 @@ def _describe(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
-    """Describe what the request leaves out of a part, such as some tools of a server, or return "" if nothing."""
+    """Describe what the request leaves out of a part, such as some of a server's tools; return "" if it is complete."""
     if row.kind == "system":
         return "" if report.uses_project_instructions else _("project AGENTS.md off")
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
@@ -198,7 +198,7 @@ def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _count_cells(tokens: int, window: int) -> int:
-    """Return how many cells of the bar to fill for this number of tokens: at least one, unless *tokens* is 0."""
+    """Return how many of the bar's cells to fill for *tokens* of *window* tokens: at least one unless *tokens* is 0."""
     return min(_BAR_CELLS, max(1 if tokens else 0, round(_BAR_CELLS * tokens / window)))
 
 

@@ -29,7 +29,7 @@ _BAR_CELLS = 20
 
 
 class CostsScreen(ListScreen):
-    """List of periods with their costs; the details break a cost down by model, server and tool."""
+    """List of periods with their costs; the details show the cost of each model and each part of the requests."""
 
     TITLE_TEXT: ClassVar[str] = N_("Costs")
     EMPTY_TEXT: ClassVar[str] = N_("No request was sent yet. What each one costs is recorded here.")
@@ -66,7 +66,10 @@ class CostsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show the total cost and the budget of a period, and the cost of each model, server and tool."""
+        """Show a period's total cost and budget, and the cost of each model and of each part of the requests.
+
+        Parts are, for example, a server's tool definitions or one tool's results.
+        """
         period: CostPeriod = row.value
         limit = _limit(self.host.config.budget, period.title)
         pairs = [
@@ -120,9 +123,10 @@ def _describe_sum(total: SpendingSum) -> str:
 
 
 def _format_parts(period: CostPeriod) -> str:
-    """Return two lines for each part: its name, then a bar, its share of the total cost, its cost and its tokens.
+    """Return two lines for each part of the requests, such as a server's tool definitions or a tool's results.
 
-    If the total cost is zero or unknown, the bar and the share refer to the tokens instead.
+    The first line is the part's name; the second contains a bar, the part's share of the total cost, its cost in
+    dollars and its tokens. If the total cost is zero or unknown, the bar and the share refer to the tokens instead.
     """
     whole = period.total.cost or float(period.total.tokens) or 1.0
     lines = [_format_part(part, whole, by_cost=bool(period.total.cost)) for part in period.parts[:_MAX_PARTS_SHOWN]]

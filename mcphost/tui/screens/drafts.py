@@ -57,14 +57,14 @@ class DraftSaver:
         self._screen.run_worker(work, group="drafts")
 
     def save_soon(self) -> None:
-        """Save the composer's content in the background if it has changed."""
+        """Save the draft, queued messages and attachments in the background if they have changed."""
         if self.capture():
             self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
-        """Pass the composer's content to the host, which stores it when mcphost exits, if not earlier.
+        """Pass the draft, queued messages and attachments to the host, which stores them by the time mcphost exits.
 
-        Return False if the content has not changed since the last call.
+        Return False if nothing has changed since the last call.
         """
         if not self._place or not self._screen.is_attached:
             return False

@@ -17,7 +17,7 @@ INDEX_AGE = 30.0
 
 
 class FileCompletion:
-    """File search for a completion popup, with one search at a time in a thread."""
+    """File search for a completion popup; at most one search runs at a time, in a thread."""
 
     def __init__(self, screen: "Screen[None]", popup: CompletionPopup, host: "Host") -> None:
         self._screen, self._popup, self._host = screen, popup, host

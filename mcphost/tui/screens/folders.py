@@ -57,7 +57,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders the server has received, or that it has not asked for any or was refused."""
+    """Describe how many folders the server has received, or that it did not ask for them, or that the user refused."""
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
     told = (

@@ -282,15 +282,16 @@ class HistoryScreen(ListScreen):
             self._opens_first = True
 
     def action_move_cursor(self, direction: str) -> None:
-        """Move the list's cursor from the search line; search results that arrive later leave the cursor there."""
+        """Move the list's cursor from the search line, and keep it on that entry when search results arrive later."""
         super().action_move_cursor(direction)
         self._moved_text = self.query_one("#search", Input).value
 
     def _has_moved(self) -> bool:
         """Return whether the cursor was moved after the search text last changed.
 
-        The texts are compared because Textual may report a change of the text too late: if a letter and an arrow key
-        arrive together, it handles both keys first.
+        To find out, the text at the time of the last move is compared with the current text. Change events are not
+        used, because Textual may report a change too late: if a letter and an arrow key arrive together, it handles
+        both keys first.
         """
         return self._moved_text == self.query_one("#search", Input).value
 
@@ -304,11 +305,11 @@ class HistoryScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with this row's conversation as the one to open."""
+        """Dismiss the screen with a HistoryChoice that opens this row's conversation."""
         self.dismiss(HistoryChoice(row.value.id))
 
     def action_fork(self) -> None:
-        """Close the screen with the selected conversation as the one to copy."""
+        """Dismiss the screen with a HistoryChoice that opens a copy of the selected conversation."""
         if entry := self._current():
             self.dismiss(HistoryChoice(entry.id, is_fork=True))
 
@@ -410,7 +411,7 @@ _FORMS: "dict[str, ExportFormat]" = {".md": "markdown", ".json": "json", ".html"
 
 
 class RenameForm(FormScreen[str]):
-    """Form for a conversation's title; its result is the new title, or None if the user cancels."""
+    """Form that renames a conversation; its result is the new title, or None if the user cancels."""
 
     DEFAULT_CSS = "RenameForm Input { background: $surface; }"
 
@@ -440,7 +441,7 @@ class RenameForm(FormScreen[str]):
         self.query_one("#title").focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the form with the new title; if the title is empty, show an error."""
+        """Dismiss the form with the new title; if the title is empty, show an error."""
         event.stop()
         if event.value.strip():
             self.dismiss(event.value)

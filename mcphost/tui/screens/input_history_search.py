@@ -1,4 +1,4 @@
-"""Recall screen: search the user's earlier messages in all conversations while typing.
+"""Recall screen: a list of the user's earlier messages in all conversations, searched while the user types.
 
 The selected message is put into the composer.
 """
@@ -28,10 +28,10 @@ _TITLE_CHARS = 400
 
 
 class InputHistoryScreen(ListScreen):
-    """List of the user's earlier messages without duplicates, newest first; its result is a message's text.
+    """List of the user's earlier messages without duplicates, newest first.
 
-    The result is None if the user cancels. Only the newest messages are listed at first; a search also finds older
-    ones.
+    Its result is the text of the selected message, or None if the user cancels. Only the newest messages are listed at
+    first; a search also finds older ones.
     """
 
     AUTO_FOCUS: ClassVar[str] = "#search"
@@ -125,10 +125,10 @@ class InputHistoryScreen(ListScreen):
             self._is_chosen = True
 
     def action_choose(self) -> None:
-        """Close the screen with the text of the selected message."""
+        """Dismiss the screen with the text of the selected message."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the text of this message."""
+        """Dismiss the screen with the text of this message."""
         self.dismiss(row.value.text)

@@ -85,7 +85,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class ManualCallRunner:
-    """Runner of manual tool calls; each call has a card in the transcript and runs in a worker of the chat screen."""
+    """Runner for manual tool calls; each call has a card in the transcript and runs in a worker of the chat screen."""
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
@@ -123,7 +123,7 @@ class ManualCallRunner:
         return running
 
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
-        """Run the user's hooks on the latest result, then pass the result to *attach*, only once per result.
+        """Run the user's hooks on the latest result, then pass it to *attach*. Each result is attached only once.
 
         If there is no result, show a notification.
         """

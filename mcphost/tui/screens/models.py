@@ -282,7 +282,7 @@ def describe_model(model: "AvailableModel") -> str:
 
 
 def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
-    """Return the names and values of a model's settings, without the model's name and address.
+    """Return the names and values of a model's settings, without its name and the base URL of its API.
 
     For headers, only the names are returned, because the values may be secret.
     """
