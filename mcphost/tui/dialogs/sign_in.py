@@ -200,12 +200,12 @@ class SignInDialog(Dialog[SignInVerdict]):
         return " · ".join(words)
 
     def update_remaining_time(self) -> None:
-        """Update the time that remains to sign in."""
+        """Update the line that shows the reason for the sign-in and the remaining time."""
         self.query_one("#why", Static).update(Content(self._requester_text()))
         self.fit()
 
     def show_sign_in_progress(self, event: SignInProgress) -> None:
-        """Show when the token was last requested from the authorization server; ignore events of other sign-ins."""
+        """Show when the token was last requested from the authorization server; ignore events from other sign-ins."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
@@ -227,7 +227,7 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
-        """Show a QR code of the sign-in URL, which contains the device code if the server provides such a URL."""
+        """Show the sign-in URL as a QR code, preferably the URL that contains the device code."""
         self.post_message(
             QrCodeRequested(
                 _("Sign in at {host}").format(host=self.details.host),
@@ -246,7 +246,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.open_extra("redirect", self.INPUT_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the dialog with the redirect URL that the user pasted."""
+        """Dismiss the dialog with the redirect URL that the user pasted, unless the input is empty."""
         event.stop()
         if event.value.strip():
             self.dismiss(PastedRedirect(event.value.strip()))
@@ -315,7 +315,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         self.open_extra("client", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Close the dialog with the client ID and secret if Enter was pressed in the second input.
+        """Dismiss the dialog with the client ID and secret if Enter was pressed in the second input.
 
         If the client ID is empty, focus its input instead.
         """

@@ -188,7 +188,11 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _mark_copies(
         self, at: int, name: str, value: str | Content, origins: Sequence[ArgumentOrigin]
     ) -> str | Content:
-        """Return the displayed value of an argument with its copied parts highlighted, or unchanged if it has none."""
+        """Highlight the text in an argument's displayed *value* that was copied from one of *origins*.
+
+        *name* is the name of the argument, and *at* its position among the displayed arguments. If no text was copied,
+        *value* is returned unchanged.
+        """
         plain = (
             value if isinstance(value, Content) else Content.styled(value, self.call_view.styles.get(at, ("", ""))[1])
         )
@@ -249,7 +253,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return out
 
     def _name_pairs(self) -> list[tuple[str, str]]:
-        """Return rows with the account and, if they do not fit into the title, the names of the server and the tool."""
+        """Return name-value pairs: the account and, if they do not fit into the title, the server and the tool."""
         pairs: list[tuple[str, str]] = []
         if len(self.headline()) > _MAX_HEADLINE_LENGTH:
             server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
@@ -375,7 +379,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def action_always(self) -> None:
         """Open the rule builder with a rule for this call; if the button is disabled, show why.
 
-        A skill is allowed at once, because its files with their content are all that a rule about it could name.
+        A skill is allowed without the rule builder, because there is nothing to choose: a rule for a skill can only
+        name the skill's files and their content.
         """
         if self.disabled_reason("always") or self.details.skill:
             self.approve("always", AllowAlways())

@@ -21,7 +21,7 @@ _MAX_LINE_LENGTH = 4_000
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
-    """Render the diff of a tool's definition; "+" or "-" begins each changed line, so that color is not needed."""
+    """Render the diff of a tool's definition, with "+" or "-" before each changed line."""
     lines = map(_translate_note, change.difference[:_MAX_LINES])
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in lines]
     if len(change.difference) > len(shown):
@@ -167,7 +167,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- answers
 
     def action_done(self) -> None:
-        """Close the dialog with the tools that the user accepted; the other changed tools stay in quarantine."""
+        """Dismiss the dialog with the tools that the user accepted; the other changed tools stay in quarantine."""
         self.dismiss(AcceptToolChanges(tuple(self.accepted)))
 
     def action_accept_all(self) -> None:

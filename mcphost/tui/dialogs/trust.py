@@ -28,7 +28,7 @@ _MAX_COMMAND_LINE = 50
 
 
 def _quote_value(text: str) -> str:
-    """Return the text sanitized on one line, in quotes if it is empty or starts or ends with whitespace."""
+    """Sanitize the text as a single line; add quotation marks if it is empty or starts or ends with whitespace."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
 

@@ -104,7 +104,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
         return out
 
     def reminder(self) -> str:
-        """Return "", because the user approves the address, not the server's message."""
+        """Return "": the user need not read the server's whole message, because only the URL is approved."""
         return ""
 
     def action_refuse(self) -> None:
@@ -116,7 +116,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
         self.dismiss(Decline())
 
     def action_visit(self) -> None:
-        """Accept the request, so that the URL is opened in the browser."""
+        """Accept the request; the URL is then opened in the browser."""
         self.approve("visit", AcceptUrl())
 
 

@@ -42,13 +42,13 @@ class RefuseAll(Struct, frozen=True):
 
 
 class AllowAll(Struct, frozen=True):
-    """Answer that allows each call in `keys` once; the user has read all these calls to the end."""
+    """Answer that allows the calls identified by `keys` once each; the user has read all of them to the end."""
 
     keys: tuple[str, ...]
 
 
 class OpenOne(Struct, frozen=True):
-    """Answer that opens the dialog of the call identified by `key`."""
+    """Answer that opens the dialog for the call identified by `key`."""
 
     key: str
 
@@ -186,19 +186,19 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     # -- actions
 
     def action_line(self, by: int) -> None:
-        """Move the cursor to the next or previous call."""
+        """Move the cursor to the next call if *by* is positive, and otherwise to the previous one."""
         (self._option_list.action_cursor_down if by > 0 else self._option_list.action_cursor_up)()
 
     def action_page(self, by: int) -> None:
-        """Move the cursor one page down or up."""
+        """Move the cursor one page down if *by* is positive, and otherwise one page up."""
         (self._option_list.action_page_down if by > 0 else self._option_list.action_page_up)()
 
     def action_edge(self, which: int) -> None:
-        """Move the cursor to the last or first call."""
+        """Move the cursor to the last call if *which* is positive, and otherwise to the first one."""
         (self._option_list.action_last if which > 0 else self._option_list.action_first)()
 
     def action_open(self) -> None:
-        """Open the dialog of the call under the cursor."""
+        """Open the dialog for the call under the cursor."""
         if self.cursor:
             self._selected_key = self.cursor
             self.dismiss(OpenOne(self._selected_key))
@@ -215,7 +215,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Open the dialog of a call after Enter or a click on its row."""
+        """Open a call's dialog when its row is clicked or Enter is pressed on it."""
         event.stop()
         self.action_open()
 

@@ -1,7 +1,7 @@
 """Input widgets for form fields: text, numbers, dates, JSON, checkboxes and lists of options.
 
-They extend Textual's widgets in three ways: a field can be without a value, symbols show the state in addition to
-colors, and a list without the focus shows only the selected options. A value that cannot be edited safely is shown in a
+They extend Textual's widgets in three ways: a field can have no value, symbols show the state in addition to colors,
+and a list without the focus shows only the selected options. A value that cannot be edited safely is shown in a
 read-only widget.
 """
 
@@ -335,7 +335,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self.post_message(FieldChanged())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Record the option under the mouse; a click selects an option only if the press was on the same option."""
+        """Record the option under the mouse; a click selects an option only if it began and ended on that option."""
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:
@@ -346,7 +346,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             self.action_select()
 
     def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
-        """Stop this message of the base class, because the form handles only FieldChanged."""
+        """Stop the base class's message from bubbling, because the form handles only FieldChanged."""
         event.stop()
 
 

@@ -49,8 +49,8 @@ class SuggestionLine(OrderedInput):
 class SuggestionInput(Vertical):
     """Single-line input with a list of suggestions below it.
 
-    *source* is called with the typed text and returns suggestions. If it raises UnsupportedCapability, it is not called
-    again; if it raises another McpHostError, no suggestions are shown.
+    *source* is an async function that receives the typed text and returns suggestions. If it raises
+    UnsupportedCapability, it is not called again; if it raises another McpHostError, no suggestions are shown.
 
     Arrow keys highlight a suggestion, Enter or Tab accepts it, and Escape closes the list. While no suggestion is
     highlighted, Enter and Tab have their usual function. A screen that contains this input can show HINT before its own
