@@ -1,4 +1,4 @@
-"""Editing of text in the user's external editor, which runs without a shell while the TUI is suspended."""
+"""Text editing in the user's external editor, which runs without a shell while the TUI is suspended."""
 
 import os
 import shlex

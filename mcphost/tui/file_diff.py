@@ -64,7 +64,7 @@ def show_whitespace(text: str) -> str:
 
 
 def render_code(text: str, language: str) -> Content:
-    """Highlight *text*, which `show_whitespace` has returned, and draw the whitespace symbols in a faint color.
+    """Highlight *text*, as returned by `show_whitespace`, and draw the whitespace symbols in a faint color.
 
     The characters are not changed. There is no syntax highlighting if *language* is "" or unknown, or if a line is
     longer than 2,000 characters.
@@ -246,8 +246,9 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 def diff_texts(title: str, before: str, after: str, max_steps: int = MAX_STEPS) -> TextDiff:
     """Compare two texts line by line, and show three unchanged lines around each change.
 
-    Texts of more than 5,000 lines are not compared, and the title says so. Only the first 300 rows are returned,
-    followed by a row with the number of rows left out.
+    Texts of more than 5,000 lines are not compared, and the title says so. If the comparison takes more than
+    *max_steps* pairs of lines, everything between the common beginning and the common end is shown as replaced. Only
+    the first 300 rows are returned, followed by a row with the number of rows left out.
     """
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
@@ -275,7 +276,11 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _list_rows(blocks: list[Opcode], old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the sign and the unrendered text of each row of a diff; the sign "@" comes with a line number."""
+    """Yield each row of a diff as a sign and a line of text that is not yet sanitized.
+
+    The sign is "+ ", "- " or, for an unchanged line, two spaces. Before each group of changes, the sign "@" comes with
+    a line number in *new*. After a line that has no LF at its end, a backslash comes with an empty text.
+    """
     for group in group_opcodes(blocks, _CONTEXT_LINES):
         yield "@", str(group[0][3] + 1)
         for kind, a, b, c, d in group:

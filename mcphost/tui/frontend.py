@@ -88,7 +88,7 @@ class QuestionDisplay(Protocol):
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
         """Show a question's dialog or, depending on *mode*, a small card that announces the question.
 
-        *on_answer* receives the value with which the dialog is dismissed.
+        *mode* is explained at `OpenMode`. *on_answer* receives the value with which the dialog is dismissed.
         """
         ...
 
@@ -265,7 +265,7 @@ class TuiFrontend:
             display.close_dialog(dialog)
 
     def _show_next_in_mode(self, mode: OpenMode) -> None:
-        """Show the next question in *mode*, after the user has answered or postponed a question."""
+        """Show the next question, after the user has answered or postponed one; *mode* is explained at `OpenMode`."""
         self._open_mode = mode
         try:
             self._show_next()

@@ -1,4 +1,4 @@
-"""Protection of questions from keys and clicks that were meant for something else.
+"""Protection against keys and clicks that reach a question but were meant for something else.
 
 A question may appear while the user is typing a message or answering another question. A new question ignores keys and
 clicks for a moment, and most of its keys work only once the user has entered it, that is, moved to it with F8, Tab, an
@@ -343,7 +343,7 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """Send the letters that were buffered for a question, which is being removed, to the text field below it."""
+        """Send letters that were buffered for *question*, which is being removed, to the text field below it."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())

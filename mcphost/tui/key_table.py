@@ -64,7 +64,7 @@ class KeyTable:
         return self._actions.items()
 
     def short(self, name: str) -> str:
-        """Return the first key of an action in short form ("^P", "F1", "esc"); without a key, the slash command.
+        """Return the short form of an action's first key ("^P", "F1", "esc") or, if it has no key, its slash command.
 
         Return "" if the action has neither.
         """
@@ -72,7 +72,7 @@ class KeyTable:
         return shorten_key(keys[0]) if keys else _slash(name)
 
     def long(self, name: str) -> str:
-        """Return the first key of an action as written in a sentence ("Ctrl+P"); without a key, the slash command.
+        """Return an action's first key as written in sentences ("Ctrl+P") or, if it has no key, its slash command.
 
         Return "" if the action has neither.
         """
@@ -150,7 +150,10 @@ def _read_key(text: str) -> _Key:
 
 
 def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: bool) -> str:
-    """Return a phrase about the terminals that cannot send this key, or "" if all common terminals can."""
+    """Return a phrase about the terminals that cannot send this key, or "" if all common terminals can.
+
+    *name* is the key without its *modifiers*, and *is_function* says whether it is a function key such as F5.
+    """
     if is_function and (int(name[1:]) > 12 or modifiers):
         return _("is missing on many keyboards and terminals")
     if is_function:
@@ -201,7 +204,8 @@ def build_key_table(
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
     action. An invalid key is skipped. A new key that is another action's default key is removed from the other action.
-    *kitty* says whether the terminal supports the Kitty keyboard protocol.
+    An action in KEPT_KEYS always keeps at least one key. *kitty* says whether the terminal supports the Kitty keyboard
+    protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: (one.keys,) if one.keys else () for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -257,7 +261,11 @@ def _suggest(word: str) -> str:
 def _accept_all(
     action: Action, texts: Sequence[str], chosen: Mapping[str, str], *, kitty: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the keys in *texts* that can be assigned to the action, and messages about problems with them."""
+    """Return the keys in *texts* that can be assigned to *action*, and messages about problems with them.
+
+    *chosen* maps each key that the user has already assigned to the name of its action. *kitty* says whether the
+    terminal supports the Kitty keyboard protocol.
+    """
     keys: list[str] = []
     notes: list[str] = [] if texts or action.name not in KEPT_KEYS else [_("it must have a key")]
     for text in texts:
@@ -276,7 +284,12 @@ def _accept_all(
 def _move_taken_keys(
     table: dict[str, tuple[str, ...]], chosen: Mapping[str, str], entries: Mapping[str, str]
 ) -> Iterator[KeyProblem]:
-    """Remove default keys that the user has given to other actions; yield a message about each affected action."""
+    """Remove default keys that the user has given to other actions; yield a problem for each affected action.
+
+    *table* maps each action's name to its keys and is modified. *chosen* maps each key from the settings to the name of
+    its new action. *entries* maps the name of each such action to the entry's name as the user wrote it. If an action
+    in KEPT_KEYS would lose its last key, it keeps the key, and the other action loses it.
+    """
     for name, keys in list(table.items()):
         lost = [key for key in keys if chosen.get(key, name) != name]
         left = tuple(key for key in keys if key not in lost)

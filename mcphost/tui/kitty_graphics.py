@@ -145,7 +145,7 @@ class KittyGraphics:
 
 
 def _encode(image: DecodedImage, placed: PlacedImage) -> list[str]:
-    """Return the escape sequences that send an image, joined into a few strings to write."""
+    """Return the escape sequences that send an image, joined into a few strings."""
     payload = b64encode(zlib.compress(image.pixels)).decode()
     chunks = [payload[at : at + CHUNK_CHARACTERS] for at in range(0, len(payload), CHUNK_CHARACTERS)]
     keys = (

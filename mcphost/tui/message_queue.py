@@ -63,9 +63,10 @@ class MessageQueue:
         return [(one.draft.text, one.is_steering) for one in self._messages]
 
     def steer(self, send: Callable[[str], bool]) -> None:
-        """Pass the oldest message without attachments to *send*, which returns False if no answer is running.
+        """Pass the text of the oldest message to *send*, which returns False if no answer is running.
 
-        A message that was sent is marked with `is_steering`, and stays in the queue until `mark_delivered` is called.
+        Messages that have attachments or were passed before are skipped. A message that was sent is marked with
+        `is_steering`, and stays in the queue until `mark_delivered` is called.
         """
         found = next((one for one in self._messages if not one.is_steering and not one.attachments), None)
         if found is not None and send(found.draft.text):

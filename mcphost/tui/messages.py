@@ -64,7 +64,7 @@ class FileAttachRequested(Message):
 
 
 class PathsPasted(Message):
-    """Posted when the user pastes text that may be file paths; `on_found` is called if all of them exist."""
+    """Posted when the user pastes text that may be file paths; `on_found` is called with them if all of them exist."""
 
     def __init__(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
         super().__init__()

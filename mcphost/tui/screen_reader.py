@@ -1,4 +1,4 @@
-"""Screen reader mode: whether it is on, and replacement or removal of box-drawing and block characters."""
+"""Screen reader mode: check whether it is on, and replace or remove box-drawing and block characters."""
 
 from typing import Any
 

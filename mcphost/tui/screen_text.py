@@ -1,4 +1,4 @@
-"""Sanitization of untrusted text for the terminal, and measurement of its width in terminal cells.
+"""Functions that sanitize untrusted text for the terminal, and measure its width in terminal cells.
 
 Any text from a server, a model, a file or an error message is untrusted. The result of `clean` contains no control
 characters except LF and TAB, no characters that reorder or hide others, only a few combining marks in a row, and no
@@ -34,7 +34,7 @@ def clean(text: str) -> str:
 
 
 def account_title(name: str) -> str:
-    """Return the display name of an account: "default", translated, for the account without a name."""
+    """Return the name to display for an account; the account without a name is shown as "default", translated."""
     return _("default") if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -79,7 +79,7 @@ def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
 
 
 def _end_of_lines(text: str, characters: int, count: int) -> int:
-    """Return the end of the longest beginning with at most *characters* characters and *count* line breaks."""
+    """Return the length of the longest prefix with at most *characters* characters and *count* line breaks."""
     end, stop = -1, min(len(text), characters)
     for _line in range(count + 1):
         end = text.find("\n", end + 1, stop)
