@@ -68,7 +68,7 @@ class ProfilesScreen(ListScreen):
         return rows
 
     def show_details(self, row: ListRow) -> None:
-        """Show the settings of the profile."""
+        """Show a profile's settings or, for "no profile", the configured model."""
         profile: Profile | None = row.value
         if profile is None:
             self.show_about(clean_pairs([(_("model"), self._config.model.name), (_("servers"), _(_ALL))]))
@@ -141,7 +141,10 @@ class ProfileForm(FormScreen[Profile]):
         self._taken = taken
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key press is ignored as too early: only Ctrl+S saves the profile."""
+        """Return False, so that a key pressed before the form appeared is not ignored.
+
+        Nothing is saved by accident, because only Ctrl+S saves the profile.
+        """
         return False
 
     def headline(self) -> str:

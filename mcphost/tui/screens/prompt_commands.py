@@ -35,11 +35,14 @@ class PromptCommandRunner:
         use_model: Callable[[str], Awaitable[None]],
         send: Callable[[Draft], None],
     ) -> None:
-        """Create a runner; *use_model* switches to the model with the given name, and *send* sends a draft."""
+        """Create a runner.
+
+        *use_model* switches to the model with the given name, and *send* sends a draft as a message.
+        """
         self._screen, self._host, self._use_model, self._send = screen, host, use_model, send
 
     def completions(self) -> list[CompletionItem]:
-        """Return completions for the known custom commands, and start to read the command files again."""
+        """Return completions for the custom commands known so far, and reread the command files in the background."""
         self._screen.run_worker(self._host.commands.refresh, group="commands", exclusive=True)
         return [
             CompletionItem("text", f"/{one.name}", "", f"/{one.name}", _describe(one))
@@ -100,7 +103,7 @@ def _describe(command: "PromptCommand") -> str:
 
 
 class CommandArgumentsForm(FormScreen[dict[str, str]]):
-    """Form for a command's arguments; its result maps names to values, or is None if the user cancels."""
+    """Form for a command's arguments; its result maps argument names to values, or is None if the user cancels."""
 
     DEFAULT_CSS = """
     CommandArgumentsForm #box { border-title-style: none; padding: 1 2; }

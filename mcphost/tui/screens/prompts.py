@@ -319,7 +319,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         self.run_worker(self._show_pictures, group="pictures", exclusive=True)
 
     async def _show_pictures(self) -> None:
-        """Draw the first images of the messages side by side, if the terminal can show them."""
+        """Draw the messages' first few images side by side, if the terminal can show images."""
         pictures = list(islice(find_pictures(self.messages), MAX_IMAGES))
         row = self.query_one("#pictures")
         await row.remove_children()

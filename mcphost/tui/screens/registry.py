@@ -46,8 +46,8 @@ ASKING = N_("Searching the registry…")
 class RegistryScreen(ListScreen):
     """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
 
-    Its result is a sentence that names the installed server, an installation guide for the model that is attached to
-    the next message, or None if the user cancels.
+    Its result is a sentence that names the installed server, an installation guide to attach to the next message so
+    that the model can follow it, or None if the user cancels.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -103,10 +103,10 @@ class RegistryScreen(ListScreen):
         return (*keys, back)
 
     def _show_failure(self, fault: str) -> None:
-        """Show why the request to the registry failed.
+        """Show *fault*, the reason why the request to the registry failed.
 
-        If the list is empty, show this in the details pane, together with the keys to try again; otherwise show a
-        notification.
+        If the list is empty, *fault* is shown in the details pane, together with the keys to try again; otherwise, it
+        is shown as a notification.
         """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
@@ -255,12 +255,15 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if all logos of an entry are links, which mcphost does not download; otherwise, return ""."""
+    """Return a note if a server's logos are all links, which mcphost does not download; otherwise, return ""."""
     return _("linked, not fetched") if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:
-    """Return a server's description, and a line for each way to install or reach the server, with warnings."""
+    """Return a server's description, and a line for each way to install or reach the server, with warnings.
+
+    *known* is the server as installed, or None if it is not installed.
+    """
     lines = [entry.description, ""] if entry.description else []
     own = [known.name] if known else []
     for option in list_options(entry):
@@ -281,8 +284,8 @@ _MAX_LABEL = 15
 class InstallForm(FormScreen[str]):
     """Form that installs or updates a server; its result is a sentence that names the server, or None.
 
-    The result is None if the user cancels. Only the plan that the form shows is installed: after an input has changed,
-    the new plan must be shown first.
+    The result is None if the user cancels. The form shows an installation plan, and installs only what the plan says;
+    after an input has changed, the new plan must be shown first.
     """
 
     DEFAULT_CSS = """
@@ -316,7 +319,7 @@ class InstallForm(FormScreen[str]):
         return f"{verb} {self.draft.entry.name} {self.draft.entry.version}"
 
     def body(self) -> ComposeResult:
-        """Yield the publisher, the inputs and the plan."""
+        """Yield the publisher, the inputs for the server's settings, and the installation plan."""
         entry = self.draft.entry
         source = entry.repository.url or _("no repository is given")
         with VerticalScroll(id="content", can_focus=False):
@@ -349,7 +352,7 @@ class InstallForm(FormScreen[str]):
         return _("{other}^S continues · tab next field · page down scrolls · esc back").format(other=other)
 
     def on_mount(self) -> None:
-        """Request the plan and focus the first input."""
+        """Request the installation plan and focus the first input."""
         super().on_mount()
         self.watch(self.query_one("#content"), "scroll_y", self._mark_read)  # pyright: ignore[reportUnknownMemberType]
         self._focus_first()
@@ -360,7 +363,7 @@ class InstallForm(FormScreen[str]):
         self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll the plan by this number of pages."""
+        """Scroll the installation plan down by *pages* pages, or up if *pages* is negative."""
         content = self.query_one("#content")
         content.scroll_relative(y=pages * max(1, content.size.height - 1), animate=False)
 
@@ -375,7 +378,7 @@ class InstallForm(FormScreen[str]):
     # -- the plan
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Update the plan once the user pauses typing."""
+        """Update the installation plan once the user pauses typing."""
         event.stop()
         self._review = None
         if self._timer is not None:
@@ -383,7 +386,7 @@ class InstallForm(FormScreen[str]):
         self._timer = self.set_timer(_REVIEW_DELAY, self._request_review)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Update the plan when Enter is pressed in an input; Enter never installs anything."""
+        """Update the installation plan when Enter is pressed in an input; Enter never installs anything."""
         event.stop()
         self._request_review()
 
@@ -429,9 +432,9 @@ class InstallForm(FormScreen[str]):
     # -- actions
 
     def action_install(self) -> None:
-        """Download the server's bundle if that has not been done yet; otherwise, install the shown plan.
+        """Download the server's bundle if that has not been done yet; otherwise, carry out the installation plan shown.
 
-        A plan is installed only after the user has scrolled to its end.
+        The plan is carried out only after the user has scrolled to its end.
         """
         now, before = input_guard.clock(), self._changed_at
         self._changed_at = now
@@ -526,7 +529,7 @@ _LINE_LABELS = frozenset(
 
 
 def _translate_line(line: str) -> str:
-    """Translate the label at the start of a line of the plan, which may follow a diff mark such as "+ "."""
+    """Translate the label of a line in the installation plan; a diff mark such as "+ " may precede the label."""
     mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
     label, colon, value = text.partition(": ")
     kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")

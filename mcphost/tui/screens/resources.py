@@ -74,9 +74,10 @@ def describe_type(item: Resource) -> str:
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return name-value pairs: audience, priority, modification date, and the number of linked icons.
+    """Return name-value pairs about a resource: audience, priority, modification date, number of linked icons.
 
-    Linked icons are not fetched. The value is "" for data that the server did not provide.
+    Linked icons are not fetched; only those that a server at *server_url* may link to are counted. The value is "" for
+    data that the server did not provide.
     """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
@@ -215,7 +216,7 @@ class ResourcesScreen(ListScreen):
         return item.uri in self.host.features.subscribed_uris(server)
 
     def action_watch(self) -> None:
-        """Subscribe to changes of the selected resource, or unsubscribe if there is a subscription already."""
+        """Subscribe to changes to the selected resource, or unsubscribe if already subscribed."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self.run_worker(partial(self._toggle_subscription, *row.value), exclusive=True, group="watch")
@@ -232,7 +233,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Reload the preview if the changed URI is that of the selected resource or begins with it."""
+        """Reload the preview if the changed *uri* is, or begins with, the URI of the selected resource."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]

@@ -1,4 +1,4 @@
-"""Rewind screen: go back to an earlier message to edit, retry or fork, or open another branch."""
+"""Rewind screen: go back to an earlier message to edit it, answer it again or fork there, or open another branch."""
 
 import time
 from bisect import bisect_left
@@ -196,7 +196,7 @@ class RewindScreen(ListScreen):
             self.dismiss(RewindChoice("retry", row.value.position + 1))
 
     def action_fork(self) -> None:
-        """Close the screen with a RewindChoice that copies all messages up to the answer to the selected one."""
+        """Close the screen with a RewindChoice that copies the messages up to the selected one and its answer."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             messages = self.host.conversation.messages
             later = range(row.value.position + 1, len(messages))
@@ -246,7 +246,10 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 
 
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
-    """Go back to the point before *message*, and insert the message's text before the composer's text."""
+    """Go back to the point before *message*, and insert the message's text before the composer's text.
+
+    *kept* is the number of messages before *message*.
+    """
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
     after = join_drafts(Draft(message.text), before)

@@ -50,7 +50,8 @@ class ServerForm(FormScreen[str]):
     ) -> None:
         """Create the form; *entry* is the configuration of the server *name*, or None for a new server.
 
-        *files* maps each available scope to the configuration file in which the server is then saved.
+        *save* stores the server and returns a sentence to show. *files* maps each scope that the user can select to the
+        configuration file for that scope.
         """
         super().__init__()
         self._save = save
@@ -60,7 +61,7 @@ class ServerForm(FormScreen[str]):
         self._entry = entry
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key press is ignored as too early.
+        """Return False, so that a key pressed before the form appeared is not ignored.
 
         If a server is saved by accident, it still needs approval before it starts.
         """

@@ -56,9 +56,10 @@ _REPORTS = N_(" (reports changes)")
 
 
 def _describe_catalog(view: ServerView) -> str:
-    """Return the numbers of tools, resources and prompts, the tools' tokens, and how many tools are unavailable.
+    """Return the numbers of tools, resources and prompts, with notes on token use and unavailable tools.
 
-    Tools are unavailable if they are quarantined after a change, or turned off.
+    The tokens are those that the tools' definitions take up in each request. Tools are unavailable if they are
+    quarantined after a change, or turned off.
     """
     tokens = _count_tokens(view)
     notes = [
@@ -86,7 +87,7 @@ def _translate_capabilities(english: str) -> str:
 
 
 def offer_sections(view: ServerView) -> tuple[Section, ...]:
-    """Return the sign-in details, tools, instructions and log of a server as sections.
+    """Return the sections of the details pane: a server's sign-in details, tools, instructions and log.
 
     The sections also explain why invalid tools, prompts or resources of the server were ignored.
     """
@@ -298,7 +299,7 @@ class ServersScreen(ListScreen):
         self.query_one(KeyBar).show(self._key_bar_items())
 
     def action_sign_in(self) -> None:
-        """Sign in to the selected server; if a sign-in is in progress, cancel it."""
+        """Sign in to the selected server, or cancel the sign-in if one is in progress."""
         if (row := self.current_row()) and not (
             self.host.servers.view(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
         ):
@@ -460,16 +461,18 @@ class ServersScreen(ListScreen):
             self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
 
     def action_remove(self) -> None:
-        """Remove the selected server from its configuration file if the key is pressed twice.
+        """Remove the selected server from its configuration file on the second key press.
 
-        The first key press only explains what is removed.
+        The first press explains what is removed; it may also be a press of the key that deletes the server's data as
+        well.
         """
         self._confirm_removal(forgets=False)
 
     def action_remove_with_data(self) -> None:
-        """Remove the selected server, its secrets and its sign-ins if the key is pressed twice.
+        """Remove the selected server and its stored data on the second key press.
 
-        The first key press only explains what is removed.
+        The data consists of the server's secrets, the values of its inputs, its unpacked bundle and its sign-ins. The
+        first press explains what is removed; it may also be a press of the key that keeps the data.
         """
         self._confirm_removal(forgets=True)
 

@@ -51,7 +51,7 @@ _MAX_PROVIDER_ROWS = 5
 
 
 class SetupChoice(Struct, frozen=True):
-    """Result of the setup screen: the chosen model, or None for no model, and the servers to add.
+    """The user's choices on the setup screen: a model, or None for no model, and the servers to add.
 
     If the user typed a message instead of choosing, `typed` is its text, and all other fields have their defaults.
     """

@@ -41,7 +41,10 @@ class SystemPromptForm(FormScreen[str]):
         self._shown = self._conversation.system_prompt or self._configured
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key press is ignored as too early: each change can be undone."""
+        """Return False, so that a key pressed before the form appeared is not ignored.
+
+        This does no harm, because each change can be undone.
+        """
         return False
 
     def headline(self) -> str:
@@ -71,9 +74,10 @@ class SystemPromptForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def action_save(self) -> None:
-        """Save the text for this conversation; text that equals the configured system prompt is not saved.
+        """Save the text as this conversation's system prompt.
 
-        In that case, the conversation uses the configured system prompt again.
+        If the text equals the configured or default system prompt, nothing is stored, and the conversation uses that
+        prompt again.
         """
         self.run_worker(self._save, group="save", exclusive=True)
 

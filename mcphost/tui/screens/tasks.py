@@ -1,4 +1,7 @@
-"""Tasks screen (`/tasks`, or F8 when no question is waiting): running calls, subscriptions and earlier tasks."""
+"""Tasks screen: running calls, subscriptions, and MCP tasks from earlier runs.
+
+It is opened with `/tasks`, or with F8 when no question is waiting.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +33,7 @@ _BAR_CELLS = 8
 
 
 class SubscribedResource(Struct, frozen=True):
-    """A resource to whose changes mcphost has subscribed on a server."""
+    """A server's resource that mcphost is subscribed to."""
 
     server: str
     uri: str
@@ -52,7 +55,7 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a call's progress as a bar, numbers or text, or "" if the server has reported none."""
+    """Return a call's progress, or "" if none was reported; if the total is known, include a bar of *cells* cells."""
     event = call.progress
     if event is None:
         return ""
@@ -107,7 +110,7 @@ class TasksScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Show the running calls, load the stored tasks, and keep the list up to date."""
+        """Show the running calls, load the tasks from earlier runs, and keep the list up to date."""
         super().on_mount()
         self.run_worker(self._load_orphaned, group="stored", exclusive=True)
         self.set_interval(UPDATE_SECONDS, self._update)
@@ -120,7 +123,7 @@ class TasksScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each running call, subscribed resource and stored task, in this order."""
+        """Return a row for each running call, subscribed resource and task from an earlier run, in this order."""
         return [
             *(self._call_row(call) for call in self.host.running_calls.list()),
             *(
@@ -175,7 +178,7 @@ class TasksScreen(ListScreen):
 
     # -- details
     def show_details(self, row: ListRow) -> None:
-        """Show the details of a running call (such as its caller and progress), a subscription or a stored task."""
+        """Show the details of a running call, a subscription, or a task from an earlier run."""
         self._cancel_candidate = ()
         self._show_item(row.value)
 
@@ -216,7 +219,7 @@ class TasksScreen(ListScreen):
 
     # -- background and cancelling
     def action_background(self) -> None:
-        """Let the turn continue without waiting for the selected call."""
+        """Let the selected call continue in the background, so that the model's turn does not wait for it."""
         row = self.current_row()
         if row is not None and isinstance(row.value, RunningCall) and not row.value.is_in_background:
             self.post_message(BackgroundRequested(row.value.call))

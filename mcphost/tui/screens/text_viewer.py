@@ -47,10 +47,11 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         sections: Sequence[Section] = (),
         language: str = "",
     ) -> None:
-        """Create a viewer for *text*, or for *sections* if there are any; *language* selects the highlighting.
+        """Create a viewer for *text*, or for *sections* if there are any.
 
-        The callback *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated, pass
-        *load_full_text*, which must return the full text or raise StoreError.
+        *language* is the programming language for syntax highlighting, or "" for none. The callback *on_end_shown* is
+        called once, when the last row becomes visible. If *text* is truncated, pass *load_full_text*, which must return
+        the full text or raise StoreError.
         """
         super().__init__()
         self._full_text_loader = load_full_text

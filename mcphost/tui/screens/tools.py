@@ -185,7 +185,7 @@ class ToolsScreen(ListScreen):
         )
 
     def action_grants(self) -> None:
-        """Open the permissions screen for the server."""
+        """Open the permissions screen for this server."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         self.app.push_screen(GrantsScreen(self.host, self.server))  # pyright: ignore[reportUnknownMemberType]
@@ -213,7 +213,10 @@ class ToolsScreen(ListScreen):
             self.open_row(row)
 
     def pin_selected(self) -> None:
-        """Pin the selected tool, so that each request includes its definition, or unpin it, also for later runs."""
+        """Pin the selected tool, or unpin it if it is pinned, for this run and later ones.
+
+        Each request to the model includes the definition of a pinned tool.
+        """
         if row := self.current_row():
             self.run_worker(partial(self._pin_tool, row.value.name), group="pin")
 
@@ -231,7 +234,7 @@ class ToolsScreen(ListScreen):
             self.reload()
 
     def action_toggle_tool(self) -> None:
-        """Turn the selected tool on or off, also for later runs."""
+        """Turn the selected tool on or off, for this run and later ones."""
         if row := self.current_row():
             self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
 
