@@ -34,18 +34,18 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL like `urlsplit`, but raise ValueError also for a long host with non-ASCII characters.
+    """Split a URL like `urlsplit`, but also raise ValueError if a non-ASCII host is too long.
 
-    Normalizing such a host would take too long.
+    Normalizing a host longer than HOST_LIMIT characters would take too long.
     """
     _check_host(url)
     return urlsplit(url)
 
 
 def join_url(base: str, url: str) -> str:
-    """Resolve *url* against *base* like `urljoin`, but raise ValueError also for a long host.
+    """Resolve *url* against *base* like `urljoin`, but also raise ValueError if a non-ASCII host is too long.
 
-    A host is too long if it has non-ASCII characters and exceeds HOST_LIMIT characters.
+    A host is too long if it exceeds HOST_LIMIT characters.
     """
     _check_host(base)
     _check_host(url)
@@ -114,7 +114,7 @@ def describe_name_risk(name: str) -> str:
 
 
 def confusable_pairs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of names that look alike in most fonts, from at most five names of each group of such names."""
+    """Yield pairs of names that look alike in most fonts; if more than five look alike, only five are paired."""
     groups: dict[str, list[str]] = {}
     for name in names:
         skeleton = ascii_skeleton(name).casefold()

@@ -112,7 +112,7 @@ _TEXT_COLOR = re.compile(r"\b38;2;(\d{1,3});(\d{1,3});(\d{1,3})\b")
 
 @runtime_checkable
 class GraphicsTerminal(Protocol):
-    """Interface of a terminal driver that reports the cell size and can transform its output."""
+    """Protocol for terminal drivers that report the cell size and can transform their output."""
 
     transform_output: Callable[[str], str] | None
     """Function that is applied to all output, or None."""
@@ -180,11 +180,11 @@ class SixelGraphics:
         return size if all(0 < side <= MAX_CELL_SIDE for side in size) else (0, 0)
 
     async def show(self, data: str, columns: int, rows: int, decode: DecodeFn) -> DecodedImage | str:
-        """Encode a base64 image to be drawn in *columns* × *rows* cells.
+        """Encode a base64 image for drawing in *columns* × *rows* cells, and return it as a PlacedImage.
 
-        Return the PlacedImage. If there are too many images, or the terminal does not report its cell size, return an
-        image decoded for half-block characters instead. *decode* is called with the maximum size in pixels, and must
-        limit the colors to `MAX_COLORS`; if it fails, its error message is returned.
+        If there are too many images, the area is too large, or the terminal does not report its cell size, return an
+        image decoded for half-block characters instead. *decode* is called with the maximum width and height in pixels,
+        and returns an image with at most `MAX_COLORS` colors, or an error message, which is then returned.
         """
         key = await asyncio.to_thread(lambda: sha256(data.encode(errors="replace")).digest()), columns, rows
         if key in self._placed:
@@ -205,7 +205,7 @@ class SixelGraphics:
         return self._placed.setdefault(key, placed)
 
     def draw(self, output: str) -> str:
-        """Return the output with each placeholder cell replaced by the part of the image in the cell, or by a space."""
+        """Return the output with each placeholder cell replaced by its part of the image, or by a space."""
         if PLACEHOLDER not in output:
             return output
         return _CELL.sub(" ", _RUN.sub(self._draw_run, output)).replace(PLACEHOLDER, " ")

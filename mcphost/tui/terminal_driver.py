@@ -65,7 +65,7 @@ def is_dark_color(text: str) -> bool | None:
 class ReplyParser(XTermParser):
     """Textual's input parser, extended to recognize the terminal's color replies.
 
-    *on_color* is called with the information whether the color is dark.
+    *on_color* is called with True if the reported color is dark, otherwise False.
     """
 
     def __init__(self, on_color: Callable[[bool], None], debug: bool = False) -> None:
@@ -140,7 +140,7 @@ class ResilientStream:
 
 @runtime_checkable
 class TitledTerminal(Protocol):
-    """Interface of a terminal driver that can set the window title."""
+    """Protocol for terminal drivers that can set the window title."""
 
     def set_title(self, title: str) -> None:
         """Show *title*, which must not contain control characters, until the app releases the terminal."""

@@ -1,4 +1,4 @@
-"""Desktop and terminal notifications for the time when the terminal has no focus, and the window title."""
+"""Notifications on the desktop or in the terminal while the terminal is not focused, and the window title."""
 
 import os
 import sys
@@ -55,8 +55,8 @@ class NotifyingApp(Protocol):
 def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Channel:
     """Return how to notify the user through the terminal: with a bell, or with a supported escape sequence.
 
-    With "auto", the result is a bell unless the terminal is known to show notifications. iTerm2, Ghostty, WezTerm and
-    kitty understand OSC 9; foot, urxvt and terminals based on VTE understand OSC 777.
+    If *mode* is "auto", the result is a bell unless the terminal is known to show notifications. iTerm2, Ghostty,
+    WezTerm and kitty understand OSC 9; foot, urxvt and terminals based on VTE understand OSC 777.
     """
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if mode == "bell" or environ.get("STY") or term in ("", "dumb", "linux"):
@@ -123,7 +123,7 @@ _TURN_ENDS = {
 
 
 class TerminalNotifier:
-    """Notifier for a user whose terminal has no focus; it also shows mcphost's state in the window title.
+    """Notifier for a user whose terminal is not focused; it also shows mcphost's state in the window title.
 
     The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A user whose terminal does not report its
     focus gets no notifications.

@@ -1,4 +1,4 @@
-"""Color themes: TOML files with a color for each role, such as "accent", and the choice of a theme.
+"""Color themes, and the choice of a theme. A theme is a TOML file with a color for each role, such as "accent".
 
 The theme is the one that the user chose last, or else the configured one, or else dark or light to match the terminal.
 """
@@ -161,7 +161,7 @@ class RememberedTheme:
     """The theme that the user chose last, stored together with the theme that was configured at that time.
 
     If the configured theme is changed later, it takes precedence again. The choice is stored in a file in the state
-    folder. The methods block.
+    folder. The methods access this file, and therefore block.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -193,7 +193,10 @@ def guess_theme(environ: Mapping[str, str]) -> str:
 
 
 class ThemeOptions(NamedTuple):
-    """Settings that determine the theme at startup: the user's last choice, the configured theme, and the folders."""
+    """Options for the theme at startup: the user's last choice, the configured theme, and the user's themes folder.
+
+    `remembered` stores the themes that the user chooses for later runs; if it is None, they are not stored.
+    """
 
     chosen: str = ""
     configured: str = ""
@@ -219,7 +222,7 @@ class ThemeChoice:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the terminal determines if the dark or the light theme is used."""
+        """Whether the terminal determines which of the default themes, dark or light, is used."""
         return self.wanted == AUTO
 
     def names(self) -> tuple[str, ...]:

@@ -296,7 +296,10 @@ class MarkdownBlock(TranscriptBlock):
 
 
 class ThinkingBlock(TranscriptBlock):
-    """Block with the model's reasoning. When folded, it is a single row with the latest words during streaming."""
+    """Block with the model's reasoning.
+
+    When folded, it is a single row, which shows the latest words during streaming.
+    """
 
     can_step = True
 
@@ -361,7 +364,10 @@ LEVEL_MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error
 
 
 class NoticeBlock(TranscriptBlock):
-    """Notice from mcphost, such as an error, with a hint on how to fix it; `level` is a key of LEVEL_MARKS."""
+    """Notice from mcphost, such as an error, with a hint on how to fix it.
+
+    `level` is "info", "warning" or "error".
+    """
 
     can_step = True
 
@@ -388,7 +394,7 @@ class NoticeBlock(TranscriptBlock):
 
 
 class BlockLoader(Protocol):
-    """Interface of a loader that adds the remaining blocks of an opened conversation to the transcript."""
+    """Protocol for loaders that add the remaining blocks of an opened conversation to the transcript."""
 
     async def wait(self) -> None:
         """Wait until all blocks are in the transcript, or until another conversation is opened."""

@@ -18,7 +18,7 @@ class PartCopier:
     """Helper that copies the code blocks, tables and tool results of the transcript, one part at a time."""
 
     def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
-        """Create a copier that posts its messages to *widget*."""
+        """Create a copier that posts its messages to *widget*; *get_blocks* returns the transcript's blocks."""
         self._widget = widget
         self._get_blocks = get_blocks
         self._last = (-1, -1)

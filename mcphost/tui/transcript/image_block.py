@@ -27,7 +27,7 @@ _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """Return the format and dimensions of an image, read from its first bytes, or None if it is not supported."""
+    """Return an image's format and dimensions, read from its first bytes, or None if they are not recognized."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:

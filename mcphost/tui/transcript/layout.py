@@ -145,7 +145,7 @@ class BlockLayout:
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Render the block at *index* to get its exact height; return the change of the height in rows."""
+        """Render the block at *index* to get its exact height; return by how many rows its height has changed."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -222,7 +222,10 @@ def select_text(blocks: Sequence[TranscriptBlock], selection: Selection, width: 
 
 
 class FoundText(NamedTuple):
-    """Matches of a pattern to highlight; the current match, number `place` from 0, has a different color."""
+    """Pattern whose matches are highlighted; `place` is the number of the current match, counting from 0.
+
+    The current match has a color of its own. If `place` is -1, no match is current.
+    """
 
     pattern: re.Pattern[str]
     place: int = -1
@@ -362,9 +365,10 @@ def _offset_segment(segment: Segment, column: int, line: int) -> Segment:
 
 
 def _clip_selection(span: tuple[int, int] | None, start: int, end: int) -> Selection | None:
-    """Return the part of the selected *span* of a line that is between *start* and *end*, relative to *start*.
+    """Return the selection between offsets *start* and *end* of a line, relative to *start*.
 
-    Return None if nothing between *start* and *end* is selected.
+    *span* is the selected part of the whole line; an end of -1 means the end of the line. Return None if nothing
+    between *start* and *end* is selected.
     """
     if span is None:
         return None
@@ -391,9 +395,10 @@ class UnseenBlocks:
         self._first_unseen = 0
 
     def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
-        """Update the count from the number of blocks and the index *bottom* of the lowest visible block.
+        """Update the count; *total* is the number of blocks, and *bottom* the index of the lowest visible block.
 
-        Blocks that already existed when the user scrolled up are not counted, even if they are below the visible rows.
+        If *is_at_end* is true, all blocks count as seen. Blocks that already existed when the user scrolled up are not
+        counted, even if they are below the visible rows.
         """
         if is_at_end:
             self._first_unseen = total

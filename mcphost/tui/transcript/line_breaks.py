@@ -37,7 +37,7 @@ def use_own_breaks() -> None:
 
 
 def needs_own_breaks(text: str, width: int) -> bool:
-    """Return whether *text* has a line wider than *width*, and wide characters of a script without spaces."""
+    """Return whether *text* has a line wider than *width* cells, and two-cell characters such as ideographs."""
     return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
         cell_len(line) > width for line in text.split("\n")
     )
@@ -71,7 +71,10 @@ def _measure(character: str) -> int:
 
 
 def _find_break(line: str, begin: int, at: int, cells: dict[str, int]) -> int:
-    """Return the index at which to break the row that starts at *begin* and is full at index *at*."""
+    """Return the index at which to break the row that starts at *begin* and is full at index *at*.
+
+    *cells* maps each character to its width in cells.
+    """
     for cut in range(at, max(begin, at - 60), -1):
         if _may_break(line, cut, cells):
             return cut

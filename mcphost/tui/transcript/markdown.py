@@ -128,7 +128,7 @@ class _Builder:
         is_decoration: bool = False,
         padding: str = "",
     ) -> None:
-        """Append content with the prefixes of the open list items and block quotes, followed by *padding*."""
+        """Append content; its rows start with the prefixes of the open list items and block quotes, then *padding*."""
         first, rest = self.prefixes()
         self.pieces.append(
             PrefixedContent(

@@ -28,7 +28,7 @@ PAUSE_SECONDS = 0.002
 
 
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
-    """Return the start index of the part of the conversation, about *count* messages, that ends before index *end*.
+    """Return the start index of a part of the conversation: about *count* messages that end before index *end*.
 
     A part begins with a user message, or at index 0, so that it can be shown independently of other parts.
     """
@@ -57,7 +57,7 @@ def pause_garbage_collection() -> Generator[None]:
 
 
 class EarlierMessages:
-    """Builder of the blocks for the messages before index *end*, from newest to oldest, in short slices.
+    """Builder that creates the blocks for the messages before index *end*, from newest to oldest, in short slices.
 
     *build* is called once for each part of the messages, and returns the blocks for that part.
     """

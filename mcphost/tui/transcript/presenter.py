@@ -1,4 +1,4 @@
-"""Conversion of stored messages and host events to blocks of the transcript."""
+"""Conversion of stored messages and host events to transcript blocks."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -47,13 +47,16 @@ OUTDATED_HINT = N_("The model has an older version. Shift+Tab, then r on its row
 
 
 def format_time(seconds: float) -> str:
-    """Format a Unix timestamp as HH:MM in local time; return "" for 0, which means unknown, or an invalid one."""
+    """Format a Unix timestamp as HH:MM in local time; return "" if it is invalid, or 0, which means unknown."""
     moment = local_moment(seconds)
     return f"{moment:%H:%M}" if moment else ""
 
 
 def build_user_message(message: Message) -> UserMessage | BackgroundResult:
-    """Return the block for a user message, with a row for each attachment, or for the result of a background call."""
+    """Return the block for a user message, or for a message that delivers the result of a background call.
+
+    A user message gets a row for each attachment.
+    """
     if (late := message.late_result) is not None:
         images = len(message.parts) - 1
         return BackgroundResult(late.server, late.source, late.text, format_time(message.at), images)
@@ -117,7 +120,7 @@ def build_blocks(
     show_costs: bool = False,
     notice: "TimedNotice | None" = None,
 ) -> list[TranscriptBlock]:
-    """Return the blocks of a stored conversation's messages; show the cost of answers if *show_costs* is true.
+    """Return the blocks for a stored conversation's messages; show the cost of answers if *show_costs* is true.
 
     Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is called
     only if there are images. *notice* is placed before the first message that is newer than the notice.
@@ -587,7 +590,7 @@ class TranscriptPresenter:
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Add a notice that a watched resource has changed, at most once per resource in each turn."""
+        """Add a notice that a subscribed resource, or one below it, has changed, once per resource and turn."""
         from mcphost.protocol.resources import UriIndex
 
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:

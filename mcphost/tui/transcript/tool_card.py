@@ -111,7 +111,8 @@ class ToolCard(TranscriptBlock):
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
 
-        *arguments* are the arguments that were sent. *started_by* tells what approved the call, as in `ToolStarted.by`.
+        *arguments* are the arguments that were sent. *started_by* is what approved the call (see `ToolStarted.by`);
+        "user" means that the user made the call, and "earlier" that an earlier run did.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()
@@ -301,7 +302,7 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card of the tool call that a request to run a call in the background refers to.
+    """Return the card whose call goes to the background when the user requests this at the block at *index*.
 
     This is the card at *index* if its call can go to the background, otherwise the only such card among the newest
     blocks. Return None if the newest blocks contain no such card or more than one.

@@ -181,7 +181,7 @@ class Transcript(ScrollView, can_focus=True):
             await self.earlier.wait()
 
     def _forget_positions(self) -> None:
-        """Discard the cached rows, because they contain the indexes of their blocks."""
+        """Discard the cached rows, because they contain block indexes that are no longer valid."""
         self._block_layout.clear_strips()
         self._selection_cache = (None, {})
 
@@ -347,7 +347,7 @@ class Transcript(ScrollView, can_focus=True):
         return pen.render(block, index * LINES_PER_BLOCK, selection)
 
     def _request_image(self, block: ImageCard) -> None:
-        """Request the decoding of an image for its current size, unless it has already been requested."""
+        """Request that an image be decoded for its current size, unless this has already been requested."""
         width = self.text_width
         sides = block.request_size(width)
         if sides is None:
@@ -403,7 +403,7 @@ class Transcript(ScrollView, can_focus=True):
         return self._block_layout.find_index(self.scroll_offset.y) if self.blocks else 0
 
     def show_find(self, query: "FindQuery | None", match: "FindMatch | None" = None) -> None:
-        """Highlight all matches of *query*, and unfold and scroll to *match*; None ends the highlighting."""
+        """Highlight all matches of *query*, or none if it is None; unfold and scroll to *match*, if given."""
         self._found = FoundText(query.pattern, match.place if match else -1) if query else None
         self._found_block = match.block if match else None
         self._block_layout.clear_strips()
@@ -552,7 +552,7 @@ class Transcript(ScrollView, can_focus=True):
         self._step(by, lambda block: isinstance(block, UserMessage))
 
     def action_edit(self) -> None:
-        """Request to edit the nearest user message at or above the current block, or else the first user message."""
+        """Post a request to edit the nearest user message at or above the current block, or else the first one."""
         self.finish_loading()
         places = [at for at, block in enumerate(self.blocks) if isinstance(block, UserMessage)]
         current = self.current_index if self.current_index >= 0 else len(self.blocks)

@@ -1,4 +1,4 @@
-"""List of the attachments of the next message, in which the user can preview, refresh and remove them."""
+"""List of the next message's attachments, which the user can preview, refresh and remove."""
 
 from typing import ClassVar, NamedTuple
 

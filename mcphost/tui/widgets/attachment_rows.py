@@ -20,7 +20,7 @@ def build_row(part: Part) -> AttachmentRow:
 
 
 def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
-    """Return the row for the folded paste *placeholder*, whose *text* is sent as part of the message."""
+    """Return the row for a long paste; the composer shows *placeholder*, but the full *text* is sent."""
     size = format_size(len(text.encode("utf-8", "replace")))
     return AttachmentRow(N_("paste"), placeholder, size, estimate_text_tokens(text))
 

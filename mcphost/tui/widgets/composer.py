@@ -365,7 +365,7 @@ class Composer(Vertical):
     # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:
-        """Record that text that was not typed has been inserted at *at*, a (row, column) pair.
+        """Record that text inserted at *at*, a (row, column) pair, was not typed by the user.
 
         Enter is blocked for a moment, so that the user can check the text first.
         """
@@ -522,8 +522,8 @@ class Composer(Vertical):
     def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
         """List the queued messages above the text area.
 
-        *rows* are pairs of a message's text and whether the message is sent after the next tool call, during the
-        current answer, instead of after the answer.
+        Each of *rows* contains a message's text, and True if the message is sent after the next tool call, or False if
+        it is sent after the current answer.
         """
         self.has_queue = bool(rows)
         line = next(iter(self.query("#queue").results(Static)), None)

@@ -1,4 +1,4 @@
-"""Read-only view of a text of any size, in which only the visible rows are sanitized and rendered."""
+"""Read-only view for text of any size, in which only the visible rows are sanitized and rendered."""
 
 import asyncio
 from array import array

@@ -1,4 +1,4 @@
-"""Pasted text in the composer: folding of long pastes, protection from accidental Enter, and pasted file paths."""
+"""Pasted text in the composer: folding long pastes, blocking an accidental Enter, and recognizing file paths."""
 
 import re
 import shlex

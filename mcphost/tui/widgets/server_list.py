@@ -30,7 +30,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return a label for a server's state; while the server starts, the label includes the seconds since then."""
+    """Return a label for a server's state; while the server is starting, the label includes the elapsed seconds."""
     word = _(STATES.get(state, STATES["waiting"])[1])
     return _("starting · {seconds} s").format(seconds=int(seconds)) if state == "connecting" and seconds >= 1 else word
 

@@ -143,7 +143,8 @@ class TopBar(Widget):
 def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = True) -> Content:
     """Return a bar that shows the used part of the context window, with a color for each kind of content.
 
-    A click on the bar opens the context screen, which explains the colors.
+    *used* is a fraction from 0 to 1; *tokens* are counts as in `TopBarStatus.context_parts`. If *has_bar* is false,
+    only the percentage is returned. A click opens the context screen, which explains the colors.
     """
     filled = min(_METER_CELLS, max(1, round(used * _METER_CELLS)))
     style = "$warning" if used > _HIGH_USE else "$muted"
