@@ -80,10 +80,7 @@ def _load_palette_provider() -> "type[Provider]":
 
 
 def _build_bindings(table: KeyTable) -> Iterator[Binding]:
-    """Yield the key bindings of all actions, which replace the default bindings of Textual's App class.
-
-    *table* maps keys to the names of actions.
-    """
+    """Yield the bindings of all actions, instead of Textual's defaults; *table* maps keys to names of actions."""
     priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
     for key, name in table.items():
         # Textual treats Alt with a letter as printable; without priority, a text field would insert the letter.

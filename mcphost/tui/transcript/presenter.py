@@ -53,10 +53,7 @@ def format_time(seconds: float) -> str:
 
 
 def build_user_message(message: Message) -> UserMessage | BackgroundResult:
-    """Return the block for a user message, or for a message that delivers the result of a background call.
-
-    A user message gets a row for each attachment.
-    """
+    """Return the block for a user message and its attachments, or for the result of a background call."""
     if (late := message.late_result) is not None:
         images = len(message.parts) - 1
         return BackgroundResult(late.server, late.source, late.text, format_time(message.at), images)
