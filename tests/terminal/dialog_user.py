@@ -15,7 +15,7 @@ from tests.flows.consent_attacks.attack import AttackSetup
 from tests.terminal.terminal import Terminal, accepts_keys, is_unfocused
 
 HOSTILE = str(Path(__file__).parents[1] / "flows" / "consent_attacks" / "hostile_server.py")
-_RETRY_SECONDS = 2.0
+_RETRY_SECONDS = 6.0
 """Seconds after which a key that did nothing came too early on a busy machine, and is pressed again."""
 _GUARD_SECONDS = 0.15
 """A question that appeared fewer seconds ago than this certainly ignores keys."""

@@ -131,7 +131,8 @@ class SetupScreen(FormScreen[SetupChoice]):
         if not self._is_entered:
             every = _(" · ^A all servers") if self._servers else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
-        lists = _("↑ ↓ space · tab · ") if self._models or self._servers else ""
+        has_lists = bool(self._models or self._servers or self.query("#providers"))
+        lists = _("↑ ↓ space · tab · ") if has_lists else ""
         every = _("^A all servers · ") if self._servers else ""
         return _("{lists}{every}enter start · esc skip").format(lists=lists, every=every)
 
@@ -344,6 +345,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         if not self.query("#providers"):
             providers = OptionList(*PROVIDER_TITLES.values(), id="providers", markup=False, compact=True)
             await self.mount(providers, after="#key")
+            self.query_one("#keys", Static).update(Content(self.key_hints()))
             self.on_resize()
         providers = self.query_one("#providers", OptionList)
         providers.highlighted = None
