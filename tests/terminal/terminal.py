@@ -89,12 +89,12 @@ class Terminal:
         self._size = (columns, rows)
         homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
         basics = {"LANG": "C.UTF-8", "COLORTERM": "truecolor", "PS1": f"{PROMPT} "}
-        self._environment = {**basics, **homes, **(environment or {})}
+        self.environment = {**basics, **homes, **(environment or {})}
         self._started: list[psutil.Process] = []
         self._pressed, self._keys = 0.0, tuple[str, ...]()
 
     def __enter__(self) -> Self:
-        settings = [f"{name}={value}" for name, value in self._environment.items()]
+        settings = [f"{name}={value}" for name, value in self.environment.items()]
         shell = shlex.join(["env", "-u", "ENV", "-u", "COLUMNS", "-u", "LINES", *settings, "sh", "-i"])
         columns, rows = self._size
         # -f /dev/null also means: remain-on-exit off, so the server ends with its shell.
@@ -130,7 +130,7 @@ class Terminal:
 
     def start_chat(self, *arguments: str) -> None:
         """Start a chat by forking a running process: faster, but unsuitable for tests of startup and signals."""
-        self.run(*chat_command({**os.environ, **self._environment}), *arguments)
+        self.run(*chat_command({**os.environ, **self.environment}), *arguments)
 
     def type(self, text: str) -> None:
         """Type text literally, so that no part of it is interpreted as the name of a key."""

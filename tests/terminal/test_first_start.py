@@ -1,7 +1,8 @@
-"""Tests for a user's first minute, with Claude Code and Ollama installed: from the start to a tool's result."""
+"""Tests for a user's first minute: from the start to an answer with a tool's result, whatever is there already."""
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,40 @@ OLLAMA: dict[str, Any] = {
 }
 
 
+def answer_openai(request: dict[str, Any]) -> bytes:
+    """Answer `/v1/chat/completions` like OpenAI: with a call of the tool `add` if it is there, then with its result."""
+    result = next((message["content"] for message in request["messages"] if message["role"] == "tool"), None)
+    names = [tool["function"]["name"] for tool in request.get("tools", ())]
+    name = next((name for name in names if name.endswith("add")), "")
+    delta: dict[str, Any] = {"role": "assistant", "content": f"The tool says {result}." if result else "Good day."}
+    end = "stop"
+    if name and result is None:
+        call = {"name": name, "arguments": json.dumps({"a": 2, "b": 40})}
+        delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": call}]}
+        end = "tool_calls"
+    head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": request["model"]}
+    chunks: list[dict[str, Any]] = [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": end}]},
+    ]
+    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+
+
+OPENAI: dict[str, Any] = {"GET /v1/models": {"data": []}, "POST /v1/chat/completions": answer_openai}
+OPENAI_KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz123456"
+
+
+def ask_for_a_sum(terminal: Terminal) -> None:
+    """Send a message, allow the call of the tool `add`, and wait for the answer with its result."""
+    terminal.type("what is 2 + 40?")
+    terminal.press("Enter")
+    terminal.wait_for("Run demo · add?", seconds=60)
+    terminal.press("F8")
+    terminal.wait_until(accepts_keys, "the entered question")
+    terminal.press("a")
+    terminal.wait_for("The tool says 2 + 40 = 42", seconds=60)
+
+
 def test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands(tmp_path: Path) -> None:
     (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
     with json_server(OLLAMA) as ollama:
@@ -72,17 +107,48 @@ def test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands(
             terminal.wait_for("■ demo")
             terminal.press("Enter")
             terminal.wait_for("Using ollama_chat/qwen3:8b", "1/1 server", seconds=30)
-            terminal.type("what is 2 + 40?")
-            terminal.press("Enter")
-            terminal.wait_for("Run demo · add?", seconds=60)
-            terminal.press("F8")
-            terminal.wait_until(accepts_keys, "the entered question")
-            terminal.press("a")
-            terminal.wait_for("The tool says 2 + 40 = 42", seconds=60)
+            ask_for_a_sum(terminal)
     assert json.loads((tmp_path / "config" / "mcp.json").read_text())["mcpServers"]["demo"]["command"] == sys.executable
     assert "ollama_chat/qwen3:8b" in (tmp_path / "config" / "config.toml").read_text()
     asked = [request[2] for request in ollama.requests if request[1] == "/api/chat"]
     assert [message["role"] for message in asked[-1]["messages"]][-1] == "tool"
+
+
+def test_with_a_key_in_the_environment_two_keys_suffice_for_an_answer_with_a_tool_call(tmp_path: Path) -> None:
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
+    with json_server(OPENAI) as openai:
+        key = {"OPENAI_API_KEY": OPENAI_KEY, "OPENAI_API_BASE": f"{openai.url}/v1"}
+        with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path), **key}) as terminal:
+            terminal.run(*with_forked_worker())
+            terminal.wait_for("Set up mcphost", "openai/", "demo", seconds=30)
+            terminal.press("C-a")
+            terminal.wait_for("■ demo")
+            terminal.press("Enter")
+            terminal.wait_for("Using openai/", "1/1 server", seconds=30)
+            ask_for_a_sum(terminal)
+    asked = [(body, headers) for _, path, body, headers in openai.requests if path == "/v1/chat/completions"]
+    assert {headers["authorization"] for _, headers in asked} == {f"Bearer {OPENAI_KEY}"}
+    assert asked[-1][0]["messages"][-1]["role"] == "tool"
+
+
+def test_with_nothing_a_pasted_key_and_an_added_server_answer_with_a_tool_call(tmp_path: Path) -> None:
+    with json_server(OPENAI) as openai:
+        environment = {**NOTHING, "HOME": str(tmp_path), "OPENAI_API_BASE": f"{openai.url}/v1"}
+        with Terminal(tmp_path, environment=environment) as terminal:
+            terminal.run(*with_forked_worker())
+            terminal.wait_for("Set up mcphost", "Paste a key", seconds=30)
+            terminal.tmux("set-buffer", OPENAI_KEY)
+            terminal.tmux("paste-buffer", "-p")
+            terminal.wait_for("•" * len(OPENAI_KEY))
+            terminal.press("Enter")
+            terminal.wait_for("Using openai/", seconds=30)
+            added = subprocess.run(
+                [MCPHOST_PATH, "servers", "add", "demo", "--", sys.executable, "-m", "mcphost.demo.server"],
+                env={**os.environ, **terminal.environment}, capture_output=True, text=True, timeout=30,
+            )  # fmt: skip
+            assert added.returncode == 0, added.stderr
+            terminal.wait_for("1/1 server", seconds=30)
+            ask_for_a_sum(terminal)
 
 
 def test_escape_and_typing_close_the_start_card_and_choose_nothing(tmp_path: Path) -> None:
@@ -130,37 +196,25 @@ def test_a_key_is_stored_on_enter_and_not_on_escape(tmp_path: Path) -> None:
     assert "xai-right" in stored.read_text()
 
 
-def answer_openai(request: dict[str, Any]) -> bytes:
-    """Answer `/v1/chat/completions` like OpenAI."""
-    head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": request["model"]}
-    chunks: list[dict[str, Any]] = [
-        {**head, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Good day."}}]},
-        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-    ]
-    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
-
-
 def test_without_a_keyring_a_pasted_key_answers_at_once_and_is_in_no_file(tmp_path: Path) -> None:
-    key = "sk-proj-abcdefghijklmnopqrstuvwxyz123456"
-    answers: dict[str, Any] = {"GET /v1/models": {"data": []}, "POST /v1/chat/completions": answer_openai}
-    with json_server(answers) as openai:
+    with json_server(OPENAI) as openai:
         environment = {**NOTHING, "HOME": str(tmp_path), "OPENAI_API_BASE": f"{openai.url}/v1"}
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(*with_forked_worker())
             terminal.wait_for("Set up mcphost", "Paste a key", seconds=30)
-            terminal.tmux("set-buffer", key)
+            terminal.tmux("set-buffer", OPENAI_KEY)
             terminal.tmux("paste-buffer", "-p")
-            terminal.wait_for("•" * len(key))
+            terminal.wait_for("•" * len(OPENAI_KEY))
             terminal.press("Enter")
             terminal.wait_for("kept in memory until mcphost quits", "Using openai/", seconds=30)
             terminal.type("hello")
             terminal.press("Enter")
             terminal.wait_for("Good day.", seconds=60)
     asked = [headers for _, path, _, headers in openai.requests if path == "/v1/chat/completions"]
-    assert asked[-1]["authorization"] == f"Bearer {key}"
+    assert asked[-1]["authorization"] == f"Bearer {OPENAI_KEY}"
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
-    assert [path for path in files if key.encode() in path.read_bytes()] == []
+    assert [path for path in files if OPENAI_KEY.encode() in path.read_bytes()] == []
 
 
 def test_settings_of_a_model_are_saved_on_request_and_not_on_escape(tmp_path: Path) -> None:
