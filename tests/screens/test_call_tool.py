@@ -86,7 +86,7 @@ async def test_a_key_that_is_held_down_calls_nothing(files: Files, clock: Manual
         await driver.until(lambda: "list_notes" in driver.transcript(), "the call")
 
 
-async def test_a_tool_page_shows_what_it_costs_was_last_used_and_may_do(files: Files) -> None:
+async def test_a_tool_page_shows_what_it_costs_and_when_it_was_last_used(files: Files) -> None:
     files.write_servers(demo=DEMO_SERVER)
     async with files.open((120, 40)) as driver:
         await open_tools(driver)

@@ -4,7 +4,10 @@ import re
 
 import pytest
 
+from mcphost.config.rules import parse_rule
+from mcphost.host.consent.grants import GrantStatus
 from mcphost.serialization import replace
+from mcphost.store.grants import CHANGED_REASON, Grant
 from mcphost.tui.key_table import build_key_table
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.real_program import Files, run_command
@@ -37,6 +40,29 @@ async def test_lists_show_how_many_tools_are_disabled_and_the_top_line_counts_th
         await driver.pilot.press("f3")
         await driver.until(lambda: "2 tools, 1 off" in driver.text(), "the row")
         assert "create_issue (off)" in driver.text()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_tool_page_shows_what_the_tool_may_do_and_why_a_permission_does_not_apply(
+    run: Run, size: tuple[int, int]
+) -> None:
+    async with run(size=size) as driver:
+        rules = ("files/search*?path=under:/srv", "files/search_files", "files/create_issue")
+        grants = [Grant(rule=parse_rule(text), server_digest="s", tools={}) for text in rules]
+        driver.host.grants.given = [
+            GrantStatus(grants[0], "counts"),
+            GrantStatus(grants[1], "suspended", CHANGED_REASON),
+            GrantStatus(grants[2], "counts"),
+        ]
+        await driver.pilot.press("f3", "t")
+        await driver.until(lambda: "search*?path=under:" in driver.text(), "the permissions")
+        assert "(not now: the tool changed)" in " ".join(driver.text().split())
+        assert "files/create_issue" not in driver.text()
+        await driver.pilot.press("g")
+        await driver.until(lambda: "not used yet" in driver.text(), "the page of permissions")
+        driver.host.grants.given = []
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "search*" not in driver.text() and "create_issue" in driver.text(), "the tools page")
 
 
 async def test_a_tool_disabled_by_a_file_is_labelled_and_stays_disabled(run: Run) -> None:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from mcphost.errors import McpHostError
 from mcphost.host.views import ServerView, estimate_definition_tokens
 from mcphost.protocol.tools import Tool
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.manual_calls import ManualCall
@@ -70,10 +70,9 @@ class ToolsScreen(ListScreen):
 
         self._grants: tuple[GrantStatus, ...] = ()
 
-    def on_mount(self) -> None:
-        """Load the tools; in the background, load each tool's last call and the permissions that apply to it."""
-        super().on_mount()
-        self.run_worker(self._load_usage, group="usage")
+    def on_screen_resume(self) -> None:
+        """Load each tool's last call and its permissions, at first and after another screen, which may change them."""
+        self.run_worker(self._load_usage, group="usage", exclusive=True)
 
     async def _load_usage(self) -> None:
         from mcphost.store.audit_reader import AuditFilter
@@ -176,7 +175,13 @@ class ToolsScreen(ListScreen):
         )
 
     def _describe_grants(self, tool: str) -> str:
-        texts = [one.grant.text for one in self._grants if one.grant.rule.covers(self.server, tool)]
+        texts = [
+            one.grant.text
+            if one.state == "counts"
+            else _("{rule} (not now: {why})").format(rule=one.grant.text, why=translate_sentence(one.why))
+            for one in self._grants
+            if one.grant.rule.covers(self.server, tool)
+        ]
         shown = ", ".join(texts[:_MAX_GRANTS_SHOWN])
         return (
             _("{shown} and {texts_count} more").format(shown=shown, texts_count=len(texts) - _MAX_GRANTS_SHOWN)
