@@ -10,6 +10,7 @@ from textual.widget import Widget
 
 from mcphost.errors import UsageError
 from mcphost.host import events
+from mcphost.llm.messages import Message, TextPart, Usage
 from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.screens.theme_picker import ThemePicker
 from mcphost.tui.transcript.transcript import Transcript
@@ -388,6 +389,19 @@ async def test_the_top_line_counts_tokens_cost_and_servers(run: Run) -> None:
         assert "1.3k tokens" in driver.text()
         assert "$0.01" in driver.text()
         assert "2/4 servers" in driver.text()
+        assert "cache saved" not in driver.text()
+
+
+async def test_the_top_line_shows_what_the_cache_saved_if_that_is_at_least_a_cent(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        answer = Message(role="assistant", parts=(TextPart("Yes."),))
+        for saved in (0.004, 0.246):
+            assert "cache saved" not in driver.text()
+            usage = Usage(input_tokens=9000, cached_tokens=8000, cost=0.05, saved=saved)
+            driver.host.put(events.MessageFinished(1, answer, usage))
+            driver.host.put(events.TurnFinished(1, "done", usage))
+            await driver.until(lambda: "k tokens" in driver.text(), "the tokens")
+        await driver.until(lambda: "cache saved $0.25" in driver.text(), "what was saved")
 
 
 async def test_the_palette_finds_an_action(run: Run) -> None:
