@@ -20,7 +20,7 @@ from mcphost.host.questions.cost import (
     ApproveCost,
     CompactConversation,
     CostVerdict,
-    LeaveOutTools,
+    DeferTools,
     RaiseBudget,
     SendOnce,
     StopTurn,
@@ -371,7 +371,7 @@ def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
         case {"max_output_tokens": int(tokens)} if len(value) == 1 and not isinstance(tokens, bool) and tokens > 0:
             return SendOnce(tokens)
         case {"tools_of": str(server)} if len(value) == 1 and server in question.optional_servers:
-            return LeaveOutTools(server)
+            return DeferTools(server)
         case {"compact": True} if len(value) == 1 and question.can_compact:
             return CompactConversation()
         case _:

@@ -14,13 +14,14 @@ from mcphost.host.questions.cost import (
     ApproveCost,
     BudgetUse,
     CompactConversation,
-    LeaveOutTools,
+    DeferTools,
     RaiseBudget,
     SendOnce,
     StopTurn,
     UseCheaperModel,
 )
 from mcphost.host.questions.questions import AllowOnce, ApproveUnchanged
+from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.llm.messages import ToolUsePart, Usage
 from mcphost.llm.model import ModelFacts, StreamFinished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
@@ -132,24 +133,44 @@ async def test_a_shorter_answer_that_fits_is_offered_and_limits_the_request(open
     assert (question.input_cost or 0) + request.max_output_tokens * 1e-4 == pytest.approx(0.08, abs=1e-4)
 
 
-async def test_the_tools_of_a_server_are_left_out_for_the_rest_of_the_conversation(open_host: OpenHost) -> None:
-    model = priced_model(answer_round(0.02), answer_round(0.02), answer_round(0.02))
-    frontend = ScriptedFrontend(LeaveOutTools("demo"), SendOnce(), SendOnce(), SendOnce())
+async def test_the_tools_of_a_server_are_left_to_the_search_for_the_rest_of_the_conversation(
+    open_host: OpenHost,
+) -> None:
+    search = tool_round((SEARCH_TOOLS, {"query": "add two numbers", "limit": 1}))
+    model = priced_model(search, *[answer_round(0.02)] * 3)
+    frontend = ScriptedFrontend(DeferTools("demo"), *[SendOnce()] * 4)
     async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
         await host.servers.ensure_ready("demo")
         await host.conversation.send("one")
         await host.conversation.send("two")
         host.conversation.open_new()
         await host.conversation.send("three")
-    names = [any(spec.name.startswith("demo__") for spec in request.tools) for request in model.requests]
-    assert names == [False, False, True]
+    offered = [[spec.name for spec in request.tools if spec.name.startswith("demo__")] for request in model.requests]
+    assert offered[:3] == [[], ["demo__add"], ["demo__add"]]
+    assert len(offered[3]) > 1
     first, second = (question for question in frontend.asked[:2] if isinstance(question, ApproveCost))
     assert second.optional_servers == ()
     assert second.input_tokens < first.input_tokens
 
 
+async def test_tools_left_to_the_search_at_a_limit_are_sent_again_after_the_user_undoes_it(
+    open_host: OpenHost,
+) -> None:
+    model = priced_model(answer_round(0.02), answer_round(0.02))
+    frontend = ScriptedFrontend(DeferTools("demo"), SendOnce(), SendOnce())
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        await host.servers.ensure_ready("demo")
+        await host.context.tools.pin("demo", "add", pinned=True)
+        await host.conversation.send("one")
+        assert host.context.tools.preference("demo", "add") == "deferred"
+        host.context.tools.prefer("demo", "", "auto")
+        await host.conversation.send("two")
+    offered = ["demo__add" in [spec.name for spec in request.tools] for request in model.requests]
+    assert offered == [False, True]
+
+
 @pytest.mark.parametrize(
-    "answer", [LeaveOutTools("other"), UseCheaperModel("openai/none"), CompactConversation(), None, "once"]
+    "answer", [DeferTools("other"), UseCheaperModel("openai/none"), CompactConversation(), None, "once"]
 )
 async def test_an_answer_that_was_not_offered_sends_nothing(open_host: OpenHost, answer: object) -> None:
     model, frontend = priced_model(), ScriptedFrontend(answer)

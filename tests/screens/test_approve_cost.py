@@ -7,7 +7,7 @@ from textual.widgets import Button
 
 from mcphost.host.questions.cost import (
     CompactConversation,
-    LeaveOutTools,
+    DeferTools,
     RaiseBudget,
     SendOnce,
     StopTurn,
@@ -33,8 +33,8 @@ TALL = (100, 50)
         (("1",), SendOnce(3_200)),
         (("2",), CompactConversation()),
         (("3",), UseCheaperModel("groq/llama-3.3-70b")),
-        (("5",), LeaveOutTools("github")),
-        (("6",), LeaveOutTools("files")),
+        (("5",), DeferTools("github")),
+        (("6",), DeferTools("files")),
         (("9", "d"), StopTurn()),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else type(value).__name__,
@@ -60,7 +60,7 @@ async def test_the_dialog_shows_the_estimate_the_limits_and_what_makes_the_reque
         "57%  $0.0390  tools of github",
         "results of files · search_files",
         "continue with groq/llama-3.3-70b · up to $0.0334",
-        "leave out the tools of github · saves $0.0390",
+        "leave the tools of github to the search · saves $0.0390",
     ):
         assert part in text
 
@@ -105,7 +105,7 @@ async def test_a_request_of_unknown_price_says_so(run: Run) -> None:
         text = driver.text()
     assert "Send another request?" in text
     assert "unknown: the model has no known price" in text
-    assert "leave out the tools of github · saves 31,200 tokens" in text
+    assert "leave the tools of github to the search · saves 31,200 tokens" in text
     assert "1 to 2 cheaper" in text
 
 

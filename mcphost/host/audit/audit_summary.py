@@ -57,7 +57,7 @@ ANSWER_LABELS = {
     "UseSummary": "summary used", "KeepMessages": "deny",
     "EnterPassphrase": "passphrase", "LeaveLocked": "deny",
     "SendOnce": "once", "RaiseBudget": "raised", "UseCheaperModel": "cheaper model", "CompactConversation": "compacted",
-    "LeaveOutTools": "left out tools", "StopTurn": "stop",
+    "DeferTools": "deferred tools", "StopTurn": "stop",
 }  # fmt: skip
 
 _RECORDED_ANSWERS: tuple[type[Any], ...] = (

@@ -22,7 +22,7 @@ from mcphost.host.questions.cost import (
     CompactConversation,
     CostShare,
     CostVerdict,
-    LeaveOutTools,
+    DeferTools,
     RaiseBudget,
     SendOnce,
     UseCheaperModel,
@@ -53,8 +53,8 @@ class RequestSource(Protocol):
         """Return the server whose tool is offered to the model as *name*, or "" for a built-in tool of mcphost."""
         ...
 
-    def leave_out(self, conversation: str, server: str) -> None:
-        """Stop offering a server's tools in later requests of a conversation."""
+    def defer(self, server: str) -> None:
+        """Offer a server's tools in later requests of the open conversation only after the model found them."""
         ...
 
 
@@ -124,8 +124,8 @@ class BudgetGuard:
                 return model
             case UseCheaperModel(name) if any(offer.name == name for offer in question.cheaper):
                 return await self._switch_model(name)
-            case LeaveOutTools(server) if server in question.optional_servers:
-                self._requests.leave_out(conversation.id, server)
+            case DeferTools(server) if server in question.optional_servers:
+                self._requests.defer(server)
                 return model
             case CompactConversation() if question.can_compact and self.compact is not None:
                 if await self.compact():

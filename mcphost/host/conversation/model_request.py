@@ -114,9 +114,9 @@ class ModelRequestBuilder:
             is_parallel=self._is_parallel,
         )
 
-    def leave_out(self, conversation: str, server: str) -> None:
-        """Stop offering a server's tools in the requests of a conversation until mcphost exits."""
-        self.tools.leave_out(conversation, server)
+    def defer(self, server: str) -> None:
+        """Offer a server's tools in later requests of the open conversation only after the model found them."""
+        self.tools.defer(server)
 
     def find_server(self, name: str) -> str:
         """Return the server whose tool is offered to the model as *name*, or "" for a built-in tool of mcphost."""

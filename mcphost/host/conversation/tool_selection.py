@@ -53,7 +53,6 @@ class ToolSelection:
         self._model_selection = model_selection
         self._events = events
         self._reported_left_out = 0
-        self._left_out: set[tuple[str, str]] = set()
         self.deferred: tuple[ToolOffer, ...] = ()
         """The tools that the last selection deferred."""
 
@@ -106,10 +105,6 @@ class ToolSelection:
         )
 
     # -- choices of the user for the open conversation
-    def leave_out(self, conversation: str, server: str) -> None:
-        """Stop offering a server's tools in the requests of a conversation until mcphost exits."""
-        self._left_out.add((conversation, server))
-
     def prefer(self, server: str, tool: str, preference: Preference) -> None:
         """Set the user's choice for a tool in the open conversation, or for a whole server if *tool* is "".
 
@@ -123,6 +118,16 @@ class ToolSelection:
             names = {offer.spec.name for offer in self._tool_registry.list_offers() if offer.server == server}
             forgotten = {self._tool_registry.model_name(server, tool)} if tool else names
             self._wanted = {name: None for name in self._wanted if name not in forgotten}
+
+    def defer(self, server: str) -> None:
+        """Send the definitions of a server's tools, pinned ones too, only after the model found them by search.
+
+        This applies to the open conversation, until the user chooses otherwise with `prefer`.
+        """
+        self.prefer(server, "", "deferred")
+        for offer in self.list_offers():
+            if offer.server == server and self.preference(server, offer.tool) == "pinned":
+                self.prefer(server, offer.tool, "deferred")
 
     def preference(self, server: str, tool: str) -> Preference:
         """Return the choice in effect for a tool, or for a whole server if *tool* is "": auto, pinned or deferred."""
@@ -147,14 +152,11 @@ class ToolSelection:
 
     def list_offers(self) -> tuple[ToolOffer, ...]:
         """Return the tools of ready servers that may be offered in requests of the open conversation."""
-        return tuple(offer for offer in self._tool_registry.list_offers() if self._is_included(offer))
+        return self._tool_registry.list_offers()
 
     def find_server(self, name: str) -> str:
         """Return the server whose tool is offered to the model as *name*, or "" for a built-in tool of mcphost."""
         return self._tool_registry.find_server(name)
-
-    def _is_included(self, offer: ToolOffer) -> bool:
-        return (self._conversation.id, offer.server) not in self._left_out
 
     # -- deferral
     def _defer(self, offers: Sequence[ToolOffer]) -> list[ToolOffer]:

@@ -63,8 +63,8 @@ class CompactConversation(Struct, frozen=True):
     """Answer that first summarizes the conversation; the cost of the shorter request is checked again."""
 
 
-class LeaveOutTools(Struct, frozen=True):
-    """Answer that omits one server's tools for the rest of this conversation."""
+class DeferTools(Struct, frozen=True):
+    """Answer that sends one server's tools only after the model found them by search, in this conversation."""
 
     tools_of: str
 
@@ -73,7 +73,7 @@ class StopTurn(Struct, frozen=True):
     """Answer that ends the turn; everything received so far is saved."""
 
 
-CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | LeaveOutTools | StopTurn
+CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | DeferTools | StopTurn
 
 
 class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
 
     @property
     def optional_servers(self) -> tuple[str, ...]:
-        """The servers whose tools can be omitted, largest tool definitions first."""
+        """The servers whose tools can be deferred, largest tool definitions first."""
         return tuple(share.server for share in self.shares if share.kind == "definitions" and share.server)
 
     def refusal(self) -> CostVerdict:

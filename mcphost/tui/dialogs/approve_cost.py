@@ -15,7 +15,7 @@ from mcphost.host.questions.cost import (
     CompactConversation,
     CostShare,
     CostVerdict,
-    LeaveOutTools,
+    DeferTools,
     RaiseBudget,
     SendOnce,
     StopTurn,
@@ -176,8 +176,8 @@ def _list_choices(asked: ApproveCost) -> Iterator[_Choice]:
             else _("saves {tokens:,} tokens").format(tokens=share.tokens)
         )
         yield _Choice(
-            _("leave out the tools of {server} · {saving}").format(server=share.server, saving=saving),
-            LeaveOutTools(share.server),
+            _("leave the tools of {server} to the search · {saving}").format(server=share.server, saving=saving),
+            DeferTools(share.server),
         )
 
 
