@@ -1,10 +1,10 @@
-"""Local date and time of stored timestamps, which may be damaged."""
+"""Conversion of stored timestamps, which may be invalid, to local date and time."""
 
 from datetime import datetime
 
 
 def local_moment(seconds: float) -> datetime | None:
-    """Return a Unix timestamp as local date and time; None for 0, which means unknown, and for invalid timestamps."""
+    """Convert a Unix timestamp to local date and time; return None for 0 (unknown) and for an invalid timestamp."""
     try:
         return datetime.fromtimestamp(seconds).astimezone() if seconds else None
     except (ValueError, OverflowError, OSError, TypeError):
@@ -12,6 +12,6 @@ def local_moment(seconds: float) -> datetime | None:
 
 
 def format_moment(seconds: float) -> str:
-    """Format a Unix timestamp as local date and time, to the minute; return "" where there is none."""
+    """Format a Unix timestamp as local date and time, to the minute; return "" if it is 0 (unknown) or invalid."""
     moment = local_moment(seconds)
     return f"{moment:%Y-%m-%d %H:%M}" if moment else ""

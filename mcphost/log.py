@@ -63,8 +63,8 @@ def configure_logging(level: str = "info") -> Path | None:
 def _open_log(path: Path) -> int:
     """Open or create a log file for appending, and return its descriptor. Raises OSError.
 
-    Links are not followed, because an attacker could have placed a link to have lines added to another file. A FIFO is
-    refused instead of blocking.
+    A symbolic link is not followed: an attacker could use one to append log lines to another file. A FIFO causes an
+    error instead of blocking.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)

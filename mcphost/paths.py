@@ -1,4 +1,4 @@
-"""Paths of programs and of the folders for configuration, data, state and cache; importing this creates no folder."""
+"""Paths of programs and of the folders for configuration, data, state and cache; importing this creates no folders."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the folder for files that can be deleted: MCPHOST_CACHE_DIR, or the platform's default."""
+    """Return the folder for files that can be recreated: MCPHOST_CACHE_DIR, or the platform's default."""
     return _resolve_directory("CACHE")
 
 

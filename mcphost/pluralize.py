@@ -11,7 +11,7 @@ def pluralize(number: int, noun: str) -> str:
 def translate_count(number: int, noun: str) -> str:
     """Return a number with its noun like `pluralize`, but in the language of the user interface.
 
-    *noun* must be a literal in the code, so that it is found for translation.
+    Pass *noun* as a literal, so that the tools that collect text for translation can find it.
     """
     return ngettext(f"{{number:,}} {noun}", f"{{number:,}} {noun}s", number).format(number=number)
 

@@ -68,7 +68,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Register a secret of the user, which is redacted from now on, also in JSON-escaped form.
+    """Register one of the user's secrets, which is redacted from now on, including its JSON-escaped form.
 
     Values shorter than six characters are ignored.
     """
@@ -83,8 +83,9 @@ def register_server_secret(secret: str, issuer: str = "") -> None:
     """Register a secret chosen by a server, such as a token, which is redacted in logs and messages from now on.
 
     A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able to
-    hide that word everywhere. Only 200 values are kept: beyond that, the oldest value of the *issuer* with the most
-    values is dropped, so that an issuer of short-lived tokens does not displace those of others.
+    hide that word everywhere. At most 200 values are kept: beyond that, the oldest value from the *issuer* with the
+    most
+    values is dropped, so that an issuer of short-lived tokens does not displace other issuers' tokens.
     """
     global _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:
@@ -121,9 +122,9 @@ def redact(text: str) -> str:
 def redact_identifier(name: str) -> str:
     """Remove the user's strong secrets (see `is_strong`) from a name that is written to the audit log.
 
-    All other text stays, even if it looks like a secret or equals a server's token, because servers could otherwise
-    hide names by their choice of tokens. If a secret was removed, `identifier_digest` is appended, so that the name can
-    still be identified.
+    All other text stays, even if it looks like a secret or equals a server's token. Otherwise, servers could hide names
+    by their choice of tokens. If a secret was removed, `identifier_digest` is appended, so that the name can still be
+    identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -131,12 +132,12 @@ def redact_identifier(name: str) -> str:
 
 
 def identifier_digest(name: str) -> str:
-    """Return the digest of a name, as text that is appended to the redacted name."""
+    """Return a name's digest, as text to append to the redacted name."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
 
 def redact_command(text: str) -> str:
-    """Remove text that looks like a secret from a command, URL or condition for the audit log.
+    """Remove text that looks like a secret from a command, a URL or a rule's conditions for the audit log.
 
     Of the registered secrets, only the user's strong ones (see `is_strong`) are removed.
     """
@@ -182,7 +183,7 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 def is_probable_secret(name: str, value: str) -> bool:
     """Return whether the value of a header or environment variable is probably a secret.
 
-    A value that contains a reference such as `${env:NAME}` is not.
+    A value that contains a reference such as `${env:NAME}` is not considered one.
     """
     if not value or "${" in value:
         return False

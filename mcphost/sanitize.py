@@ -1,8 +1,8 @@
 """Sanitization of untrusted text: control, bidirectional and hidden characters become visible marks.
 
-The same function is used for all output (terminal, log view, dialogs). It is based on character properties, not on a
-list of known attacks: each character that can move the cursor, or reorder, hide or fake text, is replaced with a mark
-that can be seen and copied.
+All output (terminal, log view, dialogs) passes through `sanitize`. It is based on character properties, not on a list
+of known attacks: each character that can move the cursor, or reorder, hide or fake text, is replaced with a mark that
+can be seen and copied.
 """
 
 import re
@@ -79,7 +79,7 @@ def _joiner_scripts() -> re.Pattern[str]:
 def _pictograph_pattern() -> re.Pattern[str]:
     """Return a pattern for characters that occur in emoji sequences.
 
-    These are the blocks with Extended_Pictographic, and the skin tones.
+    These are the blocks that contain Extended_Pictographic characters, and the skin tones.
     """
     return re.compile(
         "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
@@ -277,7 +277,7 @@ def _json_escape(char: str) -> str:
 def short_mime_type(text: str) -> str:
     """Return the type and subtype of a MIME type without parameters, or "unknown type" if *text* is not one.
 
-    A server can write anything there, and the text enters requests and questions.
+    The text comes from a server, and the result is shown to the user and sent to models.
     """
     essence = text.partition(";")[0].strip()
     return essence if len(essence) <= _MAX_MIME_LENGTH and _MIME_TYPE.fullmatch(essence) else "unknown type"

@@ -1,4 +1,4 @@
-"""Base types of all values, and conversion of values to and from JSON.
+"""Base classes for immutable values, and conversion of values to and from JSON.
 
 Only this module and `config/schema.py` import msgspec. Its pitfalls: `Raw | None` does not decode objects (use `Raw()`
 and test for empty bytes); `UNSET` distinguishes "absent" from `null`; a tagged union rejects unknown tags; `1.0` is not
@@ -64,11 +64,11 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class Struct(msgspec.Struct, frozen=True):
-    """Base class of immutable values that are not part of MCP; fields keep their Python names in JSON."""
+    """Base class for immutable values that are not part of MCP; fields keep their Python names in JSON."""
 
 
 class WireStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Base class of immutable values in MCP messages.
+    """Base class for immutable values in MCP messages.
 
     In JSON, names are in camelCase, unknown fields are ignored, and fields with their default value are omitted.
     """
@@ -93,7 +93,8 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
 def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
     """Return a function that decodes JSON to *kind*, which may be a union or a tuple of types.
 
-    It does the same as `decode`, which must look up the type on each call; for such a type, this costs more than
+    The function does the same as `decode`, but looks up the type only once. For such types, this lookup takes longer
+    than
     decoding a small value.
     """
     decoding = msgspec.json.Decoder(kind)
@@ -122,7 +123,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and how many more there are at least.
+    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the number of further items.
 
     The other items are not decoded, because four megabytes can contain two million of them. Raises MalformedMessage.
     """
@@ -173,7 +174,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
     """Decode JSON to plain Python values.
 
-    Raises MalformedMessage, also for too many or too deeply nested values.
+    Raises MalformedMessage if the JSON is invalid, or if it has too many or too deeply nested values.
     """
     if len(raw) > SMALL_VALUE_BYTES:
         try:

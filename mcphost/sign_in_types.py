@@ -1,4 +1,4 @@
-"""Data types of sign-ins that are shared by the packages transport, auth, host and the front ends."""
+"""Data types for sign-ins, shared by the packages `transport`, `auth` and `host` and by the front ends."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
 
 
 class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="signing_in"):
-    """The progress of a sign-in, which is also an event of the host; times are in seconds.
+    """The progress of a sign-in, which the host also emits as an event; times are in seconds.
 
     `step` is "resource" or "issuer" while the metadata of the server or the authorization server is read, "client"
     during client registration, "person" while waiting for the user, "code" while the token is requested, "done" after

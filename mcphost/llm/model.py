@@ -1,4 +1,4 @@
-"""Interface of models (ChatModel), their requests, and the events that they stream."""
+"""Chat model interface (ChatModel), with the requests that a model receives and the events that it streams."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -9,7 +9,7 @@ from mcphost.serialization import Raw, Struct
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as described to the model; `schema` is the JSON Schema of the arguments as raw JSON."""
+    """A tool as described to the model; `schema` is the JSON Schema for the arguments, as raw JSON."""
 
     name: str
     description: str
@@ -80,10 +80,11 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class ToolsRefused(Struct, frozen=True):
-    """Event for an answer without tools, because the model does not support them; emitted once per model.
+    """Event that announces an answer without tools, because the model does not support them; emitted once per model.
 
-    `reason` is the provider's message, or "" if this was known without a request. If tools were refused in an earlier
-    run, `refused_at` is the time of that refusal in seconds since 1970; otherwise, it is 0.
+    `reason` is the provider's error message, or "" if this was known without a request. If the provider rejected tools
+    in
+    an earlier run, `refused_at` is the time of that rejection in seconds since 1970; otherwise, it is 0.
     """
 
     reason: str = ""
@@ -91,14 +92,14 @@ class ToolsRefused(Struct, frozen=True):
 
 
 class ToolQuarantined(Struct, frozen=True):
-    """Event for a tool that is omitted from now on, because the provider refused its definition."""
+    """Event for a tool that is omitted from now on, because the provider rejected its definition."""
 
     name: str
     reason: str
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Event for a tool that gets a simpler schema from now on, because the provider refused the original schema."""
+    """Event for a tool that gets a simpler schema from now on, because the provider rejected the original one."""
 
     name: str
     reason: str
@@ -167,7 +168,7 @@ class ChatModel(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Return a context manager that sends the request and yields an iterator over the events of the answer.
+        """Return a context manager that sends the request and yields an iterator over the answer's events.
 
         Leaving the block closes the connection. Iteration may raise ModelError.
         """

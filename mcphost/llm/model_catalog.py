@@ -1,4 +1,4 @@
-"""Default models of providers, and the chat models in litellm's model table.
+"""The default model for each provider, and the chat models in litellm's model table.
 
 The table is read without importing litellm.
 """
@@ -58,7 +58,7 @@ _MAX_TABLE_BYTES = 50_000_000
 
 
 class CatalogModel(Struct, frozen=True, kw_only=True):
-    """A chat model as described in litellm's model table; 0 and None mean unknown."""
+    """A chat model as described in litellm's model table; a value of 0 or None means unknown."""
 
     name: str
     """The model's name in litellm, `provider/model`."""

@@ -49,7 +49,7 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
 
 
 def recognize_provider(key: str) -> str:
-    """Return the provider whose API keys begin like *key*, or "" if the prefix is unknown."""
+    """Return the provider whose API keys have the same prefix as *key*, or "" if the prefix is unknown."""
     return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
 
 
@@ -97,7 +97,7 @@ async def find_keys(
 
 
 class AvailableModel(Struct, frozen=True, kw_only=True):
-    """A model that the user can choose, and the facts known about it; 0 and None mean unknown."""
+    """A model that the user can choose, and the facts known about it; a value of 0 or None means unknown."""
 
     config: ModelConfig
     provider: str
@@ -129,7 +129,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 
 
 class ModelFinder:
-    """Search for models that the user can choose; it neither starts a server nor loads a model."""
+    """Search for models that the user can choose, without starting a server or loading a model."""
 
     def __init__(
         self,
@@ -138,7 +138,12 @@ class ModelFinder:
         is_session_only: Callable[[str], bool] = lambda name: False,
         refusals: ToolRefusals | None = None,
     ) -> None:
-        """Create a finder; models with refused tools, according to *refusals*, are shown as not supporting tools."""
+        """Create a finder that reads API keys from *environ* and *keyring*.
+
+        *is_session_only* receives the name of a keyring entry and returns whether its API key is kept only in memory
+        until mcphost quits. A model whose provider rejected tools, according to *refusals*, is shown as not supporting
+        tools.
+        """
         self._refusals = refusals
         self._environ = environ
         self._keyring = keyring
@@ -205,7 +210,7 @@ class ModelFinder:
         return (*models[:first], *added, *models[first:])
 
     async def _mark_refused(self, models: list[AvailableModel]) -> list[AvailableModel]:
-        """Return the models, and mark those whose provider has refused tools as not supporting tools."""
+        """Return *models*, with those whose provider has rejected tools marked as not supporting tools."""
         if self._refusals is None:
             return models
         refused = await anyio.to_thread.run_sync(self._refusals.load)

@@ -1,4 +1,4 @@
-"""Requests that list a provider's models or check an API key, with a single GET each.
+"""Requests that list a provider's models or check an API key, each with a single GET.
 
 Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
 Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's format with additional members).
@@ -47,7 +47,7 @@ _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inpu
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
-    """A model in a provider's list; 0 and None mean that the list does not contain the value."""
+    """A model in a provider's list; a value of 0 or None means that the list does not contain it."""
 
     name: str
     """Name for litellm, `provider/model`."""
@@ -111,7 +111,7 @@ async def _request_models(provider: str, key: str, environ: Mapping[str, str]) -
 
 
 def _find_address(provider: str, environ: Mapping[str, str]) -> str:
-    """Return the address of a provider's API, or "" if the configured one is neither https nor on this machine."""
+    """Return the base URL of a provider's API, or "" if the configured URL is neither https nor on this machine."""
     prefix = provider.upper()
     own = environ.get(f"{prefix}_API_BASE", "") or environ.get(f"{prefix}_BASE_URL", "")
     base = (own or _ADDRESSES[provider]).strip().rstrip("/")
@@ -130,9 +130,9 @@ def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[List
 
 
 def _can_chat(entry: Mapping[str, Any]) -> bool:
-    """Return whether a model can chat; True if the provider's list does not tell.
+    """Return whether a model can chat; True if the provider's list does not say.
 
-    Google and Mistral list the capabilities of a model, and Groq lists whether the model is active.
+    Google and Mistral list each model's capabilities, and Groq lists whether the model is active.
     """
     methods, abilities = entry.get("supportedGenerationMethods"), entry.get("capabilities")
     if isinstance(methods, list) and "generateContent" not in methods:

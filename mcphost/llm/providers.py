@@ -1,4 +1,4 @@
-"""Facts about model providers (key variables, API features, local or not), and lookup of API keys."""
+"""What mcphost knows about model providers, such as their environment variables, and the lookup of API keys."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
@@ -106,9 +106,9 @@ def is_known_provider(provider: str) -> bool:
 
 
 def add_default_provider(config: ModelConfig) -> ModelConfig:
-    """Add `openai/` to a model name without a provider, if an address is configured for the model.
+    """Add `openai/` to a model name without a provider, if a base URL is configured for the model.
 
-    Most servers at configured addresses are OpenAI-compatible.
+    Most servers with a configured URL are OpenAI-compatible.
     """
     if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")
@@ -116,7 +116,7 @@ def add_default_provider(config: ModelConfig) -> ModelConfig:
 
 
 def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelConfig:
-    """Add the address in `OLLAMA_HOST` to an Ollama model for which no address is configured.
+    """Add the URL in `OLLAMA_HOST` to an Ollama model for which no base URL is configured.
 
     This is necessary because litellm reads only `OLLAMA_API_BASE`.
     """
@@ -177,7 +177,10 @@ def _needs_named_key(url: str) -> bool:
 
 
 def _has_unencrypted_base(provider: str, key_names: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Return whether a variable from which litellm or a provider's library takes its address sets one without TLS."""
+    """Return whether an environment variable sets the provider's base URL to a URL without TLS on another machine.
+
+    The variables are those that litellm and the provider's library read, such as `OPENAI_BASE_URL`.
+    """
     prefixes = {provider.upper(), *(name.removesuffix("_API_KEY") for name in key_names)}
     names = {f"{prefix}_{ending}" for prefix in prefixes for ending in ("API_BASE", "BASE_URL")}
     bases = (value.strip() for name, value in environ.items() if name.upper() in names)
@@ -188,8 +191,8 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
     """Return the API key for a model from the environment or, if it is not set there, from the keyring.
 
     Raises ModelError (auth) if a required key is missing. A model server that is on this machine or does not use TLS
-    receives a key only if the model's configuration names the variable. If the environment sets the address, as
-    `OPENAI_BASE_URL` does, this applies to addresses without TLS on other machines only.
+    receives a key only if the model's configuration names the variable. If an environment variable such as
+    `OPENAI_BASE_URL` sets the base URL, this applies only to URLs without TLS on other machines.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)

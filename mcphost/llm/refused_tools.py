@@ -1,12 +1,12 @@
-"""Tools whose definitions a provider refuses: known problems, a search with test requests, and simpler schemas.
+"""Handling of tools whose definitions a provider rejects: known problems, test requests, and simpler schemas.
 
 Providers support different parts of JSON Schema: OpenAI requires an object without alternatives at the top level, and
-`items` for each array; Gemini supports few keywords and no `$ref`; Anthropic refuses some property names. The simpler
+`items` for each array; Gemini supports few keywords and no `$ref`; Anthropic rejects some property names. The simpler
 schemas use only what all providers accept. Arguments are still validated against the server's own schema before a call,
 so simplification permits nothing more.
 
-Sources: OpenAI's "Function calling" and its error messages about invalid schemas, Anthropic's reference of `tools` in
-Messages, and Google's `FunctionDeclaration`. This module does no I/O itself.
+Sources: OpenAI's "Function calling" and its error messages about invalid schemas, the description of `tools` in
+Anthropic's Messages API reference, and Google's `FunctionDeclaration`. This module does no I/O itself.
 """
 
 import re
@@ -33,7 +33,7 @@ _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.
 
 
 class RefusedTool(Struct, frozen=True):
-    """A tool whose definition a provider refuses, and the provider's reason.
+    """A tool whose definition a provider rejects, and the provider's reason.
 
     `simple` is the same tool with a simpler schema that the provider accepts, or None if there is none.
     """
@@ -48,15 +48,18 @@ ProbeFn = Callable[[Sequence[ToolSpec]], Awaitable[str]]
 
 
 def refuses_definition(failure: CallFailure) -> bool:
-    """Return whether a request failed because the provider refused the definition of a tool."""
+    """Return whether a request failed because the provider rejected a tool's definition."""
     return failure.status in (400, 422) and _DEFINITION_PATTERN.search(failure.message) is not None
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return the tools that the provider refuses; *reason* is the provider's message about a request with all *tools*.
+    """Return the tools that the provider rejects; *reason* is its error message for a request with all *tools*.
 
-    Tools that are named in the message are tested first, then halves of the list, with at most MAX_PROBES requests. The
-    result is empty if the refused tools cannot be determined. Raises any errors of *probe*. May be cancelled.
+    *probe* sends a test request with some of the tools. Tools that are named in the message are tested first, then
+    halves
+    of the list, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be determined.
+    Errors
+    raised by *probe* are passed on. May be cancelled.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)
@@ -69,7 +72,7 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
 
 async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
-    """Return the refused tool, with a simpler schema added if a test request shows that the provider accepts it."""
+    """Return the rejected tool, with a simpler schema added if a test request shows that the provider accepts it."""
     simple = simplify_tool(refused.spec)
     return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)
 
@@ -86,7 +89,7 @@ class _Finder:
         return await self._probe(tools)
 
     async def search(self, tools: Sequence[ToolSpec], reason: str) -> list[RefusedTool]:
-        """Return the refused tools among *tools*; a request with all of these was refused because of *reason*."""
+        """Return the rejected tools among *tools*; *reason* is the provider's error for a request with all of them."""
         if len(tools) <= 1:
             return [RefusedTool(spec, reason) for spec in tools]
         middle = len(tools) // 2
@@ -236,7 +239,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def find_schema_problem(schema: Raw, provider: str) -> str:
-    """Return why a provider would refuse a tool's input schema, or "" if no reason is known.
+    """Return why a provider would reject a tool's input schema, or "" if no reason is known.
 
     For a provider without known rules, only a schema that is not an object schema is a problem. If *provider* is "",
     the rules of all providers apply.

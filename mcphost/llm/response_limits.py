@@ -1,7 +1,7 @@
 """Limits on a model's answer, and on the raw bytes of a provider's response before they are parsed.
 
-The worker process enforces the limits on bytes as the response arrives; the host checks the finished answer again
-before storing it.
+The worker process enforces the byte limits as the response arrives; the host checks the finished answer again before
+storing it.
 
 litellm and the providers' own libraries build about ten Python objects for each JSON object in an event, at 20
 microseconds each; their event stream decoders take a third of a microsecond for each empty line. A hostile response
@@ -148,7 +148,7 @@ class LineMeter:
 class EventLineBuffer:
     """Buffer that releases only complete lines of an event stream, and limits the number of lines in each event.
 
-    It is needed because event stream decoders copy an incomplete line each time that another piece of it arrives.
+    It is needed because event stream decoders copy an incomplete line each time another piece of it arrives.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class EventLineBuffer:
         return whole
 
     def flush(self) -> bytes:
-        """Return the incomplete last line, which may be empty."""
+        """Return the incomplete last line, which is b"" if there is none."""
         return b"".join(self._rest)
 
     def _check_line_count(self, lines: int) -> None:

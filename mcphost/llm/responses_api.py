@@ -1,8 +1,7 @@
 """OpenAI's Responses API: conversion of Chat Completions JSON to requests, and of the API's events to worker events.
 
 litellm's own conversion loses data that this API expects back: it moves all reasoning items before the text and the
-tool calls, drops their summaries, and replaces the ids of calls. This module runs in the worker process and does no
-I/O.
+tool calls, drops their summaries, and replaces the call ids. This module runs in the worker process and does no I/O.
 
 See https://platform.openai.com/docs/api-reference/responses and .../responses-streaming.
 """
@@ -110,7 +109,7 @@ def _members(value: Any) -> Json:
 
 
 class ResponsesStream:
-    """Converter of the events of one streamed response to worker events.
+    """Converter that turns the events of one streamed response into worker events.
 
     The finish reason and the token counts are stored in *summary*.
     """
@@ -177,7 +176,10 @@ class ResponsesStream:
                 return []
 
     def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker events for a piece of text, with a blank line between different messages of a response."""
+        """Return the worker events for a piece of text, with a blank line before the text of another message.
+
+        *index* is the position of the message in the response.
+        """
         if not text:
             return []
         is_another = bool(self._texts) and index not in self._texts

@@ -14,7 +14,7 @@ _RETAINED_CHARS = 64 * 1024
 
 
 class StreamSummary:
-    """Data collected during a stream for the last event of the stream, WorkerFinished."""
+    """Data collected during a stream for its last event, WorkerFinished."""
 
     def __init__(self, call_id: int, api_route: str) -> None:
         self.call_id = call_id

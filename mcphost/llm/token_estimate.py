@@ -1,8 +1,8 @@
 """Token estimates for texts, messages and tools, made without the model's tokenizer.
 
 A token is taken to be about four Latin characters, two characters of other alphabets, or one Chinese, Japanese or
-Korean character. The estimate for a message is cached as long as the message exists, so that estimating a request takes
-only one addition per message.
+Korean character. The estimate for a message is cached while the message exists, so estimating a request takes only one
+addition per message.
 """
 
 import weakref
@@ -72,17 +72,17 @@ def bound_tokens(texts: Iterable[bytes]) -> int:
 
 
 def estimate_tool_tokens(spec: ToolSpec) -> int:
-    """Estimate the tokens of a tool's definition."""
+    """Estimate the number of tokens in a tool's definition."""
     return estimate_definition(spec.name, spec.description, bytes(spec.schema))
 
 
 def estimate_definition(name: str, description: str, schema: bytes) -> int:
-    """Estimate the number of tokens of a tool's definition from the parts that are sent to the model."""
+    """Estimate the number of tokens in a tool's definition from the parts that are sent to the model."""
     return MESSAGE_TOKENS + (len(name) + len(description.encode("utf-8", "replace")) + len(schema) + 3) // 4
 
 
 def estimate_message_tokens(message: Message) -> int:
-    """Estimate the number of tokens of a message; this is computed only once for each message object."""
+    """Estimate the number of tokens in a message; this is computed only once for each message object."""
     return _message_tokens.get(message)
 
 
@@ -90,7 +90,7 @@ _message_tokens = MessageCache(lambda message: MESSAGE_TOKENS + sum(map(estimate
 
 
 def estimate_part_tokens(part: Part) -> int:
-    """Estimate the tokens of one message part."""
+    """Estimate the number of tokens in one part of a message."""
     match part:
         case TextPart():
             return estimate_text_tokens(part.text)
@@ -113,9 +113,9 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*:
-    the time, in seconds since 1970, at which the system prompt, a summary or shortened results last changed the
-    beginning of requests.
+    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*.
+    This is the time, in seconds since 1970, at which the beginning of requests last changed: because of a new system
+    prompt, a summary of earlier messages, or tool results that were shortened.
     """
     size = 0
     for message in reversed(request.messages):

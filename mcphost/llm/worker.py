@@ -4,9 +4,11 @@ Start it as `python -P -m mcphost.llm.worker` with pipes as file descriptors 0 a
 before litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
 immediately, even during the import, so that it never outlives the host.
 
-Pitfalls (observed with litellm 1.105): the import downloads a map of models and loads `.env` from the current folder
-unless two variables are set; leaving a stream with `break` keeps the connection to the provider open, so a stream is
-left early only by cancelling the task that iterates over it; the clients of some providers retry by default.
+Pitfalls (observed with litellm 1.105): the import downloads a price list and loads `.env` from the current folder
+unless
+two variables in LITELLM_ENVIRONMENT are set; leaving a stream with `break` keeps the connection to the provider open,
+so
+a stream is left early only by cancelling the task that iterates over it; some providers' clients retry by default.
 """
 
 import gc

@@ -89,7 +89,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class WorkerCall:
-    """A command that runs in the worker process, and a queue of its events; call `stop` to release it."""
+    """A command that runs in the worker process, and a queue for its events; call `stop` to release it."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
@@ -215,7 +215,7 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event by which a WorkerCall fails because the worker process has ended."""
+    """Return the event with which a WorkerCall fails after the worker process has ended."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )

@@ -126,7 +126,7 @@ class WorkerFailed(Struct, frozen=True, tag="failed"):
 
 
 class WorkerModelFacts(Struct, frozen=True, tag="facts", kw_only=True):
-    """Facts about a model from litellm's bundled list; 0 and None mean unknown."""
+    """Facts about a model from litellm's bundled list; a value of 0 or None means unknown."""
 
     call_id: int
     is_known: bool = False
@@ -178,7 +178,7 @@ MAX_BATCH_LENGTH = 64 * 1024
 
 
 class EventBatch:
-    """Sender of events that merges consecutive pieces of text, so that fewer events are sent.
+    """Sender that merges consecutive pieces of text into one event, to reduce the number of events.
 
     The first piece is sent immediately, later pieces about once per iteration of the event loop. `put` and `flush`
     raise AnswerTooLong if *send* does. All methods must be called on the event loop's thread. Call `flush` before
@@ -269,7 +269,7 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
-    """Return the error followed by the exceptions that caused it, without duplicates.
+    """Return the error, followed by the exceptions that caused it, without duplicates.
 
     The causes are found in `__cause__`, `__context__`, and the `original_exception` of litellm's exceptions.
     """

@@ -1,4 +1,4 @@
-"""Base types of messages: requests, notifications, results, and pages of lists."""
+"""Base types for MCP requests, notifications, results, and pages of lists."""
 
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -21,7 +21,7 @@ class Notification(WireStruct, frozen=True):
 
 
 class Result(WireStruct, frozen=True):
-    """Base class of results, with the members that all results share.
+    """Base class for results, with the members that all results share.
 
     Before revision 2026-07-28, `result_type` is always "", which means that the result is complete.
     """
@@ -43,7 +43,7 @@ class PaginatedResult(CacheableResult, frozen=True):
 
 
 class EmptyResult(Result, frozen=True):
-    """A result without members."""
+    """A result without any members of its own."""
 
 
 class Annotations(

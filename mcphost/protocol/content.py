@@ -1,4 +1,4 @@
-"""Content blocks of results, prompts and sampling messages; unknown types become UnknownContent."""
+"""Content blocks in results, prompts and sampling messages; a block of an unknown type becomes UnknownContent."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ TEXT_LIMIT = 500
 
 
 class AnnotatedContent(WireStruct, frozen=True):
-    """Base class of content blocks with annotations; a block with invalid annotations is still valid."""
+    """Base class for content blocks with annotations; a block with invalid annotations is still valid."""
 
     @property
     def annotations(self) -> Annotations | None:

@@ -1,8 +1,8 @@
-"""Parser for the YAML front matter of a SKILL.md, and comparison with the server's JSON.
+"""Parsing of the YAML front matter in a SKILL.md, and its comparison with the JSON that the server sent.
 
 Front matter is untrusted. Only PyYAML's parser events are used, so that limits are checked before any value is built,
-and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, so that a
-short document cannot expand into a large value. A refused document invalidates only the skill that it belongs to.
+and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are rejected, so that a
+short document cannot expand into a large value. A rejected document invalidates only the skill that it belongs to.
 """
 
 import re
@@ -110,7 +110,7 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _Events(Reader, Scanner, Parser):
-    """PyYAML's event parser, which refuses the syntax that only hostile front matter would use."""
+    """PyYAML's event parser, modified to reject syntax that only hostile front matter would use."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)

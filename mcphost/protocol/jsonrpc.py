@@ -63,7 +63,7 @@ class JsonRpcResponse(Struct, frozen=True):
 
 
 class JsonRpcErrorResponse(Struct, frozen=True):
-    """A JSON-RPC error response; `id` is None if the server could not read the id of the request."""
+    """A JSON-RPC error response; `id` is None if the server could not read the request's id."""
 
     id: RequestId | None
     error: ErrorData
@@ -246,7 +246,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 def _detach(raw: Raw, size: int) -> Raw:
     """Copy *raw* if it is much shorter than the line that contains it, so that the line can be freed.
 
-    *size* is the size of the line in bytes. Otherwise, return *raw* itself.
+    Otherwise, return *raw* itself. *size* is the size of the line in bytes.
     """
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 

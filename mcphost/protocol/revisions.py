@@ -55,7 +55,7 @@ LATEST_STATELESS = STATELESS_REVISIONS[-1]
 
 
 def parse_revision(text: str) -> Revision | None:
-    """Return the revision with the date *text*, or None if it is not supported."""
+    """Return the revision with the date *text*, or None if mcphost does not support that revision."""
     try:
         return Revision(text)
     except ValueError:

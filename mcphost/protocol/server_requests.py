@@ -158,14 +158,14 @@ class InputRequest(WireStruct, frozen=True):
 
 
 class InputRequiredResult(Result, frozen=True):
-    """A result that asks for input; the client repeats its request with the answers and `request_state`."""
+    """A result that asks for input; the client then repeats its request with the input and `request_state`."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Parse `inputRequests`; return them under the server's keys. Raises MalformedMessage.
+    """Parse `inputRequests` into a dict with the same keys. Raises MalformedMessage.
 
     The result is empty if *raw* is absent or null. Yields every few milliseconds, so that other tasks can run.
     """

@@ -146,7 +146,7 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return a digest of the URIs and digests of all files; the user's approval applies only to this digest."""
+    """Return a digest that covers every file's URI and digest; the user's approval is valid only for this digest."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Messages for tasks in two forms: that of revision 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
+"""Messages for both versions of tasks: those in revision 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
 
 from typing import Any, ClassVar
 
@@ -26,9 +26,9 @@ ID_LIMIT = 1_000
 
 
 class Task(Result, frozen=True):
-    """A task that runs on a server or the client, with the members of both forms; durations are in milliseconds.
+    """A task that runs on a server or the client, with the members of both versions; durations are in milliseconds.
 
-    The two forms are those of revision 2025-11-25 and of the tasks extension. `result`, `error` and `input_requests`
+    The two versions are those of revision 2025-11-25 and of the tasks extension. `result`, `error` and `input_requests`
     exist only in the extension, when the status is "completed", "failed" and "input_required", respectively.
     """
 
@@ -52,7 +52,7 @@ class Task(Result, frozen=True):
 
     @property
     def ttl_seconds(self) -> float | None:
-        """Time after the creation of the task at which it may be deleted, in seconds; None if there is no limit."""
+        """Seconds from the task's creation until it may be deleted; None if there is no limit."""
         value = self.ttl_ms if self.ttl_ms is not None else self.ttl
         return value / 1000 if value is not None and value > 0 else None
 
@@ -85,7 +85,7 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """A request for the result of a task that an earlier call to `tool` created; tasks/get is sent repeatedly.
+    """A request that waits for the result of a task, which an earlier call to `tool` created, by repeating tasks/get.
 
     Cancelling this request does not cancel the task; only cancelling the tool call that created it does.
     """
@@ -113,7 +113,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """The tasks/update request (extension), with answers to the task's input requests under the same keys."""
+    """The tasks/update request (extension), which answers the task's input requests under the same keys."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -174,7 +174,7 @@ class TasksCapability(WireStruct, frozen=True):
 
     @property
     def has_any(self) -> bool:
-        """Whether the server supports any of the operations in the capability."""
+        """Whether the server supports any operation that the capability covers."""
         return self.can_list or self.can_cancel or self.can_run_tools
 
 
