@@ -1,1 +1,1 @@
-"""MCP registries: their entries (server.json), clients with a cache, bundles, install plans and updates."""
+"""Search in MCP registries, and installation and update of the servers found there, including MCPB bundles."""

@@ -1,4 +1,4 @@
-"""MCPB bundles: download, verification of the SHA-256, and safe extraction of the ZIP file."""
+"""Download of MCPB bundles, verification of their SHA-256, and safe extraction of the ZIP file."""
 
 import hashlib
 import os

@@ -151,7 +151,10 @@ def _command_of(manifest: BundleManifest) -> BundleCommand:
 
 
 def _default_of(setting: BundleSetting) -> str | None:
-    """Return the default of a setting as text, or None if it has no default that is a single value."""
+    """Return a setting's default as text, or None if it has no usable default.
+
+    A default that has several values or refers to an unknown variable is not usable.
+    """
     value = cast("object", setting.default)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -229,7 +232,7 @@ def _inside(folder: Path, text: str) -> str:
 
 
 class _BundleValues:
-    """Values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in texts of a bundle's manifest."""
+    """Values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in a bundle's manifest."""
 
     def __init__(self, folder: str, values: Mapping[str, Sequence[str]]) -> None:
         self._folder = folder
@@ -296,7 +299,7 @@ class _BundleValues:
         return env, secret_names
 
     def _is_within(self, text: str) -> bool:
-        """Return whether *text* is a list of paths that are all inside the bundle."""
+        """Return whether all paths in *text*, a list separated like PATH, are inside the bundle."""
         paths = [os.path.normpath(os.path.join(self._folder, part)) for part in text.split(os.pathsep)]
         return all(path == self._folder or path.startswith(f"{self._folder}{os.sep}") for path in paths)
 

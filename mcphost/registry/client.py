@@ -1,4 +1,4 @@
-"""Clients for MCP registries: the HTTP API (`/v0.1/servers`, `/v0/servers`) with a cache on disk, and JSON files.
+"""Clients for MCP registries: an HTTP API client (`/v0.1/servers`, `/v0/servers`) with a disk cache, and JSON files.
 
 The cache avoids repeated requests, and makes registries usable offline.
 """
@@ -61,7 +61,7 @@ class _PageHeader(WireStruct, frozen=True):
 
 
 class PageCache:
-    """Cache of the responses of one registry, in a folder of its own; damaged files are treated as missing."""
+    """Cache for one registry's responses, in a folder of its own; damaged files are treated as missing."""
 
     def __init__(self, folder: Path, registry: str) -> None:
         """Create a cache for the registry with the base URL *registry*, in a separate folder below *folder*."""
@@ -112,9 +112,9 @@ class PageCache:
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
     """Entries that match a query, and a sentence for each entry that had to be left out.
 
-    `fetched` is when the oldest response used for the result was fetched, in seconds since 1970; 0 if unknown.
-    `offline_reason` says why the registry could not be reached; it is "" if the registry was reached or the cached
-    responses were recent enough.
+    `fetched` is the time at which the oldest response used for the result was fetched, in seconds since 1970; 0 if
+    unknown. `offline_reason` says why the registry could not be reached; it is "" if the registry was reached or the
+    cached responses were recent enough.
     """
 
     entries: tuple[RegistryEntry, ...]
@@ -137,11 +137,11 @@ class ServerRegistry(Protocol):
         ...
 
     async def list_versions(self, name: str) -> RegistryAnswer:
-        """Return all versions of a server in the registry's order, newest first."""
+        """Return all versions of a server in the registry's order; an HTTP registry lists the newest first."""
         ...
 
     async def find(self, name: str, version: str = "") -> RegistryAnswer:
-        """Return exactly one version of a server; "" as *version* means the latest."""
+        """Return only one version of a server; a *version* of "" means the latest."""
         ...
 
 
@@ -151,9 +151,9 @@ class RegistryUnreachable(RegistryError):
 
 @asynccontextmanager
 async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False) -> "AsyncGenerator[ServerRegistry]":
-    """Open the registry at a base URL or in a JSON file; with *refresh*, ignore recent cached responses.
+    """Open the registry at *place*, a base URL or a JSON file; with *refresh*, ignore recent cached responses.
 
-    Raises RegistryError if the URL is neither https nor http to this machine.
+    Raises RegistryError if a URL is neither https nor http to this machine.
     """
     if "://" not in place or place.startswith("file://"):
         yield FileRegistry(place.removeprefix("file://"))
@@ -281,9 +281,9 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return the newest cached entry of each server version, and when the oldest response used was fetched.
+        """Return the newest cached entry for each server version, and the time of the oldest response that was used.
 
-        The time is in seconds since 1970.
+        The time is when the response was fetched, in seconds since 1970.
         """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
@@ -299,7 +299,7 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the response for a path below the API version, or None for status 404.
+        """Return the response for *path*, which is below the API version, or None for status 404.
 
         A cached response is returned if it is recent enough.
         """
@@ -396,7 +396,7 @@ class FileRegistry:
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
-    """Return the entry if the document *body* is a single entry; otherwise, return an empty tuple."""
+    """Return the entry as a tuple if *body* is a single registry entry as JSON; otherwise, return an empty tuple."""
     try:
         return (decode_entry(body),)
     except RegistryError:

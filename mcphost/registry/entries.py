@@ -61,7 +61,7 @@ class RegistryInput(InputVariable, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class RegistryTransport(WireStruct, frozen=True):
-    """The transport of a package, or a remote server: its URL template, headers and variables."""
+    """The transport of a package or of a remote server: its URL template, headers and variables."""
 
     type: str = "stdio"
     url: str = ""
@@ -190,7 +190,10 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
 
 
 def decode_entry(raw: bytes) -> RegistryEntry:
-    """Decode one `ServerResponse` from the API, or a bare server.json. Raises RegistryError with the reason."""
+    """Decode one `ServerResponse` from the API, or a bare server.json.
+
+    Raises RegistryError, which states the reason.
+    """
     if len(raw) > MAX_ENTRY_BYTES:
         raise RegistryError(f"It has more than {MAX_ENTRY_BYTES // 1024} KB.")
     try:
@@ -247,7 +250,7 @@ def _make_entry(document: _ServerDocument, about: _OfficialMetadata, icons: tupl
 
 
 def check_name(name: str) -> None:
-    """Check the name of a server, such as `io.github.user/weather`. Raises RegistryError."""
+    """Check a server's name, such as `io.github.user/weather`. Raises RegistryError if it is invalid."""
     if 3 <= len(name) <= _MAX_NAME_LENGTH and _NAME.fullmatch(name):
         return
     shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
@@ -283,7 +286,10 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 
 
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
-    """Describe who has proved ownership of the entry's namespace: a GitHub account or a domain's holder."""
+    """Describe who has proved ownership of the entry's namespace: a GitHub account, or the holder of a domain.
+
+    *translate* receives each English text and returns it in the language of the user interface.
+    """
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:
         return translate(N_("GitHub account {name}")).format(name=labels[2])
@@ -315,7 +321,7 @@ def is_newer(entry: RegistryEntry, version: str) -> bool:
 
 
 def latest_entries(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
-    """Return one entry per server name: the one marked as latest, or else the newest.
+    """Return one entry for each server name: the one marked as latest, or else the newest.
 
     Names are in the order of their first occurrence.
     """

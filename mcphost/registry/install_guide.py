@@ -69,7 +69,7 @@ async def fetch_guide(urls: Sequence[str]) -> InstallGuide:
 
 
 async def _download(url: str) -> str | None:
-    """Return the text at a URL, or None if there is no such file. Raises RegistryError."""
+    """Return the text at a URL, or None if there is no such file. Raises RegistryError if it cannot be read."""
     try:
         check_url(url, "address of the guide")
         client = create_client(split_url(url).hostname or "", url, {}, warn=_log.warning)

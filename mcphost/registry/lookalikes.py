@@ -1,4 +1,4 @@
-"""Warnings about registry entries that imitate another server: similar name, mixed scripts, wrong publisher."""
+"""Warnings about registry entries that imitate another server: similar names, mixed scripts, wrong publishers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -35,7 +35,9 @@ def find_warnings(
 ) -> tuple[str, ...]:
     """Return a sentence for each sign that a registry entry imitates another server.
 
-    *name* is the name that the server would get in mcp.json; *configured* are the names of the servers already there.
+    *option* is the package or remote URL that would be installed, *name* is the name that the server would get in
+    mcp.json,
+    and *configured* are the names of the servers already there.
     """
     return tuple(dict.fromkeys([
         *_name_warnings(server, option),
@@ -60,7 +62,7 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
 
 
 def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]:
-    """Return words that identify the publisher: labels of the namespace, and scope or owner of the package."""
+    """Return words that identify the publisher: the namespace's labels, and the package's scope or owner."""
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
         labels += [word.lstrip("@") for word in option.package.identifier.split("/")[:-1]]

@@ -1,4 +1,4 @@
-"""Names, versions and runners of packages, and the syntax of text that becomes part of a command line.
+"""Strict syntax for package names, versions and arguments, which makes it safe to run a package with a command.
 
 The syntax excludes leading dashes, whitespace, quotes and everything else that a program or a shell would interpret.
 """
@@ -114,7 +114,7 @@ def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern
 
 
 def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
-    """Return the reference of an OCI image, and a note if the image is not pinned by a digest.
+    """Return the reference to an OCI image, and a note if the image is not pinned by a digest.
 
     In older registry entries, the host, name and tag are separate. Raises RegistryError.
     """
@@ -236,7 +236,7 @@ def _check_option_value(kind: str, option: str, value: str) -> None:
 
 
 def _is_outside_path(path: str) -> bool:
-    """Return whether a path leaves the current folder, or whether it overlaps with a system folder."""
+    """Return whether a path leads out of the current folder or overlaps with a system folder."""
     if not path.startswith("/"):
         return ".." in path.split("/")
     # File names on macOS are case-insensitive.

@@ -1,4 +1,4 @@
-"""Install plans: what a registry entry would start or connect to, and the resulting entry for mcp.json."""
+"""Install plans: what a registry entry would start or connect to, and the entry that it would get in mcp.json."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 
 
 class InstallOption(Struct, frozen=True, kw_only=True):
-    """One way to use a server: as a package or at a remote address.
+    """One way to use a server: as a package or at a remote URL.
 
     `problem` says why the option cannot be used; it is "" if the option can be used.
     """
@@ -61,7 +61,7 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """A planned entry for mcp.json, the places of the secrets in it, and warnings for the user."""
+    """A planned entry for mcp.json, the places in it that contain secrets, and warnings for the user."""
 
     entry: dict[str, Any]
     secret_keys: tuple[tuple[str, str], ...] = ()
@@ -153,9 +153,9 @@ def check_bundle(package: RegistryPackage) -> None:
 
 
 def _check_secrets(inputs: Sequence[PlanInput]) -> None:
-    """Raise RegistryError if a required secret would become part of a command-line argument or of the address.
+    """Raise RegistryError if a required secret would become part of a command-line argument or of the server's URL.
 
-    Other programs can read the arguments, and the address is written to a file.
+    Other programs can read the arguments, and the URL is written to a file.
     """
     for one in inputs:
         if one.is_secret and one.is_required and one.place in ("argument", "address"):
@@ -186,9 +186,9 @@ def _remote_option(remote: RegistryTransport) -> InstallOption:
 
 
 def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool = False) -> PlannedEntry:
-    """Create the entry for mcp.json, with the user's values filled in.
+    """Create the entry for mcp.json, with the user's values filled in; *given* maps input names to these values.
 
-    Raises UsageError for an invalid or missing value, and RegistryError for an address that is not allowed. With
+    Raises UsageError for an invalid or missing value, and RegistryError for a URL that is not allowed. With
     *show_missing*, a missing value is replaced by a placeholder instead.
     """
     known = {one.name for one in option.inputs}
@@ -216,7 +216,7 @@ class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
     def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
-        """Return the environment variables or headers that have values, and the names of those with secrets."""
+        """Return the environment variables or headers that have values, and the names of those that contain secrets."""
         pairs: dict[str, str] = {}
         secrets: list[str] = []
         for number, one in enumerate(ones, 1):
@@ -265,7 +265,7 @@ def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
 
 
 def check_address(url: str) -> None:
-    """Check the address of a remote server, which must be https, or http to this machine.
+    """Check the URL of a remote server, which must be https, or http to this machine.
 
     Raises RegistryError.
     """
@@ -278,6 +278,6 @@ def check_address(url: str) -> None:
 
 
 def suggest_name(server: RegistryEntry) -> str:
-    """Suggest a short name for mcp.json: the server's name without the namespace or, if generic, the publisher."""
+    """Suggest a short name for mcp.json: the part after the namespace or, if that is generic, the publisher."""
     namespace, _, name = server.name.partition("/")
     return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

@@ -1,4 +1,4 @@
-"""Inputs of a registry entry: values that the user enters for arguments, variables, headers and addresses."""
+"""Inputs for a registry entry: values that the user enters for arguments, environment variables, headers and URLs."""
 
 import os
 import re
@@ -37,7 +37,7 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 
 
 def input_name(one: RegistryInput, number: int) -> str:
-    """Return the name of an input, which the user passes to `--set`.
+    """Return the name of an input, as the user writes it after `--set`.
 
     This is the name of the variable, header or flag, or else the value's hint, or else a name made from *number*, the
     position of the argument.
@@ -54,9 +54,9 @@ def is_bare_flag(one: RegistryInput) -> bool:
 
 
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
-    """Yield the inputs that are needed for arguments, environment variables or headers.
+    """Yield the inputs that are needed for the arguments, environment variables or headers in *ones*.
 
-    Each value that is not fixed is an input. In a fixed value, each variable is an input.
+    Each value that is not fixed is an input. In a fixed value, each variable is an input. *place* says what *ones* are.
     """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
@@ -70,7 +70,10 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
 def list_variables(
     place: InputPlace, template: str, variables: Mapping[str, InputVariable], *, is_required: bool = True
 ) -> Iterator[PlanInput]:
-    """Yield an input for each variable in *template*, except variables with a fixed value."""
+    """Yield an input for each variable in *template*, except variables with a fixed value.
+
+    *place* is where the template is used.
+    """
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
         if variable is not None and variable.value is None:
@@ -96,7 +99,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
 
 
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
-    """Merge inputs with the same name; a merged input is secret or required if any of the originals is."""
+    """Merge inputs that have the same name; a merged input is secret or required if any of the originals is."""
     merged: dict[str, PlanInput] = {}
     for one in inputs:
         known = merged.get(one.name)
@@ -111,9 +114,10 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 
 
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
-    """Check the fixed values, defaults and choices in a registry entry. Raises RegistryError.
+    """Check the names, fixed values, defaults and choices in a registry entry. Raises RegistryError.
 
-    References such as `${env:NAME}` or `${keyring:NAME}` are refused, because they would send the user's secrets to the
+    References such as `${env:NAME}` or `${keyring:NAME}` are rejected, because they would send the user's secrets to
+    the
     server.
     """
     for one in ones:
@@ -128,13 +132,13 @@ def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
 
 
 def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
-    """Yield the fixed values, defaults and choices of variables."""
+    """Yield the fixed values, defaults and choices of *variables*."""
     for variable in variables:
         yield from (variable.value or "", variable.default or "", *variable.choices)
 
 
 def check_text(text: str) -> None:
-    """Check that text from a registry entry is safe in a command, variable or header.
+    """Check that text from a registry entry is safe in a command, environment variable, header or URL.
 
     Raises RegistryError.
     """
@@ -149,9 +153,9 @@ def _is_risky(name: str) -> bool:
 
 
 def check_value(one: PlanInput, text: str) -> str:
-    """Check a value that the user entered, and normalize it. Raises UsageError.
+    """Check and normalize a value that the user entered for the input *one*. Raises UsageError.
 
-    Paths become absolute, and booleans lower-case.
+    A path becomes absolute, and a boolean lower-case.
     """
     problem = ""
     if len(text) > MAX_VALUE_LENGTH:
@@ -194,14 +198,14 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value in a command or address whose name suggests that it is a secret."""
+    """Return a note for each value in a command or URL whose name suggests that it is a secret."""
     names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
     return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
                  if is_secret_name(name))  # fmt: skip
 
 
 class ValueSource:
-    """Source of checked values for templates.
+    """Source of checked input values for the variables in templates.
 
     A missing value is None or, if the result is only displayed, a placeholder.
     """
@@ -212,7 +216,7 @@ class ValueSource:
         self._inputs = {one.name: one for one in inputs}
 
     def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
-        """Return the values of an argument, variable or header; if there are none, it is left out.
+        """Return the values of an argument, environment variable or header; () means that it is omitted.
 
         *number* is the position of the argument, which serves as the name of an unnamed one.
         """
@@ -259,7 +263,8 @@ def argument_words(
 ) -> tuple[str, ...]:
     """Return the words of a command line for arguments: `--name=value`, `-n value`, or only the value.
 
-    Raises UsageError if a program would read one of the user's values as an option.
+    *check_flag* is called with the name of each named argument, and raises an error if the name is not allowed. Raises
+    UsageError if a program would read one of the user's values as an option.
     """
     words: list[str] = []
     for number, one in enumerate(ones, 1):

@@ -1,4 +1,4 @@
-"""Updates of servers that were installed from a registry: records of their origin, and updated mcp.json entries."""
+"""Updates for servers that were installed from a registry: records of their origin, and updated mcp.json entries."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -16,8 +16,8 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     """Record of where a server was installed from, stored in the server's mcp.json entry.
 
     `name` is the server's name in mcp.json, and `server` is its name in the registry at `url`. `version` is the
-    installed version, and `kind` the kind of package. `inputs` are the values that the user entered for arguments and
-    the address.
+    installed version, and `kind` the kind of package, or `remote`. `inputs` are the values that the user entered for
+    arguments and the URL.
     """
 
     name: str

@@ -25,7 +25,7 @@ class ImageInfo(Struct, frozen=True):
 
 
 def identify_image(body: bytes) -> ImageInfo | None:
-    """Identify a PNG, JPEG, GIF or WebP image by its first bytes; return None otherwise. Never raises an error."""
+    """Identify a PNG, JPEG, GIF or WebP image by its first bytes; return None for any other data. Never raises."""
     body = body[:HEADER_BYTES]
     try:
         if body.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -78,7 +78,7 @@ def _webp_size(body: bytes) -> tuple[int, int]:
 
 
 class DecodedImage(Struct, frozen=True):
-    """A decoded and scaled image; `pixels` has four bytes per pixel (red, green, blue, alpha), row by row.
+    """A decoded and scaled image; `pixels` has four bytes for each pixel (red, green, blue, alpha), row by row.
 
     If `is_complete` is False, the image is damaged or truncated, and only part of it could be read.
     """

@@ -27,7 +27,7 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 def is_installed() -> bool:
-    """Return whether Pillow (the extra `images`) is installed, without importing it."""
+    """Return whether Pillow is installed (optional dependency `images`), without importing it."""
     return find_spec("PIL") is not None
 
 

@@ -1,4 +1,7 @@
-"""Checks of an untrusted JSON schema before it is used: size, depth, number of values, dialect and references."""
+"""Checks that an untrusted JSON schema must pass before it is used: size, depth, number of values, and dialect.
+
+This module also finds references to other documents.
+"""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +45,8 @@ def find_schema_problem(schema: bytes | Raw) -> str:
     """Return why a schema cannot be used, such as "it is not valid JSON", or "" if it can be used.
 
     The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are
-    refused. References to other documents are refused later, by the worker process, so that nothing is ever downloaded.
+    rejected. References to other documents are rejected later, by the worker process, so that nothing is ever
+    downloaded.
     """
     problem = find_size_problem(schema)
     if problem:

@@ -20,7 +20,7 @@ _MAX_REMEMBERED_SCHEMAS = 1_000
 
 
 class SchemaViolation(Struct, frozen=True):
-    """A violation of a schema: a description, and the location as a JSON Pointer ("" for the whole value)."""
+    """A violation of a schema: its description, and its location as a JSON Pointer ("" for the whole value)."""
 
     path: str
     message: str

@@ -1,4 +1,4 @@
-"""Reader of the audit log: pages, export, and verification that reports changed rows.
+"""Reading of the audit log: listing and exporting rows, and verification that detects changed rows.
 
 The file is opened read-only and never repaired, so that reading cannot destroy evidence.
 """
@@ -93,8 +93,9 @@ class AuditReader:
     ) -> tuple[AuditRow, ...]:
         """Return the newest rows that match the filter, at most *limit*, newest first.
 
-        If *describe* is given, the filter's words are also searched for in the text that it returns for a row. It must
-        not raise an error.
+        If *describe* is given, it returns the displayed text of a row, and the filter's words are searched for in this
+        text as
+        well. It must not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 
@@ -131,8 +132,9 @@ class AuditReader:
     def verify(self, progress: ProgressFunction = lambda done, total: True) -> AuditVerification:
         """Check the hash and the number of every row, and compare the log with its checkpoint file.
 
-        A file that cannot be read is reported as a finding. Verification stops early if *progress* returns False; its
-        arguments are the number of checked rows and the number of all rows.
+        A file that cannot be read is reported as a finding. *progress* receives the number of checked rows and the
+        total
+        number of rows, and returns whether to continue; if it returns False, verification stops early.
         """
         try:
             # Read the checkpoint first, so that rows added in the meantime come after it.
@@ -257,7 +259,7 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Return a list with the problem if the end of the log does not match the checkpoint, otherwise [].
+    """Return a list with the problem if the end of the log does not match the checkpoint; otherwise, return [].
 
     *what* is the result of `find_chain_break`.
     """

@@ -1,4 +1,4 @@
-"""The audit log: an append-only table of questions, decisions and actions, chained by hashes.
+"""The audit log: an append-only table of questions to the user, decisions and actions, chained by hashes.
 
 The log is a separate file because it must outlive the database, whose conversations can be deleted, and because only
 its commits are synced to disk. docs/audit.md explains how to verify it without mcphost. A new audit log begins with
@@ -33,14 +33,14 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """A position in the audit log: the number and hash of a row. Number 0 means before the first row."""
+    """A position in the audit log: a row's number and hash. Number 0 means before the first row."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
 
 
 class AuditCheckpoint:
-    """File with the position of the audit log's last row, to detect the removal of rows at the end of the log.
+    """File that stores the position of the audit log's last row, to detect the removal of rows at the end of the log.
 
     Several processes can update it concurrently.
     """
@@ -202,9 +202,9 @@ class AuditStore:
         warn: Callable[[str, str], None] = lambda text, hint: None,
         initial_records: Callable[[], Awaitable[tuple[AuditRecord, ...]]] | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None; *checkpoint* is the path of the checkpoint file.
+        """Use the file at *path*, or memory if it is None; *checkpoint* is the path of the checkpoint file, or None.
 
-        *warn* is called with each warning for the user and a hint. *initial_records* returns the first records of a new
+        *warn* is called with a warning for the user and a hint. *initial_records* returns the first records of a new
         audit log.
         """
         self.files = (path, checkpoint)
@@ -377,7 +377,7 @@ def current_microseconds() -> int:
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return how a log that is not empty differs from its checkpoint, as a short phrase, or "" if it does not."""
+    """Return a short phrase that says how a non-empty log differs from its checkpoint, or "" if it does not."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -448,8 +448,8 @@ _TABLES = (("grants", "grant"), ("trust", "trust"))
 async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
     """Return records of the grants and approved servers that existed before the audit log.
 
-    The last record has the number of conversations. Missing columns are tolerated. If the database cannot be read, the
-    result is a single record of that failure.
+    The last record contains the number of conversations. Missing columns are tolerated. If the database cannot be read,
+    the result is a single record of that failure.
     """
     try:
         return await database.run(_read)

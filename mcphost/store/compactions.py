@@ -49,7 +49,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
 
 def find_active_compaction(compactions: Sequence[Compaction], numbers: Collection[int]) -> Compaction | None:
-    """Return the newest compaction that applies to the branch with these message *numbers*, or None."""
+    """Return the newest compaction that applies to the branch with these message *numbers*, or None if none does."""
     return next((one for one in reversed(compactions) if one.last in numbers), None)
 
 

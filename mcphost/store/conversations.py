@@ -81,7 +81,7 @@ class BranchInfo(Struct, frozen=True):
 class RecordedCall(Struct, frozen=True):
     """A tool call in a stored conversation, with the time of the model's answer that contains it.
 
-    The time is in seconds since 1970. Calls that were refused are included, but not calls without any result.
+    The time is in seconds since 1970. Calls that were declined are included, but not calls without any result.
     """
 
     conversation: str
@@ -121,7 +121,7 @@ _LIST_QUERY = """
 
 
 def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
-    """Return the ids of the most recently used conversations in *file*, without creating or changing the file.
+    """Return the ids of the most recently used conversations in a database, without creating or changing *file*.
 
     Blocks the calling thread. Raises StoreError.
     """

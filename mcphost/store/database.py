@@ -1,8 +1,9 @@
 """An SQLite database that is opened on first use and used by one thread at a time.
 
 A damaged file is renamed, with the date added to its name, and replaced with a new one, and the user is warned. A file
-written by a newer mcphost is refused and left unchanged. If the path cannot be written, a copy in memory is used for
-this run, and the user is warned. If the disk is full, the current attempt fails, and later attempts may succeed.
+written by a newer mcphost is left unchanged, and opening it fails. If the path cannot be written, a copy in memory is
+used for this run, and the user is warned. If the disk is full, the current attempt fails, and later attempts may
+succeed.
 """
 
 import errno
@@ -57,7 +58,7 @@ class _Job(Generic[T]):
 
 
 def _decode_text(text: bytes) -> str:
-    """Decode a stored text; damaged text must not make the rows around it unreadable."""
+    """Decode a stored text, replacing invalid UTF-8, so that damaged text does not make other rows unreadable."""
     return text.decode(errors="replace")
 
 
@@ -74,7 +75,7 @@ class Database:
         name: str = "conversation store",
         companion: Path | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None; *name* denotes the database in error messages.
+        """Use the file at *path*, or memory if it is None; *name* is what error messages call the database.
 
         *warn* is called on the event loop with a warning and a hint.
 
@@ -302,7 +303,7 @@ class Database:
         return self._connect(":memory:")
 
     def _connect_with_retries(self, path: str) -> sqlite3.Connection:
-        """Open the file, retrying while another process is creating it.
+        """Open the database at *path*, retrying while another process is creating it.
 
         SQLite's busy timeout does not cover the switch to WAL mode.
         """

@@ -30,9 +30,9 @@ class Grant(Struct, frozen=True, kw_only=True):
     """A permission to call tools until it expires or is revoked; times are in seconds since 1970.
 
     The grant applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project
-    folder, or "" for everywhere. `tools` maps the tools that the grant covered when it was created to the digests of
-    their definitions; the user is asked again about a new tool, and about a tool with another digest. `suspended` is
-    the reason why the grant is suspended, or "".
+    folder, or "" for everywhere. `tools` maps the names of the tools that the grant covered when it was created to the
+    digests of their definitions; the user is asked again about a new tool, and about a tool with another digest.
+    `suspended` is the reason why the grant is suspended, or "".
 
     `account` is None for grants created before mcphost distinguished accounts; the account in `rule` is not stored. If
     `session` is true, the grant is not stored, and ends with the program.
@@ -58,7 +58,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The rule of the grant as text."""
+        """The grant's rule as text."""
         return format_rule(self.rule)
 
 
@@ -222,7 +222,7 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Transfer everything stored for a server from the digest *before* to the digest of *after*.
+        """Transfer everything stored for a server from digest *before* to that of *after*, its new approval.
 
         Returns False, and changes nothing, if the server was not approved with the digest *before*.
         """
