@@ -44,7 +44,7 @@ def data_dir() -> Path:
 
 
 def database_file() -> Path:
-    """Return the path of the database of conversations and grants, which may not exist yet."""
+    """Return the path of the database for conversations and grants, which may not exist yet."""
     return data_dir() / "mcphost.db"
 
 
@@ -54,12 +54,12 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the folder for files that can be recreated: MCPHOST_CACHE_DIR, or the platform's default."""
+    """Return the folder for files that can safely be deleted: MCPHOST_CACHE_DIR, or the platform's default."""
     return _resolve_directory("CACHE")
 
 
 def runtime_dir() -> Path:
-    """Return the folder shared by all mcphost processes of a login session.
+    """Return the folder shared by all mcphost processes in a login session.
 
     It is in XDG_RUNTIME_DIR; if that is not set, it is the state folder.
     """

@@ -84,8 +84,7 @@ def register_server_secret(secret: str, issuer: str = "") -> None:
 
     A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able to
     hide that word everywhere. At most 200 values are kept: beyond that, the oldest value from the *issuer* with the
-    most
-    values is dropped, so that an issuer of short-lived tokens does not displace other issuers' tokens.
+    most values is dropped, so that an issuer of short-lived tokens does not displace other issuers' tokens.
     """
     global _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:

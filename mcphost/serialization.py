@@ -94,8 +94,7 @@ def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
     """Return a function that decodes JSON to *kind*, which may be a union or a tuple of types.
 
     The function does the same as `decode`, but looks up the type only once. For such types, this lookup takes longer
-    than
-    decoding a small value.
+    than decoding a small value.
     """
     decoding = msgspec.json.Decoder(kind)
 

@@ -83,8 +83,7 @@ class ToolsRefused(Struct, frozen=True):
     """Event that announces an answer without tools, because the model does not support them; emitted once per model.
 
     `reason` is the provider's error message, or "" if this was known without a request. If the provider rejected tools
-    in
-    an earlier run, `refused_at` is the time of that rejection in seconds since 1970; otherwise, it is 0.
+    in an earlier run, `refused_at` is the time of that rejection in seconds since 1970; otherwise, it is 0.
     """
 
     reason: str = ""
@@ -150,7 +149,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
 
 class ChatModel(Protocol):
-    """Interface of a model, which can stream several answers concurrently."""
+    """Interface for a chat model, which can stream several answers concurrently."""
 
     @property
     def name(self) -> str:

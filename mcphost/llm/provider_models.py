@@ -47,7 +47,7 @@ _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inpu
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
-    """A model in a provider's list; a value of 0 or None means that the list does not contain it."""
+    """A model in a provider's list; 0 and None stand for values that the list does not contain."""
 
     name: str
     """Name for litellm, `provider/model`."""

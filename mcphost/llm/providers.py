@@ -1,4 +1,4 @@
-"""What mcphost knows about model providers, such as their environment variables, and the lookup of API keys."""
+"""Facts about model providers, such as the environment variables for their API keys, and the lookup of keys."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
@@ -108,7 +108,7 @@ def is_known_provider(provider: str) -> bool:
 def add_default_provider(config: ModelConfig) -> ModelConfig:
     """Add `openai/` to a model name without a provider, if a base URL is configured for the model.
 
-    Most servers with a configured URL are OpenAI-compatible.
+    Most servers at configured URLs are OpenAI-compatible.
     """
     if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")

@@ -56,10 +56,8 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
     """Return the tools that the provider rejects; *reason* is its error message for a request with all *tools*.
 
     *probe* sends a test request with some of the tools. Tools that are named in the message are tested first, then
-    halves
-    of the list, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be determined.
-    Errors
-    raised by *probe* are passed on. May be cancelled.
+    halves of the list, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be
+    determined. Errors raised by *probe* are passed on. May be cancelled.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)

@@ -192,7 +192,7 @@ class Decompressor:
         self._compressed_size = self._decompressed_size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the decompressed data in small pieces. Raises AnswerTooLong if the data is too large or invalid."""
+        """Yield the decompressed *data* in small pieces. Raises AnswerTooLong if it is too large or invalid."""
         self._compressed_size += len(data)
         while data and not self._decompressor.eof:
             try:

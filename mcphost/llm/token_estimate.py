@@ -35,7 +35,7 @@ MESSAGE_TOKENS = 4
 
 
 class MessageCache(Generic[T]):
-    """Cache of values that are computed from messages; a value is dropped when its message is deleted from memory.
+    """Cache for values computed from messages; a value is dropped when its message is deleted from memory.
 
     Messages are compared by identity, because comparing the text of long messages would be too slow.
     """

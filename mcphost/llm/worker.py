@@ -5,10 +5,9 @@ before litellm is imported, because litellm prints to standard output. When the 
 immediately, even during the import, so that it never outlives the host.
 
 Pitfalls (observed with litellm 1.105): the import downloads a price list and loads `.env` from the current folder
-unless
-two variables in LITELLM_ENVIRONMENT are set; leaving a stream with `break` keeps the connection to the provider open,
-so
-a stream is left early only by cancelling the task that iterates over it; some providers' clients retry by default.
+unless two variables in LITELLM_ENVIRONMENT are set; leaving a stream with `break` keeps the connection to the provider
+open, so a stream is left early only by cancelling the task that iterates over it; some providers' clients retry by
+default.
 """
 
 import gc

@@ -131,7 +131,7 @@ class _Events(Reader, Scanner, Parser):
 
 
 class _Builder:
-    """Builder of values from parser events; the number and the depth of the values are limited."""
+    """Builder that turns parser events into values, with limits on their number and depth."""
 
     def __init__(self, text: str) -> None:
         self._events = _Events(text)

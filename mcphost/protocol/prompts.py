@@ -43,7 +43,7 @@ class ListPrompts(ClientRequest[ListPromptsResult], frozen=True):
 
 
 class PromptMessage(WireStruct, frozen=True):
-    """One message of a prompt."""
+    """One message in a prompt."""
 
     role: str
     content: Raw

@@ -1,4 +1,4 @@
-"""Messages of sampling requests: content blocks, roles, and checks that each tool use has a result.
+"""Messages in sampling requests: content blocks, roles, and checks that each tool use has a result.
 
 Specification: client/sampling (messages, tool result messages, tool use and result balance).
 """
@@ -64,7 +64,7 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """A message of a sampling request; `content` is a tuple even if there is only one block."""
+    """A message in a sampling request; `content` is a tuple even if there is only one block."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]

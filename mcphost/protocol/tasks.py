@@ -70,7 +70,7 @@ class CreateTaskResult(Result, frozen=True):
 
 
 class TaskStatusNotification(Notification, frozen=True):
-    """Notification that the task of a tool call has changed; `task` is the new state of the task."""
+    """Notification that a tool call's task has changed; `task` is the task in its new state."""
 
     METHOD: ClassVar[str] = STATUS_NOTIFICATION
     task: Task
@@ -166,7 +166,7 @@ class _TasksCapability(WireStruct, frozen=True):
 
 
 class TasksCapability(WireStruct, frozen=True):
-    """The `tasks` capability of a server (revision 2025-11-25)."""
+    """A server's `tasks` capability (revision 2025-11-25)."""
 
     can_list: bool = False
     can_cancel: bool = False

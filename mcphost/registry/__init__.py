@@ -1,1 +1,1 @@
-"""Search in MCP registries, and installation and update of the servers found there, including MCPB bundles."""
+"""Support for MCP registries: reading their entries, planning installations, unpacking bundles, updating servers."""

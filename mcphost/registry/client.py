@@ -1,6 +1,6 @@
-"""Clients for MCP registries: an HTTP API client (`/v0.1/servers`, `/v0/servers`) with a disk cache, and JSON files.
+"""Clients for MCP registries: one for the HTTP API (`/v0.1/servers`, `/v0/servers`), and one for JSON files.
 
-The cache avoids repeated requests, and makes registries usable offline.
+The HTTP client caches responses on disk, which avoids repeated requests and makes registries usable offline.
 """
 
 import hashlib
@@ -126,7 +126,7 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ServerRegistry(Protocol):
-    """Interface of a registry in which servers can be found; all methods raise RegistryError."""
+    """Interface for a registry in which servers can be found; every method may raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """Search for *text*, ignoring case; return at most *limit* servers, each in its latest version.
@@ -299,7 +299,7 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the response for *path*, which is below the API version, or None for status 404.
+        """Return the response for *path*, relative to the API version's URL, or None for status 404.
 
         A cached response is returned if it is recent enough.
         """

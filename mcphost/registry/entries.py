@@ -147,7 +147,7 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
 
 
 class RegistryPage(Struct, frozen=True):
-    """A page of a registry: the valid entries, a sentence about each invalid one, and the next cursor."""
+    """A page of registry entries: the valid ones, a sentence about each invalid one, and the next cursor."""
 
     entries: tuple[RegistryEntry, ...]
     problems: tuple[str, ...] = ()

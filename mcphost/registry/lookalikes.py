@@ -36,8 +36,7 @@ def find_warnings(
     """Return a sentence for each sign that a registry entry imitates another server.
 
     *option* is the package or remote URL that would be installed, *name* is the name that the server would get in
-    mcp.json,
-    and *configured* are the names of the servers already there.
+    mcp.json, and *configured* are the names of the servers already there.
     """
     return tuple(dict.fromkeys([
         *_name_warnings(server, option),

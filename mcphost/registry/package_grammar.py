@@ -1,4 +1,4 @@
-"""Strict syntax for package names, versions and arguments, which makes it safe to run a package with a command.
+"""Command lines that run packages, and a strict syntax for the text in them.
 
 The syntax excludes leading dashes, whitespace, quotes and everything else that a program or a shell would interpret.
 """

@@ -117,8 +117,7 @@ def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
     """Check the names, fixed values, defaults and choices in a registry entry. Raises RegistryError.
 
     References such as `${env:NAME}` or `${keyring:NAME}` are rejected, because they would send the user's secrets to
-    the
-    server.
+    the server.
     """
     for one in ones:
         variables = list(one.variables.values())

@@ -33,7 +33,7 @@ SandboxFailure = Literal["busy", "slow", "ended", "silent"]
 
 
 class SandboxProcess:
-    """A worker process, `python -m MODULE`, that is started by the first request, and again by the first after `close`.
+    """A worker process, `python -m MODULE`, started by the first request, and again by the first one after `close`.
 
     The module must print a line when it is ready, read requests from standard input, and answer each with one line of
     at most *max_response_size* bytes. *timeout* limits the time for one response, and *queue_timeout* limits the wait

@@ -94,8 +94,7 @@ class AuditReader:
         """Return the newest rows that match the filter, at most *limit*, newest first.
 
         If *describe* is given, it returns the displayed text of a row, and the filter's words are searched for in this
-        text as
-        well. It must not raise an error.
+        text as well. It must not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 
@@ -133,8 +132,7 @@ class AuditReader:
         """Check the hash and the number of every row, and compare the log with its checkpoint file.
 
         A file that cannot be read is reported as a finding. *progress* receives the number of checked rows and the
-        total
-        number of rows, and returns whether to continue; if it returns False, verification stops early.
+        total number of rows, and returns whether to continue; if it returns False, verification stops early.
         """
         try:
             # Read the checkpoint first, so that rows added in the meantime come after it.

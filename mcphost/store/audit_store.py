@@ -98,7 +98,7 @@ _log = logging.getLogger(__name__)
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True):
-    """The content of a row of the audit log; docs/audit.md explains each field.
+    """The content of an audit log row; docs/audit.md explains each field.
 
     Hashes are SHA-256 in hexadecimal, or "".
     """

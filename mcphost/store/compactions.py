@@ -30,8 +30,8 @@ class SummarySentence(Struct, frozen=True):
 class Compaction(Struct, frozen=True, kw_only=True):
     """A summary of the first `messages` messages of a branch; `last` is the number of the last message it covers.
 
-    `model` is the model that wrote the summary, `usage` the total usage of its requests, and `at` the time in seconds
-    since 1970. `number` is assigned by the store.
+    `model` is the model that wrote the summary, `usage` the total token usage of its requests, and `at` the time in
+    seconds since 1970. `number` is assigned by the store.
     """
 
     last: int

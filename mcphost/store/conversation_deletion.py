@@ -38,7 +38,10 @@ class ConversationDeletion:
         return tuple(sorted(files))
 
     async def merge_index(self) -> None:
-        """Rewrite the search index in steps, so that the file no longer contains deleted words. Raises StoreError."""
+        """Rewrite the search index in steps, so that the database file no longer contains deleted words.
+
+        Raises StoreError.
+        """
         is_first = True
         while await self._database.run(lambda db, first=is_first: _merge(db, is_first=first)):
             is_first = False

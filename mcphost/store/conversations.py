@@ -121,7 +121,7 @@ _LIST_QUERY = """
 
 
 def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
-    """Return the ids of the most recently used conversations in a database, without creating or changing *file*.
+    """Return the ids of the most recently used conversations in the database *file*, which is not created or changed.
 
     Blocks the calling thread. Raises StoreError.
     """
@@ -312,8 +312,8 @@ class ConversationStore:
     async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
         """Copy the messages with these *numbers* to a new conversation, together with the system prompt.
 
-        The index of reusable tool results is copied, too. *at* is the creation time of the new conversation, in seconds
-        since 1970. Raises StoreError.
+        The index of reusable tool results is copied as well. *at* is the creation time of the new conversation, in
+        seconds since 1970. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -375,7 +375,7 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
-        """Pin a conversation to the top of the list, or unpin it. Raises StoreError."""
+        """Pin a conversation to the top of the conversation list, or unpin it. Raises StoreError."""
         pinned = time.time() if is_pinned else None
 
         def work(db: sqlite3.Connection) -> None:
