@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from tests.flows.fork_server import sdk_server_command
 from tests.flows.program import DEMO, MCPHOST, Program, faulty_server
+from tests.flows.typed_answers import answer_prompts
 from tests.peers import node
 
 
@@ -40,6 +42,18 @@ def test_call_as_json_is_one_document(program: Program) -> None:
     document = json.loads(program.text("--mcp-config", file, "call", "demo", "add", "a=2", "b=3", "--json"))
     assert document["content"] == [{"type": "text", "text": "2 + 3 = 5"}]
     assert document["isError"] is False
+
+
+def test_a_call_shows_on_a_terminal_the_connection_the_tool_and_its_progress(program: Program) -> None:
+    program.env["TERM"] = "xterm-256color"
+    file = program.servers(demo=DEMO)
+    call = ("--mcp-config", file, "call", "demo", "count_slowly", "to=4", "seconds=1")
+    code, shown = answer_prompts(program, (), *call)
+    assert code == 0, shown
+    assert "Connecting to demo…" in shown
+    assert re.search(r"Calling count_slowly: █+░* \d+%", shown), shown
+    assert "Counted to 4." in shown
+    assert answer_prompts(program, (), *call, "--quiet") == (0, "Counted to 4.\r\n")
 
 
 def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Program) -> None:
