@@ -80,6 +80,7 @@ def names(request: ModelRequest) -> list[str]:
     return [spec.name for spec in request.tools]
 
 
+@pytest.mark.req("llm.progressive-discovery")
 async def test_of_300_tools_a_tenth_of_the_window_is_sent_and_the_right_one_is_found_and_called(tmp_path: Path) -> None:
     model = ScriptedModel(
         tool_round((SEARCH_TOOLS, {"query": "make a new invoice"})),
@@ -175,13 +176,18 @@ async def test_the_user_defers_a_server_and_pins_a_tool_of_it_for_the_conversati
     assert sent == [["a__one", "a__two"], ["a__two", SEARCH_TOOLS], ["a__one", "a__two"]]
 
 
-async def test_few_but_long_definitions_are_deferred_by_their_share_of_the_window(tmp_path: Path) -> None:
+@pytest.mark.req("llm.progressive-discovery")
+@pytest.mark.parametrize(("share", "is_deferred"), [(0.01, True), (0.05, True), (0.1, True), (0.2, False)])
+async def test_few_but_long_definitions_are_deferred_by_their_share_of_the_window(
+    tmp_path: Path, share: float, *, is_deferred: bool
+) -> None:
     long_tools = [tool_definition(f"t{number}", description="word " * 1_000) for number in range(5)]
-    model = ScriptedModel(text_round("ok"), facts=ModelFacts(context_window=8_000))
-    async with open_host_with(tmp_path, create_peer(tools__list=tools_result(*long_tools)), model) as host:
+    peer = create_peer(tools__list=tools_result(*long_tools))
+    model = ScriptedModel(text_round("ok"), facts=ModelFacts(context_window=50_000))
+    async with open_host_with(tmp_path, peer, model, context=ContextConfig(tool_share=share)) as host:
         await host.conversation.send("hi")
 
-    assert names(model.requests[0]) == [SEARCH_TOOLS]
+    assert (names(model.requests[0]) == [SEARCH_TOOLS]) is is_deferred
 
 
 async def test_few_tools_are_sent_whole_without_a_word_about_search(tmp_path: Path) -> None:
