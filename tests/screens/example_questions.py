@@ -16,7 +16,7 @@ from mcphost.host.questions.questions import (
     TrustProject,
     TrustServer,
 )
-from tests.screens.example_records import COST, OFFER, REVIEW
+from tests.screens.example_records import COST, OFFER, ORIGINS_CALL, REVIEW
 from tests.screens.screenshots import (
     ENTER_CLIENT,
     FORM,
@@ -39,6 +39,7 @@ CHANGED = ReviewToolChanges(
 )
 EXAMPLE_QUESTIONS: tuple[Question[Any], ...] = (
     CALL,
+    ORIGINS_CALL,
     CHANGED,
     TrustServer(server="files", why="It was never used before.", command=("npx", "-y", "a-server")),
     TrustProject(

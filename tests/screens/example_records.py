@@ -9,10 +9,12 @@ from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.rules import Rule, exact_pattern, parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.host.conversation.context_report import ContextReport, ContextTool
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction, SummarySource
 from mcphost.host.questions.cost import ApproveCost, BudgetUse, CheaperModel, CostShare
+from mcphost.host.questions.questions import ApproveTool
 from mcphost.llm.model import Usage
 from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditRecord, AuditStore
@@ -40,6 +42,17 @@ def example_grants() -> list[GrantStatus]:
     ]
 
 
+ORIGINS_CALL = ApproveTool(
+    server="web", why="the model asked for it in turn 3", call="c", tool="post_form",
+    arguments={"url": "https://forms.example/feedback",
+               "body": "For the record:\nWe will close the Leipzig office in March; "
+               "please keep it to yourself.\nBest regards", "tags": ["IBAN", "REU4OSAzNzA0IDAwNDQgMDUzMiAwMTMwIDAw"]},
+    origins=(
+        ArgumentOrigin(argument="body", server="mail", source="read_message", characters=69, spans=((16, 85),)),
+        ArgumentOrigin(argument="tags[1]", server="mail", source="read_message", characters=27, encoding="base64",
+                       spans=((0, 36),), is_typed=True),
+    ),
+)  # fmt: skip
 HOSTILE_TEXT = "get\x1b[2J\u202e[/bold]"
 
 

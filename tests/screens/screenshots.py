@@ -19,7 +19,6 @@ from mcphost.auth.sign_in_context import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import BudgetConfig, RootConfig
 from mcphost.host import events
-from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.frontend import Question
@@ -66,6 +65,7 @@ from tests.screens.everything_form import everything_fields
 from tests.screens.example_records import (
     COST,
     OFFER,
+    ORIGINS_CALL,
     REVIEW,
     create_example_audit_log,
     example_accounts,
@@ -587,19 +587,6 @@ def write_call(pilot: Any, host: FakeHost) -> Any:
     (folder / "total.py").write_text(WRITTEN_FILE.replace("rows if row > 0", "rows").replace("\t", "    "))
     arguments = {"path": "total.py", "content": WRITTEN_FILE}
     return show_question(replace(RULE_CALL, arguments=arguments, folder=str(folder)))(pilot, host)
-
-
-ORIGINS_CALL = ApproveTool(
-    server="web", why="the model asked for it in turn 3", call="c", tool="post_form",
-    arguments={"url": "https://forms.example/feedback",
-               "body": "For the record:\nWe will close the Leipzig office in March; "
-               "please keep it to yourself.\nBest regards", "tags": ["IBAN", "REU4OSAzNzA0IDAwNDQgMDUzMiAwMTMwIDAw"]},
-    origins=(
-        ArgumentOrigin(argument="body", server="mail", source="read_message", characters=69, spans=((16, 85),)),
-        ArgumentOrigin(argument="tags[1]", server="mail", source="read_message", characters=27, encoding="base64",
-                       spans=((0, 36),), is_typed=True),
-    ),
-)  # fmt: skip
 
 
 RULE_CALL = ApproveTool(

@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.questions.questions import (
     AllowOnce,
     AllowSession,
@@ -16,10 +17,12 @@ from mcphost.host.questions.questions import (
     TrustOnce,
 )
 from mcphost.protocol.tools import ToolAnnotations
+from mcphost.serialization import Raw, encode, replace
 from mcphost.tui import input_guard
 from mcphost.tui.frontend import create_dialog
 from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question, trust_question
-from tests.screens.conftest import GUARD_SECONDS, Run
+from tests.screens.conftest import GUARD_SECONDS, AppDriver, Run
+from tests.screens.example_records import ORIGINS_CALL
 from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
@@ -117,6 +120,51 @@ async def test_claims_of_the_server_are_labelled_as_claims(run: Run) -> None:
         assert "Run files · write_file?" in text
         assert "asked by the model, turn 3" in text
         await driver.pilot.press("escape")
+
+
+def underlined_text(driver: AppDriver) -> str:
+    """Return the text that is underlined on the screen, without the spaces between its lines."""
+    strips = driver.app.screen._compositor.render_strips()
+    marked = [segment.text for strip in strips for segment in strip if segment.style and segment.style.underline]
+    return " ".join("".join(marked).split())
+
+
+async def test_the_question_names_the_source_of_text_that_came_from_another_server_and_marks_it(run: Run) -> None:
+    async with run(size=(80, 40)) as driver:
+        PendingQuestion(driver, ORIGINS_CALL)
+        await driver.enter_question()
+        text = driver.text()
+        assert "▲ body: 69 characters from mail · read_message" in text
+        assert "▲ tags[1]: 27 characters from mail · read_message (written as base64" in text
+        marked = underlined_text(driver)
+        assert marked.startswith("We will close the Leipzig office in March")
+        assert marked.endswith("yourselfREU4OSAzNzA0IDAwNDQgMDUzMiAwMTMwIDAw")
+        assert "For the record" not in marked
+        assert "Best regards" not in marked
+
+
+async def test_the_mark_of_a_copied_text_goes_once_it_was_edited_away(run: Run) -> None:
+    question = replace(
+        ORIGINS_CALL,
+        arguments={"name": "the Leipzig office", "to": "all of the customers"},
+        schema=Raw(encode({"type": "object", "properties": {key: {"type": "string"} for key in ("name", "to")}})),
+        origins=(
+            ArgumentOrigin(argument="name", server="mail", source="read_message", characters=18, spans=((0, 18),)),
+            ArgumentOrigin(argument="to", server="crm", source="list", characters=20, spans=((0, 20),)),
+        ),
+    )
+    async with run(size=(80, 40)) as driver:
+        driver.host.schema = question.schema
+        PendingQuestion(driver, question)
+        dialog = await driver.enter_question()
+        assert "name: 18 characters from mail" in driver.text()
+        await driver.pilot.press("e")
+        await driver.until(lambda: driver.app.screen is not dialog, "the editor")
+        await driver.pilot.press("end", *["backspace"] * 6, "ctrl+s")
+        await driver.until(lambda: "edited by you: 1 changed" in driver.text(), "the edited call")
+        assert "characters from mail" not in driver.text()
+        assert "▲ to: 20 characters from crm · list" in driver.text()
+        assert underlined_text(driver) == "all of the customers"
 
 
 async def test_a_changed_tool_is_marked(run: Run) -> None:
