@@ -64,21 +64,18 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
         if one.value is None:
             yield _make_input(input_name(one, number), place, one, is_repeated=one.is_repeated)
         else:
-            yield from list_variables(place, one.value, one.variables, is_required=one.is_required)
+            yield from list_variables(place, one.value, one.variables)
 
 
-def list_variables(
-    place: InputPlace, template: str, variables: Mapping[str, InputVariable], *, is_required: bool = True
-) -> Iterator[PlanInput]:
+def list_variables(place: InputPlace, template: str, variables: Mapping[str, InputVariable]) -> Iterator[PlanInput]:
     """Yield an input for each variable in *template*, except variables with a fixed value.
 
-    *place* is where the template is used.
+    Whether an input is required depends on its variable alone; publishers rarely mark a header as required as well.
     """
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
         if variable is not None and variable.value is None:
-            one = _make_input(name, place, variable)
-            yield one if is_required else replace(one, is_required=one.is_required)
+            yield _make_input(name, place, variable)
 
 
 def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated: bool = False) -> PlanInput:
