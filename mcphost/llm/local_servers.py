@@ -103,7 +103,12 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
         LocalAddress("http://127.0.0.1:8000", "vllm"),
         *(LocalAddress(url.rstrip("/").removesuffix("/v1")) for url in more),
     ]
-    unique = {address.url: address for address in reversed(addresses) if is_loopback(address.url)}
+    # By the name localhost, a server would be listed twice.
+    unique = {
+        address.url.replace("//localhost:", "//127.0.0.1:"): address
+        for address in reversed(addresses)
+        if is_loopback(address.url)
+    }
     return tuple(reversed(unique.values()))
 
 

@@ -204,7 +204,8 @@ def test_addresses_on_other_machines_are_never_asked(url: str) -> None:
 
 
 def test_addresses_of_the_settings_are_added_once() -> None:
-    more = ["http://localhost:9000/v1", "http://127.0.0.1:1234/v1"]
+    more = ["http://localhost:9000/v1", "http://127.0.0.1:1234/v1", "http://localhost:11434"]
     addresses = list_addresses({}, more)
     assert [address.url for address in addresses].count("http://127.0.0.1:1234") == 1
+    assert "http://localhost:11434" not in [address.url for address in addresses]
     assert LocalAddress("http://localhost:9000") in addresses
