@@ -103,13 +103,12 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
         LocalAddress("http://127.0.0.1:8000", "vllm"),
         *(LocalAddress(url.rstrip("/").removesuffix("/v1")) for url in more),
     ]
-    # By the name localhost, a server would be listed twice.
-    unique = {
-        address.url.replace("//localhost:", "//127.0.0.1:"): address
-        for address in reversed(addresses)
-        if is_loopback(address.url)
-    }
-    return tuple(reversed(unique.values()))
+    unique: dict[str, LocalAddress] = {}
+    for address in addresses:
+        if is_loopback(address.url):
+            # Under the name localhost, a server would be listed twice.
+            unique.setdefault(address.url.replace("//localhost:", "//127.0.0.1:"), address)
+    return tuple(unique.values())
 
 
 async def find_local_servers(
