@@ -6,10 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.config.schema import BudgetConfig
+from mcphost.config.schema import BudgetConfig, ModelConfig
 from mcphost.errors import ModelError
 from mcphost.host.budget.budget_limits import DEFAULT_OUTPUT_TOKENS
 from mcphost.host.events import NoticeEvent, SpendingChanged, TurnFinished
+from mcphost.host.questions.compaction import ReviewCompaction, UseSummary
 from mcphost.host.questions.cost import (
     ApproveCost,
     BudgetUse,
@@ -30,6 +31,7 @@ from mcphost.store.spending import SpendingEntry, SpendingStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import HANG, Round, ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost
+from tests.unit.host.setup_host import open_setup
 
 pytestmark = pytest.mark.anyio
 PRICED = ModelFacts(input_price=1e-5, output_price=1e-4, max_output_tokens=1_000)
@@ -167,6 +169,47 @@ async def test_tools_left_to_the_search_at_a_limit_are_sent_again_after_the_user
         await host.conversation.send("two")
     offered = ["demo__add" in [spec.name for spec in request.tools] for request in model.requests]
     assert offered == [False, True]
+
+
+async def test_a_conversation_is_compacted_at_a_limit_and_the_shorter_request_is_sent(open_host: OpenHost) -> None:
+    def review(question: ReviewCompaction) -> UseSummary:
+        return UseSummary(question.sentences)
+
+    before = 8
+    model = priced_model(
+        *[answer_round(0.001)] * before, text_round("- The user sent greetings. [1]"), answer_round(0.001)
+    )
+    frontend = ScriptedFrontend(CompactConversation(), review)
+    async with open_host(model, frontend, servers=(), budget=BudgetConfig(ask_above=0.28)) as host:
+        outcomes = [(await host.conversation.send("hi there my friend " * 450)).outcome for _ in range(before + 1)]
+    assert outcomes == ["done"] * (before + 1)
+    assert [type(question) for question in frontend.asked] == [ApproveCost, ReviewCompaction]
+    assert [question.can_compact for question in frontend.asked if isinstance(question, ApproveCost)] == [True]
+    sent = model.requests[-1]
+    assert len(sent.messages) < 2 * before + 1, "the number of all messages"
+    assert "The user sent greetings." in str(sent)
+
+
+async def test_a_cheaper_model_chosen_at_a_limit_answers_this_and_later_messages(tmp_path: Path) -> None:
+    models: dict[str, ScriptedModel] = {}
+
+    def create_model(config: ModelConfig) -> ScriptedModel:
+        facts = PRICED if config.name == "openai/dear" else ModelFacts(input_price=1e-8, output_price=1e-8)
+        models[config.name] = priced_model(answer_round(0.001), answer_round(0.001), facts=facts)
+        return models[config.name]
+
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text('[model]\nname = "openai/dear"\n[budget]\nask_above = 0.05\n')
+    frontend = ScriptedFrontend(UseCheaperModel("openai/cheap"))
+    async with open_setup(tmp_path, frontend=frontend, model_factory=create_model) as (host, setup):
+        await setup.toggle_favorite(ModelConfig(name="openai/cheap", input_price=0.01, output_price=0.01))
+        outcomes = [(await host.conversation.send(text)).outcome for text in ("one", "two")]
+    assert outcomes == ["done", "done"]
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveCost)
+    assert [offer.name for offer in question.cheaper] == ["openai/cheap"]
+    assert question.cheaper[0].cost < (question.cost or 0)
+    assert {name: len(model.requests) for name, model in models.items()} == {"openai/dear": 0, "openai/cheap": 2}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A host that can set up models and servers, with its own home folder."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
-from mcphost.config.schema import HostConfig
+from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.first_run import Setup
@@ -32,6 +32,7 @@ async def open_setup(
     environ: dict[str, str] | None = None,
     backend: MemoryBackend | None = None,
     frontend: ScriptedFrontend | None = None,
+    model_factory: Callable[[ModelConfig], ScriptedModel] = lambda _: ScriptedModel(),
 ) -> AsyncIterator[tuple[Host, Setup]]:
     """Open a host with the configuration in *home*; the default addresses of Ollama and Anthropic are closed ports.
 
@@ -56,7 +57,7 @@ async def open_setup(
         config,
         store=database,
         opener=ClientSessionOpener(expand=str, limits=limits),
-        model_factory=lambda _: ScriptedModel(),
+        model_factory=model_factory,
         frontend=frontend or ScriptedFrontend(),
         setup=SetupParts(places, SessionSecrets(lambda: backend or MemoryBackend()), ConfigSources(load, files)),
     )
