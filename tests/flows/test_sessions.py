@@ -5,7 +5,7 @@ import re
 import sqlite3
 from contextlib import closing
 
-from tests.flows.program import Program
+from tests.flows.program import DEMO, Program
 
 
 def save_conversation(program: Program, prompt: str) -> str:
@@ -36,6 +36,23 @@ def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Pr
     for file in files:
         for word in (b"saffron", b"Kitchen", "藏红".encode()):
             assert word not in file.read_bytes(), (file, word)
+
+
+def test_the_audit_log_keeps_the_digests_of_the_calls_of_a_deleted_conversation(program: Program) -> None:
+    servers = program.servers(demo=DEMO)
+    program.text("run", "add 2 and 8675309135", "--model", "demo", "--mcp-config", servers, "--allow", "demo/add")
+    (saved,) = json.loads(program.text("sessions", "--json"))["sessions"]
+
+    def list_calls() -> list[dict[str, object]]:
+        return json.loads(program.text("audit", "--json", "--kind", "tool"))["rows"]
+
+    before = list_calls()
+    assert before
+    assert {row["arguments"] for row in before if row["event"] == "started"} != {""}
+    program.text("sessions", "delete", saved["id"], "--yes")
+    assert json.loads(program.text("sessions", "--json"))["sessions"] == []
+    assert list_calls() == before
+    assert "rows are unchanged" in program.text("audit", "verify")
 
 
 def test_a_damaged_time_or_title_does_not_hide_a_conversation(program: Program) -> None:
