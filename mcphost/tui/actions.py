@@ -129,7 +129,7 @@ ACTIONS: tuple[Action, ...] = (
         "ctrl+r",
         N_("continue"),
         N_("Continue or retry"),
-        N_("Continue an answer that was cut off, or ask again"),
+        N_("Continue or retry an answer; if it is complete, recall a message"),
         "again",
     ),
     Action(

@@ -557,11 +557,6 @@ class McpHostApp(QuestionApp):
 
                 self.run_worker(partial(cancel_edit, self.chat), group="turn")
 
-    def action_continue_turn(self) -> None:
-        """Ask the model to continue a truncated answer, or to answer the last message if it was not answered."""
-        if self.screen is self.chat:
-            self.chat.continue_turn()
-
     def action_copy_last(self) -> None:
         """Copy the model's last answer to the clipboard as Markdown."""
         text = self.chat.presenter.last_answer()

@@ -373,6 +373,18 @@ class NavigationApp(InputGuardApp):
 
         self.open_page(InputHistoryScreen(self.host), fill)
 
+    def action_continue_turn(self) -> None:
+        """Ask the model to continue a truncated answer, or to answer the last message if it was not answered.
+
+        If the last answer is complete, search the user's earlier messages instead, as the same key does in a shell.
+        """
+        if self.screen is not self.chat:
+            return
+        if self.chat.is_answering or self.host.conversation.can_continue:
+            self.chat.continue_turn()
+        else:
+            self.action_recall()
+
     def action_focus_transcript(self) -> None:
         """Focus the transcript immediately, so that it also receives the keys typed right afterwards."""
         if self.screen is not self.chat:

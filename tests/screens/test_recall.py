@@ -11,6 +11,7 @@ from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.screens.input_history_search import InputHistoryScreen
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver, Run
+from tests.screens.real_program import DEMO_SERVER, Files, composer_text
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +91,26 @@ async def test_a_search_without_a_match_and_an_empty_store_say_so(run: Run) -> N
         await driver.until(lambda: "Nothing was found." in driver.text())
         await driver.pilot.press("enter")
         assert isinstance(driver.app.screen, InputHistoryScreen)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_ctrl_r_searches_earlier_messages_after_a_complete_answer(files: Files, size: tuple[int, int]) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open(size) as driver:
+        await driver.type("hello there")
+        await driver.pilot.press("enter")
+        messages = driver.host.conversation
+        await driver.until(lambda: len(messages.messages) == 2 and not driver.app.chat.is_answering, "the answer")
+        await driver.pilot.press("ctrl+r")
+        await driver.until(lambda: isinstance(driver.app.screen, InputHistoryScreen) and "1 message" in driver.text())
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver) == "hello there", "the text")
+        assert len(messages.messages) == 2, "nothing was sent"
+
+
+async def test_ctrl_r_searches_earlier_messages_in_a_new_conversation(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver, "from another day")
+        await driver.pilot.press("ctrl+r")
+        await driver.until(lambda: isinstance(driver.app.screen, InputHistoryScreen) and "1 message" in driver.text())
+        assert not driver.host.gone_on

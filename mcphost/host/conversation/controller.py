@@ -298,17 +298,20 @@ class ConversationController:
             self._steering.append(text)
         return self._scope is not None
 
+    @property
+    def can_continue(self) -> bool:
+        """Whether `continue_turn` has something to do: the last answer was cut off, or the last message has none."""
+        messages = self._active.current.messages
+        return bool(messages) and (messages[-1].role != "assistant" or messages[-1].cut)
+
     async def continue_turn(self) -> TurnResult:
         """Ask the model to continue an answer that was cut off, or to answer an unanswered last message.
 
         Raises UsageError if the last answer is complete, or for the reasons given in `send`.
         """
-        last = self._active.current.messages[-1] if self._active.current.messages else None
-        if last is not None and last.role == "assistant" and last.cut:
-            return await self.send(CONTINUE_PROMPT)
-        if last is None or last.role == "assistant":
+        if not self.can_continue:
             raise UsageError("There is no answer that was cut off.", "Write a message.")
-        return await self.send(None)
+        return await self.send(CONTINUE_PROMPT if self._active.current.messages[-1].role == "assistant" else None)
 
     async def send(self, text: str | None, attachments: Sequence[Part] = (), *, can_reuse: bool = True) -> TurnResult:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.

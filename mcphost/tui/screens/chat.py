@@ -495,7 +495,7 @@ class ChatScreen(Screen[None]):
 
     def continue_turn(self) -> None:
         """Ask the model to continue an answer that was cut off, or to answer an unanswered message."""
-        if self.host.conversation.is_busy:
+        if self.is_answering:
             self.notify(_("Still answering. Press Esc to stop."), markup=False, timeout=4)
         else:
             self.run_worker(self._continue_turn, group="turn")
