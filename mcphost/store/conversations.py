@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,14 +41,6 @@ class ConversationInfo(Struct, frozen=True):
     updated: float
     is_pinned: bool = False
     is_named: bool = False
-
-
-class NamedBy(IntEnum):
-    """The author of a conversation's title; a title is never replaced by an author with a lower value."""
-
-    FIRST_MESSAGE = 0
-    MODEL = 1
-    USER = 2
 
 
 class StoredMessage(NamedTuple):
@@ -352,27 +343,23 @@ class ConversationStore:
         """Return the conversations whose ids begin with *prefix*, newest first, at most 100. Raises StoreError."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
-    async def rename(self, conversation_id: str, title: str, by: NamedBy) -> bool:
-        """Set the title of a conversation, chosen by the user or by a model, as given by *by*.
+    async def rename(self, conversation_id: str, title: str) -> None:
+        """Set the title of a conversation, chosen by the user.
 
-        Returns False, without changing the title, if the author of the current title has a higher NamedBy value. Raises
-        UsageError for an empty title or an unknown conversation, and StoreError.
+        Raises UsageError for an empty title or an unknown conversation, and StoreError.
         """
         title = " ".join(title.split())[:MAX_TITLE_CHARS]
         if not title:
             raise UsageError("A title needs at least one character.")
 
-        def work(db: sqlite3.Connection) -> bool:
-            row = db.execute("SELECT title, named FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+        def work(db: sqlite3.Connection) -> None:
+            row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
             if row is None:
                 raise UsageError(f"There is no conversation {conversation_id!r}.", "List them with: mcphost sessions")
-            if row[1] > by:
-                return False
-            db.execute("UPDATE conversations SET title = ?, named = ? WHERE id = ?", (title, int(by), conversation_id))
+            db.execute("UPDATE conversations SET title = ?, named = 2 WHERE id = ?", (title, conversation_id))
             search_index.replace_title(db, conversation_id, row[0], title)
-            return True
 
-        return await self._database.run(work)
+        await self._database.run(work)
 
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
         """Pin a conversation to the top of the conversation list, or unpin it. Raises StoreError."""

@@ -224,7 +224,7 @@ def m013_search(db: sqlite3.Connection) -> None:
 def m014_conversation_details(db: sqlite3.Connection) -> None:
     """Add columns for a title's author and the time of pinning to conversations; create a table for unsent texts.
 
-    `named` is 0 for a title made from the first message, 1 for a title by a model, 2 for a title by the user.
+    `named` is 0 for a title made from the first message and 2 for a title by the user; 1 is no longer used.
     """
     db.execute("ALTER TABLE conversations ADD COLUMN named INTEGER NOT NULL DEFAULT 0")
     db.execute("ALTER TABLE conversations ADD COLUMN pinned REAL")

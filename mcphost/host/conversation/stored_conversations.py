@@ -11,7 +11,7 @@ from mcphost.host.conversation.unsent_texts import UnsentTexts
 from mcphost.llm.messages import Message
 from mcphost.serialization import Struct
 from mcphost.store.conversation_deletion import ConversationDeletion
-from mcphost.store.conversations import ConversationInfo, ConversationStore, NamedBy, StoredMessage
+from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
 from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
 from mcphost.store.search import EarlierPrompts, SearchResult, SearchStore
@@ -105,17 +105,9 @@ class StoredConversations:
         )
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set a title chosen by the user, which a model's title never replaces. Raises UsageError or StoreError."""
-        await self._conversations.rename(conversation_id, title, NamedBy.USER)
+        """Set a title chosen by the user. Raises UsageError or StoreError."""
+        await self._conversations.rename(conversation_id, title)
         self._active.handle_rename(conversation_id, " ".join(title.split()))
-
-    async def suggest_title(self, conversation_id: str, title: str) -> None:
-        """Set a title written by a model, unless the user has given the conversation a title.
-
-        Raises UsageError or StoreError.
-        """
-        if await self._conversations.rename(conversation_id, title, NamedBy.MODEL):
-            self._active.handle_rename(conversation_id, " ".join(title.split()))
 
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
         """Pin a conversation to the top of the list, or unpin it. Raises StoreError."""

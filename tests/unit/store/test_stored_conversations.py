@@ -7,7 +7,7 @@ import pytest
 from mcphost.errors import UsageError
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart
 from mcphost.store.conversation_deletion import ConversationDeletion
-from mcphost.store.conversations import ConversationStore, NamedBy
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.search import SearchStore
 
@@ -24,19 +24,19 @@ def make_result(name: str) -> ToolReturnPart:
     return ToolReturnPart("u", "t", "shortened", kept=f"/somewhere/results/{name}.txt")
 
 
-async def test_a_name_of_the_user_is_not_replaced_by_one_of_a_model(tmp_path: Path) -> None:
+async def test_a_name_of_the_user_replaces_the_title_made_from_the_first_message(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     await store_message(database, "c", TextPart("x"))
     conversations = ConversationStore(database)
-    assert await conversations.rename("c", "By a model", NamedBy.MODEL)
-    assert await conversations.rename("c", "  By\nthe user ", NamedBy.USER)
-    assert not await conversations.rename("c", "By a model again", NamedBy.MODEL)
+    (info,) = await ConversationStore(database).list_recent()
+    assert (info.title, info.is_named) == ("First words", False)
+    await conversations.rename("c", "  By\nthe user ")
     (info,) = await ConversationStore(database).list_recent()
     assert (info.title, info.is_named) == ("By the user", True)
-    found = await SearchStore(database).search("model")
+    found = await SearchStore(database).search("first")
     assert found.conversations == ()
     with pytest.raises(UsageError):
-        await conversations.rename("c", " \n ", NamedBy.USER)
+        await conversations.rename("c", " \n ")
 
 
 async def test_pinned_conversations_come_first(tmp_path: Path) -> None:
