@@ -96,6 +96,7 @@ async def open_host(
             setup=None if options.demo else _setup_parts(options, models.secrets, grants, adjust_config),
             project=None if options.demo else await _project_places(options), run_hook=hooks.run,
         )  # fmt: skip
+        opener.limits = lambda: host.settings.limits
         async with anyio.create_task_group() as tasks:
 
             def create_registry() -> "OAuthRegistry":

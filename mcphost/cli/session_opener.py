@@ -88,7 +88,9 @@ class LazySessionOpener:
     def __init__(
         self, limits: Limits, grants: GrantStore, create_registry: "Callable[[], OAuthRegistry] | None" = None
     ) -> None:
-        self._limits = limits
+        self.limits: Callable[[], Limits] = lambda: limits
+        """Function that returns the limits for the next connection."""
+
         self._create_registry = create_registry
         self._registry: OAuthRegistry | None = None
         self._eras = PersistentEraStore(grants)
@@ -131,7 +133,7 @@ class LazySessionOpener:
             self._watchdog = Watchdog(paths.state_dir() / "servers")
         opener = ClientSessionOpener(
             expand=str,
-            limits=_startup_limits(ready, self._limits),
+            limits=_startup_limits(ready, self.limits()),
             eras=eras,
             watchdog=self._watchdog,
             accounts=self._registry_for(server),

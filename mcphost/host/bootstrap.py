@@ -18,6 +18,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host, LateParts
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.live_config import ConfigSources, LiveConfig
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend, QuestionBudget
 from mcphost.host.questions.sign_in import OpenUrl
@@ -105,19 +106,13 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     )
     late_grants = _LateGrants(core)
     servers = _create_servers(core, late_grants, opener, open_url)
-    startup = ServerStartup(servers, config.limits.server_wait, core.events)
+    startup = ServerStartup(servers, core.settings, core.events)
     late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook)
     conversation = ConversationController(
-        core.conversation,
-        ConversationStore(store),
-        turn_parts=Lazy(lambda: late.turn_parts),
-        model_selection=core.model_selection,
-        startup=startup,
-        tool_toggles=core.tool_toggles,
-        events=core.events,
-        lifetime=core.lifetime,
-        audit=core.audit,
-    )
+        core.conversation, ConversationStore(store),
+        turn_parts=Lazy(lambda: late.turn_parts), model_selection=core.model_selection, startup=startup,
+        tool_toggles=core.tool_toggles, events=core.events, lifetime=core.lifetime, audit=core.audit,
+    )  # fmt: skip
     return Host(
         config=config,
         audit=core.audit,
@@ -130,6 +125,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
         roots=core.roots,
         running_calls=core.running_calls,
         servers=servers,
+        settings=core.settings,
         tool_toggles=core.tool_toggles,
         late_parts=late.as_lazy_parts(),
         lifetime=core.lifetime,
@@ -148,6 +144,7 @@ class _Core(NamedTuple):
     """Components of the host that most others use; `frontend` already records each answer in the audit log."""
 
     config: HostConfig
+    settings: LiveSettings
     store: Database
     frontend: Frontend
     audit: AuditLog
@@ -176,6 +173,7 @@ def _create_core(
     events: EventBus,
 ) -> _Core:
     lifetime, running_calls, spending = Lifetime(), RunningCalls(), Lazy(lambda: _create_spending(store, events))
+    settings = LiveSettings(config)
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
@@ -185,6 +183,7 @@ def _create_core(
     lifetime.on_close(events.close)
     return _Core(
         config=config,
+        settings=settings,
         store=store,
         frontend=audit.wrap_frontend(frontend),
         audit=audit,
@@ -200,7 +199,7 @@ def _create_core(
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
         config_rules=ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
         spending=spending,
-        budget=Lazy(lambda: _create_budget(config, spending, events)),
+        budget=Lazy(lambda: _create_budget(settings, spending, events)),
     )
 
 
@@ -211,10 +210,10 @@ def _create_spending(store: Database, events: EventBus) -> "SpendingTracker":
     return SpendingTracker(SpendingStore(store), events)
 
 
-def _create_budget(config: HostConfig, spending: "Lazy[SpendingTracker]", events: EventBus) -> "BudgetLimits":
+def _create_budget(settings: LiveSettings, spending: "Lazy[SpendingTracker]", events: EventBus) -> "BudgetLimits":
     from mcphost.host.budget.budget_limits import BudgetLimits
 
-    return BudgetLimits(config.budget, spending.get(), events)
+    return BudgetLimits(settings, spending.get(), events)
 
 
 def _create_attachment_fitter(lifetime: Lifetime) -> "AttachmentFitter":
@@ -341,7 +340,7 @@ class _LateParts:
         places, secrets, _ = self._setup
         editor = ServerEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
         setup = Setup(
-            places, self._servers, core.model_selection, editor, secrets, core.config.registry, self.live_config,
+            places, self._servers, core.model_selection, editor, secrets, core.settings, self.live_config,
             core.events.notify,
         )  # fmt: skip
         core.lifetime.on_close(setup.server_editor.close)
@@ -352,7 +351,7 @@ class _LateParts:
         if self._setup is None:
             return None
         core, servers, (places, _, sources) = self._core, self._servers, self._setup
-        parts = (servers, core.model_selection, core.config_rules, self.instructions)
+        parts = (servers, core.model_selection, core.config_rules, self.instructions, core.settings)
         return LiveConfig(core.config, sources, *parts, state_dir=places.state_dir)
 
     @cached_property
@@ -516,7 +515,7 @@ class _LateParts:
         from mcphost.host.tools.call_scheduler import CallScheduler
 
         core = self._core
-        return CallScheduler(core.lifetime, core.events, core.running_calls, core.config.limits.parallel_calls)
+        return CallScheduler(core.lifetime, core.events, core.running_calls, core.settings)
 
     @cached_property
     def background_results(self) -> "BackgroundResults":
@@ -541,13 +540,9 @@ class _LateParts:
 
         core = self._core
         return Compactor(
-            core.config.compaction,
-            core.conversation,
-            core.model_selection,
-            core.frontend,
-            core.events,
+            core.config.compaction, core.conversation, core.model_selection, core.frontend, core.events,
             core.spending.get(),
-        )
+        )  # fmt: skip
 
     @cached_property
     def request_parts(self) -> "RequestParts":
@@ -556,6 +551,7 @@ class _LateParts:
         core = self._core
         return RequestParts(
             core.config,
+            core.settings,
             conversation=core.conversation,
             model_selection=core.model_selection,
             events=core.events,
@@ -574,12 +570,10 @@ class _LateParts:
 
         core, setup = self._core, self.setup
         budget = BudgetGuard(
-            core.budget.get(),
-            requests=self.request_parts.builder,
-            frontend=core.frontend,
+            core.budget.get(), requests=self.request_parts.builder, frontend=core.frontend,
             model_selection=core.model_selection,
             list_models=setup.list_remembered if setup is not None else None,
-        )
+        )  # fmt: skip
         budget.compact = self.compactor.shorten
         return TurnParts(
             requests=self.request_parts.builder,
@@ -595,5 +589,5 @@ class _LateParts:
             background=self.background_results,
             events=core.events,
             frontend=core.frontend,
-            max_rounds=core.config.limits.max_rounds,
+            settings=core.settings,
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -11,11 +10,12 @@ import anyio.to_thread
 from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
 from mcphost.config.other_hosts import find_foreign_servers, find_places
 from mcphost.config.remembered_models import RememberedModels, ToolRefusals
-from mcphost.config.schema import ModelConfig, RegistryConfig, ServerConfig
+from mcphost.config.schema import ModelConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeLevel
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
@@ -80,7 +80,7 @@ class Setup:
         model_selection: ModelSelection,
         editor: ServerEditor,
         secrets: ProviderKeys,
-        registry: RegistryConfig,
+        settings: LiveSettings,
         live_config: "LiveConfig | None" = None,
         notify: Callable[[NoticeLevel, str, str], None] = lambda level, text, hint: None,
     ) -> None:
@@ -90,20 +90,23 @@ class Setup:
         self._editor = editor
         self._secrets = secrets
         self.server_editor = LiveServerEditor(editor, servers, places.data_dir / BUNDLES_FOLDER)
-        self._registry_config = registry
+        self._settings = settings
+        self._registry: RegistryInstaller | None = None
         self._live_config = live_config
         self._notify = notify
         self._refusals = ToolRefusals(places.state_dir)
         self._finder = ModelFinder(places.environ, secrets.get, secrets.is_session_only, self._refusals)
         self._remembered = RememberedModels(places.state_dir)
 
-    @cached_property
+    @property
     def registry(self) -> "RegistryInstaller":
-        """Installer that searches the configured registry and installs servers from it."""
+        """Installer that searches the configured registry, which may change, and installs servers from it."""
         from mcphost.host.servers.registry_installer import RegistryInstaller
 
-        url = self._registry_config.url
-        return RegistryInstaller(url, self._places, self._servers, self._editor, self.server_editor)
+        url = self._settings.registry.url
+        if self._registry is None or self._registry.place != url:
+            self._registry = RegistryInstaller(url, self._places, self._servers, self._editor, self.server_editor)
+        return self._registry
 
     @property
     def is_first_run(self) -> bool:

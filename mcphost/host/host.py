@@ -12,6 +12,7 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lazy, Lifetime
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
@@ -77,6 +78,7 @@ class Host:
     roots: Roots
     running_calls: RunningCalls
     servers: Servers
+    settings: LiveSettings
     tool_toggles: ToolToggles
     late_parts: LateParts
     lifetime: Lifetime

@@ -13,6 +13,7 @@ from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.host.consent.config_rules import ConfigRules
+from mcphost.host.live_settings import LiveSettings, SettingChange, compare_settings, format_setting, keep_settings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
@@ -22,14 +23,10 @@ from mcphost.translation import N_
 POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
-    "limits",
-    "budget",
     "sampling",
     "audit",
     "results",
     "context",
-    "registry",
-    "notifications",
     "screen",
     "keys",
     "roots",
@@ -70,6 +67,9 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     hooks_removed: tuple[HookConfig, ...] = ()
     project_instructions: bool | None = None
     theme: str | None = None
+    settings: tuple[SettingChange, ...] = ()
+    """Changed limits, budget, registry and notifications."""
+
     at_start: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -87,7 +87,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         """
         has_settings = any(one is not None for one in (self.model, self.system_prompt, self.project_instructions))
         has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)
-        return bool(self.changed or self.removed) or has_rules or has_settings
+        return bool(self.changed or self.removed or self.settings) or has_rules or has_settings
 
     def describe(self, translate: Callable[[str], str] = str) -> tuple[str, ...]:
         """Return one line for each kind of change that can be applied, translated with *translate*."""
@@ -103,6 +103,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("no longer run the hook {names}"), [hook.name for hook in self.hooks_removed]),
             (N_("use the project's instructions"), ("",) if self.project_instructions else ()),
             (N_("no longer use the project's instructions"), ("",) if self.project_instructions is False else ()),
+            (N_("set {names}"), [f"{one.name} = {format_setting(one.after)}" for one in self.settings]),
             (N_("the theme {names}"), [self.theme or translate(N_("default"))] if self.theme is not None else ()),
         )
         return tuple(
@@ -138,6 +139,7 @@ class LiveConfig:
         model_selection: ModelSelection,
         rules: ConfigRules,
         instructions: ProjectInstructions,
+        settings: LiveSettings,
         state_dir: Path | None = None,
     ) -> None:
         """Create the object for *config*, the configuration in use.
@@ -151,6 +153,7 @@ class LiveConfig:
         self._model_selection = model_selection
         self._rules = rules
         self._instructions = instructions
+        self._settings = settings
         self._profile: str | None = None
         """The profile that the user chose in this run; None for the one given by the options or files."""
 
@@ -167,11 +170,14 @@ class LiveConfig:
         return self._compare(await self._load(self._profile))
 
     async def use_profile(self, name: str) -> ConfigChanges:
-        """Read the files again with the profile *name* ("" for none), apply all differences, and return them.
+        """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
 
-        Raises ConfigError or UsageError without any change.
+        Changed limits and similar settings, which no profile has, still wait for the user's confirmation. Raises
+        ConfigError or UsageError without any change.
         """
         changes = self._compare(await self._load(name))
+        config = replace(changes.config, **keep_settings(changes.config, self.config))
+        changes = replace(changes, config=config, settings=())
         self._profile = name
         self.apply(changes)
         return changes
@@ -197,6 +203,7 @@ class LiveConfig:
             self._instructions.uses_project = changes.project_instructions
         if changes.model is not None:
             self._model_selection.select(changes.model)
+        self._settings.use(changes.config)
         self.config = changes.config
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
@@ -272,6 +279,7 @@ class LiveConfig:
             never_added=_format_rules(new.never_rules, self._rules.never),
             never_removed=_format_rules(self._rules.never, new.never_rules),
             theme=new.theme if new.theme != old.theme else None,
+            settings=compare_settings(old, new),
             at_start=_settings_that_differ(old, new),
             problems=problems,
         )

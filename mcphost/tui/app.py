@@ -231,7 +231,7 @@ class McpHostApp(QuestionApp):
         self._is_started = True
         self.chat.attach_host(self.host)
         dispatcher = EventDispatcher()
-        self._notifier = TerminalNotifier(self, lambda: self.host.config.notifications)
+        self._notifier = TerminalNotifier(self, lambda: self.host.settings.notifications)
         dispatcher.add_all(self._notifier.event_handlers)
         self.chat.add_event_handlers(dispatcher)
         if self._announcer is not None:

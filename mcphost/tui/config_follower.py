@@ -137,6 +137,7 @@ class ConfigFollower:
             return
         if changes.theme is not None:
             self._use_theme(changes.theme)
+        self._chat.presenter.show_costs = self._chat.host.settings.budget.show_in_answers
         done = "; ".join(changes.describe(_))
         text = _("Applied from the configuration files: {done}.").format(done=done) if done else ""
         if notice := " ".join(filter(None, (text, _describe_rest(changes)))):

@@ -26,6 +26,7 @@ from mcphost.host.conversation.prompt_commands import PromptCommands
 from mcphost.host.conversation.stored_conversations import StoredConversations
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import features
@@ -560,6 +561,7 @@ class FakeHost:
         self.roots = Roots(())
         self.audit = create_in_memory_log()
         self.config = HostConfig()
+        self.settings = LiveSettings(self.config)
         self.frontend = frontend
         self.turn = turn or answer_with_tool
         self.model_selection = SimpleNamespace(

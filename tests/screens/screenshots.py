@@ -270,7 +270,7 @@ async def show_trust_question(pilot: Any, host: FakeHost) -> None:
 
 async def show_costs(pilot: Any, host: FakeHost) -> None:
     """Show the costs of a turn, the conversation, today and recent days."""
-    host.config = replace(host.config, budget=BudgetConfig(per_turn=0.5, per_day=5))
+    host.settings.budget = BudgetConfig(per_turn=0.5, per_day=5)
     host.conversation.messages = (Message(role="user", parts=(TextPart("Where are the TODOs?"),), at=time()),)
     for entry in example_spending(host.conversation.id, time()):
         await host.spending_store.add(entry)

@@ -9,7 +9,6 @@ from textual.widgets import OptionList
 from mcphost.config.schema import BudgetConfig
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart, Usage
-from mcphost.serialization import replace
 from mcphost.store.spending import SpendingEntry
 from mcphost.tui.screens.costs import CostsScreen
 from mcphost.tui.transcript.presenter import build_blocks
@@ -32,7 +31,7 @@ async def open_costs(driver: AppDriver) -> CostsScreen:
 
 async def test_the_costs_page_shows_the_turn_the_conversation_today_and_each_day(run: Run) -> None:
     async with run(size=(120, 40), turn=echo_reply) as driver:
-        driver.host.config = replace(driver.host.config, budget=BudgetConfig(per_turn=0.5))
+        driver.host.settings.budget = BudgetConfig(per_turn=0.5)
         await driver.host.conversation.send("hi")
         for entry in example_spending(driver.host.conversation.id, time()):
             await driver.host.spending_store.add(entry)

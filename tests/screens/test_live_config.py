@@ -83,6 +83,20 @@ async def test_a_hook_runs_from_the_next_call_after_it_was_reviewed_and_until_it
         assert "3" in await call()
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_raised_limit_counts_only_after_the_page_has_shown_it(files: Files, size: tuple[int, int]) -> None:
+    files.write_settings("[budget]\nper_day = 1\n")
+    async with files.open(size) as driver:
+        files.write_settings("[budget]\nper_day = 5\nshow_in_answers = false\n[notifications]\nmode = 'off'\n")
+        await driver.until(lambda: "budget.per_day = 5" in driver.text(), "the notice")
+        await command(driver, "/reload")
+        await driver.until(lambda: "1 → 5 · allows more" in driver.text(), "the page")
+        assert driver.host.settings.budget.per_day == 1
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Applied from" in driver.text(), "the notice")
+        assert (driver.host.settings.budget.per_day, driver.host.settings.notifications.mode) == (5, "off")
+
+
 async def test_leaving_the_page_applies_nothing(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a"})
     async with files.open() as driver:

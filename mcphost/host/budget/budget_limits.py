@@ -4,10 +4,10 @@ import math
 import time
 from collections.abc import Sequence
 
-from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError, ModelError
 from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.event_bus import EventBus
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.questions.cost import BudgetName, BudgetUse
 from mcphost.llm.messages import Message
 from mcphost.llm.model import ChatModel, ModelFacts, ModelRequest
@@ -58,8 +58,8 @@ class BudgetLimits:
     Turns and sampling share one object, so that a raised limit applies to both.
     """
 
-    def __init__(self, config: BudgetConfig, spending: SpendingTracker, events: EventBus) -> None:
-        self._config = config
+    def __init__(self, settings: LiveSettings, spending: SpendingTracker, events: EventBus) -> None:
+        self._settings = settings
         self._spending = spending
         self._events = events
         self._raised: dict[tuple[str, BudgetName], float] = {}
@@ -98,7 +98,7 @@ class BudgetLimits:
             )
 
     def _limit(self, conversation: str, name: BudgetName) -> float:
-        limit: float = getattr(self._config, name)
+        limit: float = getattr(self._settings.budget, name)
         return max(limit, self._raised.get((conversation, name), 0.0)) if limit else 0.0
 
     def _compare(self, totals: SpendingTotals, conversation: str, estimate: CostEstimate) -> list[BudgetUse]:
@@ -118,7 +118,7 @@ class BudgetLimits:
             is_free = estimate.cost == 0
             # With an unknown price, only the amount already spent is known.
             is_exceeded = needed > limit + _TOLERANCE or (estimate.cost is None and needed >= limit)
-            raised = _raise_limit(getattr(self._config, name), needed) if is_exceeded and not is_free else 0.0
+            raised = _raise_limit(getattr(self._settings.budget, name), needed) if is_exceeded and not is_free else 0.0
             uses.append(BudgetUse(name, spent[name], limit, raised))
         return uses
 

@@ -14,6 +14,7 @@ from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.summarizer import SummaryStage
 from mcphost.host.conversation.tool_selection import Preference, ToolSelection
 from mcphost.host.event_bus import EventBus
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
@@ -144,6 +145,7 @@ class RequestParts:
     def __init__(  # noqa: PLR0913 - what the stages need
         self,
         config: HostConfig,
+        settings: LiveSettings,
         *,
         conversation: ActiveConversation,
         model_selection: ModelSelection,
@@ -156,7 +158,8 @@ class RequestParts:
         instructions: Instructions,
     ) -> None:
         tools = ToolSelection(
-            config,
+            config.context,
+            settings,
             tool_registry=tool_registry,
             tool_toggles=tool_toggles,
             builtin_tools=builtin_tools,
@@ -172,7 +175,7 @@ class RequestParts:
             events=events,
         )
         self.builder = ModelRequestBuilder(
-            config,
+            settings,
             servers=servers,
             startup=startup,
             tools=tools,

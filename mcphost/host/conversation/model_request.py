@@ -8,11 +8,11 @@ A stage changes only what is sent; the stored conversation stays unchanged.
 from collections.abc import Iterable
 from typing import Protocol
 
-from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.tool_selection import ToolSelection
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.servers import Servers, ServerStartup
@@ -51,7 +51,7 @@ class ModelRequestBuilder:
 
     def __init__(
         self,
-        config: HostConfig,
+        settings: LiveSettings,
         *,
         servers: Servers,
         startup: ServerStartup,
@@ -62,7 +62,7 @@ class ModelRequestBuilder:
         message_stages: tuple[MessageStage, ...] = (),
     ) -> None:
         """Create a builder that applies *message_stages* to the messages in the given order, and then *shortening*."""
-        self._is_parallel = config.limits.parallel_calls > 1
+        self._settings = settings
         self.tools = tools
         self._servers = servers
         self._startup = startup
@@ -111,7 +111,7 @@ class ModelRequestBuilder:
             answer_schema=schema,
             tools=tools,
             max_output_tokens=self._model_selection.config.max_output_tokens,
-            is_parallel=self._is_parallel,
+            is_parallel=self._settings.limits.parallel_calls > 1,
         )
 
     def defer(self, server: str) -> None:

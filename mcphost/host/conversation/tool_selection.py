@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from mcphost.config.schema import HostConfig
+from mcphost.config.schema import ContextConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolsSelected
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.host.servers.tool_registry import ToolOffer, ToolRegistry
@@ -35,7 +36,8 @@ class ToolSelection:
 
     def __init__(
         self,
-        config: HostConfig,
+        config: ContextConfig,
+        settings: LiveSettings,
         *,
         tool_registry: ToolRegistry,
         tool_toggles: ToolToggles,
@@ -44,8 +46,8 @@ class ToolSelection:
         model_selection: ModelSelection,
         events: EventBus,
     ) -> None:
-        self._max_sent = config.limits.tools_to_model
-        self._config = config.context
+        self._settings = settings
+        self._config = config
         self._tool_registry = tool_registry
         self._tool_toggles = tool_toggles
         self._builtin_tools = builtin_tools
@@ -80,7 +82,10 @@ class ToolSelection:
         sent = self._defer(self.list_offers())
         self._report_omitted(len(sent))
         builtin_specs = self._builtin_tools.specs()
-        specs = (*(offer.spec for offer in sent[: self._max_sent - len(builtin_specs)]), *builtin_specs)
+        specs = (
+            *(offer.spec for offer in sent[: self._settings.limits.tools_to_model - len(builtin_specs)]),
+            *builtin_specs,
+        )
         report = ToolsSelected(len(specs), len(self.deferred))
         if report != self._reported and (report.deferred or self._reported.deferred):
             self._reported = report
@@ -194,11 +199,12 @@ class ToolSelection:
         self._scanned = len(messages)
 
     def _report_omitted(self, count: int) -> None:
-        omitted = count - self._max_sent
+        limit = self._settings.limits.tools_to_model
+        omitted = count - limit
         if omitted > 0 and omitted != self._reported_left_out:
             self._events.notify(
                 "warning",
-                f"{omitted} tools are not offered to the model: it gets {self._max_sent} at most.",
+                f"{omitted} tools are not offered to the model: it gets {limit} at most.",
                 "Disable servers that this conversation does not need.",
             )
             self._reported_left_out = omitted

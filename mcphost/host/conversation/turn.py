@@ -28,6 +28,7 @@ from mcphost.host.events import (
     ThinkingDeltaEvent,
     UserMessageAdded,
 )
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.message_text import clean_parts
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
@@ -120,7 +121,7 @@ class TurnOutcome(Struct, frozen=True):
 class TurnParts(NamedTuple):
     """Components of the host that a turn uses.
 
-    After `max_rounds` rounds of tool calls, the user is asked whether to continue.
+    After `limits.max_rounds` rounds of tool calls, the user is asked whether to continue.
     """
 
     requests: ModelRequestBuilder
@@ -136,7 +137,7 @@ class TurnParts(NamedTuple):
     background: BackgroundResults
     events: EventBus
     frontend: Frontend
-    max_rounds: int
+    settings: LiveSettings
 
 
 class Turn:
@@ -162,7 +163,7 @@ class Turn:
         self._requests = parts.requests
         self._compactor = parts.compactor
         self._events, self._frontend = parts.events, parts.frontend
-        self._max_rounds = parts.max_rounds
+        self._settings = parts.settings
         self._auto_approval = parts.auto_approval
         self._steering = steering if steering is not None else []
         self.usage = llm.Usage()
@@ -177,14 +178,14 @@ class Turn:
         that the budget does not allow.
         """
         rounds = invalid_rounds = 0
-        allowed = self._max_rounds
+        allowed = self._settings.limits.max_rounds
         while True:
             if rounds >= allowed:
                 why = f"turn {self._number} used {rounds} rounds of tool calls"
                 question = ContinueTurn(server="", why=why, rounds=rounds)
                 if not self._auto_approval.can_continue() and not await self._frontend.ask(question):
                     return self._make_outcome("rounds")
-                allowed += self._max_rounds
+                allowed += self._settings.limits.max_rounds
             rounds += 1
             answer = await self._round(rounds)
             if not answer.tool_uses:

@@ -10,6 +10,7 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServersAwaited
 from mcphost.host.lifetime import Lifetime
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.questions.questions import ToolChange
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ConnectionParts, ServerConnection
@@ -211,13 +212,13 @@ class ServerStartup:
     The tools of slower servers become available later.
     """
 
-    def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """Create a wait of at most *seconds* for each server, counted from the server's start.
+    def __init__(self, servers: Iterable[ServerConnection], settings: LiveSettings, events: EventBus) -> None:
+        """Create a wait of at most `limits.server_wait` for each server, counted from the server's start.
 
         For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """
         self._servers = servers
-        self._seconds = seconds
+        self._settings = settings
         self._events = events
         self._late_servers: set[str] = set()
 
@@ -251,7 +252,7 @@ class ServerStartup:
         factor = 1
         with suppress(StoreError):
             factor = NEW_SERVER_FACTOR if await connection.is_first_start() else 1
-        await connection.wait_for_start(self._seconds * factor)
+        await connection.wait_for_start(self._settings.limits.server_wait * factor)
 
     def announce_joined(self) -> None:
         """Notify the user of servers that became ready after `wait`; call before each model request of a turn."""

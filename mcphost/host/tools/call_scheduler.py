@@ -16,6 +16,7 @@ from mcphost.errors import UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolBackgrounded
 from mcphost.host.lifetime import Lifetime
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
@@ -59,11 +60,14 @@ class CallScheduler:
     calls that are cancelled because the host closes.
     """
 
-    def __init__(self, lifetime: Lifetime, events: EventBus, running_calls: RunningCalls, max_parallel: int) -> None:
+    def __init__(
+        self, lifetime: Lifetime, events: EventBus, running_calls: RunningCalls, settings: LiveSettings
+    ) -> None:
         self._lifetime = lifetime
         self._events = events
         self._running_calls = running_calls
-        self._limiter = anyio.CapacityLimiter(max_parallel)
+        self._settings = settings
+        self._limiter = anyio.CapacityLimiter(settings.limits.parallel_calls)
         self._calls: list[_Call] = []
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
@@ -128,6 +132,7 @@ class CallScheduler:
             yield
             return
         call.slot = slot = object()
+        self._limiter.total_tokens = self._settings.limits.parallel_calls
         await self._limiter.acquire_on_behalf_of(slot)
         try:
             yield

@@ -153,7 +153,7 @@ class ChatScreen(Screen[None]):
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
-        show_costs = host.config.budget.show_in_answers
+        show_costs = host.settings.budget.show_in_answers
         self.presenter = TranscriptPresenter(self.query_one(Transcript), show_costs=show_costs)
         self.status = ChatStatus()
         self.prompt_commands = PromptCommandRunner(self, host, self._switch_model, self.send_draft)

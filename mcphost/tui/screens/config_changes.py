@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from mcphost.host.live_settings import format_setting
 from mcphost.translation import N_, _
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HookConfig, ServerConfig
     from mcphost.host.live_config import ConfigChanges
+    from mcphost.host.live_settings import SettingChange
 
 _SECRET_FIELDS = ("env", "headers")
 """Fields that may contain secrets; only the names of their members are shown."""
@@ -60,6 +62,7 @@ class ConfigChangesScreen(ListScreen):
         rows += [
             ListRow(_hook_facts(hook), hook.name, _("removed hook"), "-", "$error") for hook in changes.hooks_removed
         ]
+        rows += [_setting_row(change) for change in changes.settings]
         if changes.theme is not None:
             rows.append(
                 ListRow([(_("theme"), changes.theme or _("default"))], _("Theme"), changes.theme or _("default"), "~")
@@ -73,6 +76,13 @@ class ConfigChangesScreen(ListScreen):
     def action_apply(self) -> None:
         """Close the screen with all changes as its result; the caller then applies them."""
         self.dismiss(self._changes)
+
+
+def _setting_row(change: "SettingChange") -> ListRow:
+    text = f"{format_setting(change.before)} → {format_setting(change.after)}"
+    if change.allows_more:
+        text = _("{change} · allows more").format(change=text)
+    return ListRow([(change.name, text)], change.name, text, "~", "$error" if change.allows_more else "$warning")
 
 
 def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:

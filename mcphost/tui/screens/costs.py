@@ -71,7 +71,7 @@ class CostsScreen(ListScreen):
         Parts are, for example, a server's tool definitions or one tool's results.
         """
         period: CostPeriod = row.value
-        limit = _limit(self.host.config.budget, period.title)
+        limit = _limit(self.host.settings.budget, period.title)
         pairs = [
             (_("cost"), _format_cost(period.total)),
             (_("budget"), f"{format_dollars(limit[1])} ({limit[0]})" if limit else ""),

@@ -1,10 +1,13 @@
 """Tests for the scheduler of the model's tool calls: the end of one call never affects another."""
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from mcphost.config.schema import HostConfig, Limits
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
+from mcphost.host.live_settings import LiveSettings
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
@@ -17,7 +20,7 @@ USE = ToolUsePart("same", "s__t", {}, "{}")
 async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> None:
     has_ended, texts = anyio.Event(), list[str]()
     async with Lifetime() as lifetime:
-        scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), 2)
+        scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), LiveSettings(HostConfig()))
 
         async def call(text: str) -> ToolCallOutcome:
             if text == "second":
@@ -35,3 +38,25 @@ async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> 
                 tasks.start_soon(run, "second")
                 tasks.start_soon(run, "first")
     assert texts == ["first", "second"]
+
+
+async def test_a_lower_number_of_parallel_calls_holds_from_the_next_call() -> None:
+    settings = LiveSettings(HostConfig())
+    running, most = 0, 0
+    async with Lifetime() as lifetime:
+        scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), settings)
+        settings.use(HostConfig(limits=Limits(parallel_calls=1)))
+
+        async def call() -> ToolCallOutcome:
+            nonlocal running, most
+            async with scheduler.slot("s", "t"):
+                running += 1
+                most = max(most, running)
+                await anyio.lowlevel.checkpoint()
+                running -= 1
+            return ToolCallOutcome(make_tool_return(USE, "s", "t", "", outcome="ok"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(scheduler.run, USE, "c", call)
+    assert most == 1

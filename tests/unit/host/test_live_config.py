@@ -94,12 +94,12 @@ async def test_a_file_that_cannot_be_read_removes_no_server(tmp_path: Path, brok
 
 
 async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Path) -> None:
-    write_settings(tmp_path, '[consent]\nnever = ["a/b"]\n[limits]\nmax_rounds = 5\n')
+    write_settings(tmp_path, '[consent]\nnever = ["a/b"]\n[audit]\ncontent = false\n')
     async with open_setup(tmp_path) as (host, _):
         write_settings(
             tmp_path,
             'system_prompt = "other"\ntheme = "light"\n[model]\nname = "openai/x"\napi_base = "https://x.example"\n'
-            '[consent]\nnever = ["c/d"]\n[limits]\nmax_rounds = 6\n',
+            '[consent]\nnever = ["c/d"]\n[audit]\ncontent = true\n',
         )
         changes = await live_config(host).check()
         assert changes.describe() == (
@@ -109,13 +109,68 @@ async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Pat
             "no longer forbid a/b",
             "the theme light",
         )
-        assert changes.at_start == ("limits",)
+        assert changes.at_start == ("audit",)
         assert changes.needs_confirmation
         assert host.model_selection.config.name == ""
         live_config(host).apply(changes)
         assert host.model_selection.config.name == "openai/x"
         assert host.model_selection.system_prompt == "other"
         assert not (await live_config(host).check()).can_apply
+
+
+async def test_changed_limits_budget_registry_and_notifications_count_once_they_are_applied(tmp_path: Path) -> None:
+    async with open_setup(tmp_path) as (host, setup):
+        assert setup.registry.place == host.settings.registry.url
+        write_settings(
+            tmp_path,
+            "[limits]\nmax_rounds = 6\n[budget]\nper_day = 2.5\nshow_in_answers = false\n"
+            '[registry]\nurl = "https://r.example"\n[notifications]\nmode = "bell"\n',
+        )
+        changes = await live_config(host).check()
+        assert changes.describe() == (
+            "set limits.max_rounds = 6, budget.per_day = 2.5, budget.show_in_answers = false, "
+            "registry.url = https://r.example, notifications.mode = bell",
+        )
+        assert (changes.needs_confirmation, changes.at_start) == (True, ())
+        assert host.settings.limits.max_rounds == 25
+        live_config(host).apply(changes)
+        assert host.settings.limits.max_rounds == 6
+        assert host.settings.budget.per_day == 2.5
+        assert host.settings.notifications.mode == "bell"
+        assert setup.registry.place == "https://r.example"
+        assert not (await live_config(host).check()).can_apply
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "allows_more"),
+    [
+        ("[limits]\nmax_rounds = 5", "[limits]\nmax_rounds = 6", True),
+        ("[limits]\nmax_rounds = 5", "[limits]\nmax_rounds = 4", False),
+        ("[budget]\nper_day = 5", "[budget]\nper_day = 6", True),
+        ("[budget]\nper_day = 5", "", True),
+        ("[budget]\nper_day = 5", "[budget]\nper_day = 4", False),
+        ("", "[budget]\nper_day = 4", False),
+        ("[budget]\nshow_in_answers = false", "", False),
+        ("", "[notifications]\nafter_seconds = 99", False),
+    ],
+)
+async def test_a_limit_that_is_raised_or_removed_is_marked(
+    tmp_path: Path, before: str, after: str, allows_more: bool
+) -> None:
+    write_settings(tmp_path, before)
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(tmp_path, after)
+        (change,) = (await live_config(host).check()).settings
+        assert change.allows_more is allows_more
+
+
+async def test_choosing_a_profile_leaves_changed_limits_to_the_review(tmp_path: Path) -> None:
+    write_settings(tmp_path, "[budget]\nper_day = 1\n[profiles.p]\nmodel = 'openai/y'\n")
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(tmp_path, "[budget]\nper_day = 9\n[profiles.p]\nmodel = 'openai/y'\n")
+        assert (await live_config(host).use_profile("p")).describe() == ("use the model openai/y",)
+        assert host.settings.budget.per_day == 1
+        assert (await live_config(host).check()).describe() == ("set budget.per_day = 9",)
 
 
 FIRST_HOOK = '[[hooks]]\nevent = "before_call"\ncommand = ["one"]\n'

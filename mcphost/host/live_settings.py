@@ -1,0 +1,66 @@
+"""Settings that can change while the program runs: limits, budget, registry and notifications."""
+
+from typing import Any
+
+from mcphost.config.schema import HostConfig
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+
+LIVE_SECTIONS = ("limits", "budget", "registry", "notifications")
+"""Sections of config.toml whose changes take effect as soon as the user applies them."""
+
+_LIMITING_SECTIONS = ("limits", "budget")
+
+
+class LiveSettings:
+    """The current values of the settings; components read them here each time that they need them."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self.use(config)
+
+    def use(self, config: HostConfig) -> None:
+        """Replace all values by those of *config*; what is already running, such as a connection, keeps its own."""
+        self.limits = config.limits
+        self.budget = config.budget
+        self.registry = config.registry
+        self.notifications = config.notifications
+
+
+class SettingChange(Struct, frozen=True):
+    """A changed setting; its name includes the section, as in "limits.max_rounds"."""
+
+    name: str
+    before: Any
+    after: Any
+
+    @property
+    def allows_more(self) -> bool:
+        """Whether a limit is raised or removed."""
+        section = self.name.partition(".")[0]
+        if section not in _LIMITING_SECTIONS or isinstance(self.after, bool):
+            return False
+        if section == "budget":  # 0 means no limit
+            return bool(self.before) and (not self.after or self.after > self.before)
+        return bool(self.after > self.before)
+
+
+def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
+    """Return each setting of the live sections that differs between two configurations."""
+    return tuple(
+        SettingChange(f"{section}.{name}", before, after)
+        for section in LIVE_SECTIONS
+        for name in getattr(new, section).__struct_fields__
+        if (before := getattr(getattr(old, section), name)) != (after := getattr(getattr(new, section), name))
+    )
+
+
+def keep_settings(config: HostConfig, old: HostConfig) -> dict[str, Any]:
+    """Return the live sections of *old*, by field name, if they differ from those of *config*."""
+    return {name: getattr(old, name) for name in LIVE_SECTIONS if getattr(config, name) != getattr(old, name)}
+
+
+def format_setting(value: Any) -> str:
+    """Return the value of a setting as it is written in config.toml, but without quotes and in a safe form."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, int | float) else sanitize(str(value)[:200], keep_newlines=False)
