@@ -105,6 +105,7 @@ class McpHostApp(QuestionApp):
     Input.-textual-compact { padding: 0 1; }
     Input.-textual-compact:focus { background-tint: transparent; }
     #box Input.-textual-compact:focus { background: $background; }
+    TextArea .text-area--cursor { color: $input-cursor-foreground; background: $input-cursor-background; }
     """
 
     def __init__(

@@ -1,9 +1,12 @@
 """Tests for the contrast of all text in every theme, and for reloading edited themes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.color import Color
+from textual.geometry import Region
+from textual.widgets import Input, TextArea
 
 from mcphost.tui import themes
 from mcphost.tui.app import McpHostApp
@@ -12,6 +15,7 @@ from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, SpeakerHea
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
 from tests.contrast import contrast
+from tests.screens.ask_question import PendingQuestion, each_example_question, tool_question
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
@@ -34,11 +38,12 @@ def call(name: str = "text", number=12) -> None: ...
 """
 
 
-def weak_texts(app: McpHostApp) -> list[tuple[str, float]]:
-    """Return each text on the screen whose contrast is too low, with its contrast."""
+def weak_texts(app: McpHostApp, region: Region | None = None) -> list[tuple[str, float]]:
+    """Return each text on the screen, or in a region of it, whose contrast is too low, with its contrast."""
     weak: list[tuple[str, float]] = []
-    for strip in app.screen._compositor.render_strips():
-        for segment in strip:
+    x, y, width, height = region or app.screen.region
+    for strip in app.screen._compositor.render_strips()[y : y + height]:
+        for segment in strip.crop(x, x + width):
             style = segment.style
             if segment.control or style is None or not set(segment.text) - SHAPES:
                 continue
@@ -69,6 +74,51 @@ def show_everything(driver: AppDriver) -> None:
             *(NoticeBlock(level, "a notice", "and a hint") for level in ("info", "warning", "error")),
         ]
     )
+
+
+def weak_question_texts(driver: AppDriver) -> list[tuple[str, float]]:
+    """Return the weak texts of the open question; the chat behind it is dimmed."""
+    return weak_texts(driver.app, driver.app.screen.query_one("#box").region)
+
+
+@each_example_question
+async def test_every_text_of_a_question_can_be_read(run: Run, question: Any) -> None:
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, question)
+        await driver.enter_question()
+        for name in (themes.DEFAULT, themes.DEFAULT_LIGHT):
+            driver.app.theme_choice.choose(name)
+            await driver.pilot.pause()
+            assert weak_question_texts(driver) == [], name
+
+
+@pytest.mark.parametrize("name", themes.names())
+async def test_the_selected_one_of_the_waiting_calls_can_be_read(run: Run, name: str) -> None:
+    async with run(size=(120, 40)) as driver:
+        driver.app.theme_choice.choose(name)
+        for number in range(3):
+            PendingQuestion(driver, tool_question(call=f"c{number}"))
+        await driver.until(lambda: "3 calls are waiting" in driver.text(), "the list")
+        await driver.enter_question()
+        assert weak_question_texts(driver) == []
+
+
+@pytest.mark.parametrize("name", themes.names())
+@pytest.mark.parametrize("kind", [TextArea, Input])
+async def test_the_character_under_the_text_cursor_can_be_read(
+    run: Run, name: str, kind: type[TextArea | Input]
+) -> None:
+    async with run(size=(120, 40)) as driver:
+        driver.app.theme_choice.choose(name)
+        if kind is Input:
+            await driver.pilot.press("ctrl+f")
+        field = driver.app.focused
+        assert isinstance(field, kind)
+        field.cursor_blink = False
+        await driver.type("words")
+        await driver.pilot.press("home")
+        await driver.until(lambda: "words" in driver.text(), "the text")
+        assert weak_texts(driver.app, field.region) == []
 
 
 @pytest.mark.parametrize("name", themes.names())

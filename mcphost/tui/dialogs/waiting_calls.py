@@ -98,7 +98,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     WaitingCallsDialog OptionList { height: auto; border: none; background: $panel; padding: 0; text-wrap: nowrap;
                               text-overflow: ellipsis; scrollbar-size-vertical: 1; }
     WaitingCallsDialog OptionList > .option-list--option-highlighted {
-        background: $accent 30%; color: $text; text-style: bold;
+        background: $block-cursor-background; color: $text; text-style: bold;
     }
     """
 
