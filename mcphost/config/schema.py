@@ -439,8 +439,11 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
     language: Literal["auto", "en", "zh-CN"] = "auto"
     """The language of the screen; "auto" follows the locale of the environment."""
 
-    pictures: Literal["half-blocks", "kitty", "sixel"] = "half-blocks"
-    """How to draw pictures: with half-block characters, with the graphics protocol of Kitty, or as Sixel graphics."""
+    pictures: Literal["auto", "half-blocks", "kitty", "sixel"] = "auto"
+    """How to draw pictures: with half-block characters, with the graphics protocol of Kitty, or as Sixel graphics.
+
+    "auto" is "kitty" in kitty and Ghostty, and "half-blocks" in other terminals, and in tmux, screen and Zellij.
+    """
 
 
 class KeyConfig(Struct, frozen=True):

@@ -77,6 +77,7 @@ MAX_PICTURES = 32
 CHUNK_CHARACTERS = 4096
 """Maximum payload of an escape sequence in characters, as the protocol specifies."""
 _CHUNKS_PER_WRITE = 16
+_OTHER_TERMINALS = ("XTERM_VERSION", "VTE_VERSION", "KONSOLE_VERSION", "WT_SESSION")
 _CELL_WIDTH, _CELL_HEIGHT = 10, 20
 """Pixels per cell; the terminal scales the image to the size of its own cells."""
 
@@ -84,6 +85,20 @@ _CELL_WIDTH, _CELL_HEIGHT = 10, 20
 def can_place_pictures(environ: Mapping[str, str]) -> bool:
     """Return whether graphics sequences reach the terminal; tmux and screen would discard them."""
     return not (environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("tmux", "screen")))
+
+
+def draws_pictures(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal is kitty or Ghostty, and graphics sequences reach it.
+
+    Other terminals that were started from kitty or Ghostty inherit their variables, but also name themselves.
+    """
+    if environ.get("ZELLIJ") or not can_place_pictures(environ):
+        return False
+    if (term := environ.get("TERM", "")) in {"xterm-kitty", "xterm-ghostty"}:
+        return True
+    is_started_in = environ.get("KITTY_WINDOW_ID") or environ.get("GHOSTTY_RESOURCES_DIR")
+    is_other = environ.get("TERM_PROGRAM", "ghostty") != "ghostty" or any(map(environ.get, _OTHER_TERMINALS))
+    return bool(is_started_in) and term.startswith("xterm") and not is_other
 
 
 class KittyGraphics:

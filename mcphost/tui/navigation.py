@@ -171,14 +171,14 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(drawn)
 
     def _choose_pictures(self) -> None:
-        """Set up Kitty or Sixel graphics if configured; otherwise, images are drawn with half-block characters."""
+        """Set up Kitty or Sixel graphics if they are to be used; otherwise, half-block characters draw images."""
         terminal, how = self._driver, self.host.config.screen.pictures
         if terminal is None or self._kitty_graphics is not None or self._sixel_graphics is not None:
             return
-        if how == "kitty":
-            from mcphost.tui.kitty_graphics import KittyGraphics, can_place_pictures
+        if how in ("auto", "kitty") and not terminal.is_web:  # a browser has the variables of the server's terminal
+            from mcphost.tui.kitty_graphics import KittyGraphics, can_place_pictures, draws_pictures
 
-            if can_place_pictures(os.environ):
+            if (can_place_pictures if how == "kitty" else draws_pictures)(os.environ):
                 self._kitty_graphics = KittyGraphics(terminal.write)
                 cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
         elif how == "sixel":

@@ -15,7 +15,13 @@ from mcphost.llm.messages import Message, TextPart
 from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.serialization import replace
 from mcphost.tui import kitty_graphics
-from mcphost.tui.kitty_graphics import KittyGraphics, PlacedImage, can_place_pictures, render_placeholders
+from mcphost.tui.kitty_graphics import (
+    KittyGraphics,
+    PlacedImage,
+    can_place_pictures,
+    draws_pictures,
+    render_placeholders,
+)
 from tests.screens.conftest import Run
 from tests.screens.sample_images import sunset_image
 
@@ -152,6 +158,31 @@ def test_tmux_and_screen_get_half_blocks(environ: dict[str, str], *, can: bool) 
     assert can_place_pictures(environ) is can
 
 
+@pytest.mark.parametrize(
+    ("environ", "can"),
+    [
+        ({"TERM": "xterm-kitty"}, True),
+        ({"TERM": "xterm-ghostty"}, True),
+        ({"TERM": "xterm-256color", "KITTY_WINDOW_ID": "1"}, True),
+        ({"TERM": "xterm-256color", "GHOSTTY_RESOURCES_DIR": "/usr/share/ghostty"}, True),
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "xterm-kitty", "TMUX": "/tmp/x"}, False),
+        ({"TERM": "xterm-ghostty", "STY": "1.x"}, False),
+        ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, False),
+        ({"TERM": "xterm-kitty", "ZELLIJ": "0"}, False),
+        ({"TERM": "xterm-256color", "KITTY_WINDOW_ID": "1", "TERM_PROGRAM": "vscode"}, False),
+        ({"TERM": "xterm-256color", "GHOSTTY_RESOURCES_DIR": "/x", "TERM_PROGRAM": "ghostty"}, True),
+        ({"TERM": "xterm-256color", "GHOSTTY_RESOURCES_DIR": "/x", "VTE_VERSION": "7600"}, False),
+        ({"TERM": "foot", "KITTY_WINDOW_ID": "1"}, False),
+        ({}, False),
+    ],
+)
+def test_kitty_and_ghostty_are_recognized_unless_tmux_or_screen_is_in_between(
+    environ: dict[str, str], *, can: bool
+) -> None:
+    assert draws_pictures(environ) is can
+
+
 async def show_picture(driver: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> list[str]:
     written: list[str] = []
     monkeypatch.setattr(driver.app.terminal, "write", written.append)
@@ -160,13 +191,14 @@ async def show_picture(driver: Any, monkeypatch: pytest.MonkeyPatch, how: str) -
     return written
 
 
-async def test_the_setting_shows_pictures_in_the_chat(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["auto", "kitty"])
+async def test_the_setting_shows_pictures_in_the_chat(run: Run, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     for name in ("TMUX", "STY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-kitty")
     async with run() as driver:
-        written = await show_picture(driver, monkeypatch, "kitty")
+        written = await show_picture(driver, monkeypatch, how)
         await driver.until(lambda: "\U0010eeee" in driver.text(), "the cells")
         assert "▀" not in driver.text()
         sent = [part for text in written for part in SEQUENCE.findall(text)]
@@ -178,10 +210,27 @@ async def test_the_setting_shows_pictures_in_the_chat(run: Run, monkeypatch: pyt
     assert "a=d,d=I" in written[-1]
 
 
-async def test_without_the_setting_no_sequence_is_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("how", "term"), [("half-blocks", "xterm-kitty"), ("auto", "xterm-256color")])
+async def test_other_settings_and_terminals_get_no_sequence(
+    run: Run, monkeypatch: pytest.MonkeyPatch, how: str, term: str
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    for name in ("KITTY_WINDOW_ID", "GHOSTTY_RESOURCES_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", term)
+    async with run() as driver:
+        written = await show_picture(driver, monkeypatch, how)
+        await driver.until(lambda: "▀" in driver.text(), "the picture")
+        assert "\x1b_G" not in "".join(written)
+
+
+async def test_a_chat_in_a_browser_gets_no_sequence_although_it_is_served_from_kitty(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-kitty")
     async with run() as driver:
-        written = await show_picture(driver, monkeypatch, "half-blocks")
+        monkeypatch.setattr(type(driver.app.terminal), "is_web", True)
+        written = await show_picture(driver, monkeypatch, "auto")
         await driver.until(lambda: "▀" in driver.text(), "the picture")
         assert "\x1b_G" not in "".join(written)
