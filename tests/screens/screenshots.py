@@ -76,6 +76,7 @@ from tests.screens.example_records import (
 )
 from tests.screens.fake_host import FakeHost, sample_server
 from tests.screens.sample_images import icon_data_url, sunset_image
+from tests.screens.setup_screens import SETUP_SCREENS
 
 _AUDIT_FOLDERS = tempfile.TemporaryDirectory(prefix="pictures-")
 ANSWER = """There are **14**, in three modules. I will group them by module first:
@@ -1039,6 +1040,7 @@ SCREENS.update(
         "no_audit": keys("f10"),
         "no_accounts": keys("f12"),
         "no_folders": keys("ctrl+o"),
+        **SETUP_SCREENS,
     }
 )
 
