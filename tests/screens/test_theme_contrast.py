@@ -17,6 +17,7 @@ from mcphost.tui.transcript.transcript import Transcript
 from tests.contrast import contrast
 from tests.screens.ask_question import PendingQuestion, each_example_question, tool_question
 from tests.screens.conftest import AppDriver, Run
+from tests.screens.setup_screens import SETUP_SCREENS
 
 pytestmark = pytest.mark.anyio
 LEAST = 4.5
@@ -136,6 +137,19 @@ async def test_every_text_that_is_drawn_can_be_read(run: Run, name: str) -> None
             await driver.pilot.press(key)
             await driver.until(lambda what=what: type(driver.app.screen).__name__ == what, what)
             assert weak_texts(driver.app) == [], what
+
+
+@pytest.mark.parametrize("name", SETUP_SCREENS)
+async def test_every_text_of_the_set_up_can_be_read_in_every_theme(run: Run, name: str) -> None:
+    async with run(size=(80, 24)) as driver:
+        await SETUP_SCREENS[name](driver.pilot, driver.host)
+        for area in driver.app.screen.query(TextArea):
+            area.cursor_blink = False  # so that the letter under the cursor is judged too
+        for theme in themes.names():
+            driver.app.theme_choice.choose(theme)
+            await driver.until(lambda theme=theme: driver.app.theme == theme, theme)
+            await driver.pilot.pause()
+            assert weak_texts(driver.app) == [], theme
 
 
 async def test_a_theme_is_read_again_while_it_is_edited(
