@@ -197,7 +197,7 @@ def quote_server_text(text: str) -> str:
 
 
 def describe_oauth_error(response: OAuthResponse, members: Mapping[str, Any]) -> str:
-    """Return a sanitized description of an OAuth error response, of limited length (RFC 6749, section 5.2)."""
+    """Return a sanitized, shortened description of an OAuth error response (RFC 6749, section 5.2)."""
     values = [members.get("error"), members.get("error_description")]
     texts = [quote_server_text(text) for text in values if isinstance(text, str) and text]
     return f"{': '.join(texts)} (HTTP {response.status})." if texts else f"HTTP {response.status}."

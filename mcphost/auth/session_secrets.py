@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SessionSecrets:
-    """Store of named secrets, in a backend that is opened on first use, or in memory until mcphost quits.
+    """Store for named secrets: most are in a backend, which is opened on first use; some are only in memory.
 
     *open_storage* returns the backend, which is the keyring or the file that the user chose. A secret in memory takes
     precedence over a stored secret with the same name. `get`, `set` and `delete` raise McpHostError if the backend

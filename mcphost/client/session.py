@@ -182,7 +182,7 @@ class RequestHandler(Protocol):
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the server's cancellation of one of its own requests, which had this *method*; must not block."""
+        """Handle the server's cancellation of one of its own requests; *method* is the request's. Must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:

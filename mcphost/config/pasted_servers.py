@@ -1,4 +1,4 @@
-"""Parser for server entries that users paste from a README, with or without the rest of the file."""
+"""Parser for server entries that users paste from a README: bare entries, or a complete mcp.json."""
 
 from typing import Any, cast
 

@@ -27,7 +27,7 @@ class _File(Struct, frozen=True):
 
 
 class RestartRequests:
-    """Store for requests to restart servers. Its methods block and can be called from any thread."""
+    """File in which commands ask running chats to restart a server. The methods block; call them in a thread."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / REQUESTS_FILE

@@ -1,4 +1,4 @@
-"""Events published by the host, as immutable values whose tags are the event names in `mcphost pipe`.
+"""Events published by the host: immutable structs whose type tags are the event names in the output of `mcphost pipe`.
 
 Text from servers and models is not sanitized in events; a frontend must sanitize it before display.
 """

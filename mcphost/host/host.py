@@ -93,10 +93,10 @@ class Host:
         return await self.lifetime.__aexit__(kind, error, trace)
 
     def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
-        """Start connecting all enabled servers and preparing the model, without waiting for either.
+        """Start connecting to all enabled servers and preparing the model, without waiting for either.
 
         *only* limits this to the servers with these names; None means all. If *resume_orphaned_tasks* is true, MCP
-        tasks left unfinished by an earlier run are resumed, with the same events as for tool calls by the user.
+        tasks left unfinished by an earlier run are resumed; they publish the same events as the user's tool calls.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:

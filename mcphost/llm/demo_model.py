@@ -198,9 +198,9 @@ def find_requests(text: str) -> list[DemoRequest]:
 
 
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each matched argument; the text of a number is converted to a number.
+    """Yield the name and value of each argument that the rule's pattern captures; numbers are converted.
 
-    If the pattern has no groups, as for "slowly", the value of the first argument is 5.
+    If the pattern has no groups, only the first argument is yielded, with the value 5 as its default.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):

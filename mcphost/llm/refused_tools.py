@@ -1,4 +1,4 @@
-"""Handling of tools whose definitions a provider rejects: known problems, test requests, and simpler schemas.
+"""Handling of tool definitions that a provider rejects: find the tools at fault, and simplify their schemas.
 
 Providers support different parts of JSON Schema: OpenAI requires an object without alternatives at the top level, and
 `items` for each array; Gemini supports few keywords and no `$ref`; Anthropic rejects some property names. The simpler

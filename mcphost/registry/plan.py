@@ -216,7 +216,10 @@ class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
     def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
-        """Return the environment variables or headers that have values, and the names of those that contain secrets."""
+        """Return the values of the environment variables or headers in *ones*, and the names of the secret ones.
+
+        Those without a value are left out.
+        """
         pairs: dict[str, str] = {}
         secrets: list[str] = []
         for number, one in enumerate(ones, 1):

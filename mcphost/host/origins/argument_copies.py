@@ -333,7 +333,10 @@ class _Search:
         return found
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
-        """Return how many characters of *pieces* have not already been found in single values."""
+        """Return how many characters of *pieces* were not already found as copies from *server* on their own.
+
+        *pieces* are (path, start, end): the path of an argument, and a range of characters in its value.
+        """
         return sum(
             end - first - self._alone.get((path, server), _NO_SPANS).count_common(first, end)
             for path, first, end in pieces

@@ -287,7 +287,7 @@ def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
 
 
 def _format_largest(report: "ContextReport", width: int) -> str:
-    """List the tools whose definitions and results take up most of the context window; return "" if there are none."""
+    """List the tools whose definitions and results need the most tokens; return "" if there are none."""
     tokens: dict[str, int] = defaultdict(int)
     for tool in report.tools:
         if tool.is_sent:
