@@ -257,7 +257,7 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
     """Append the servers whose names are not yet taken; report the others in *problems*.
 
-    As a result, a project cannot replace a server of the user.
+    This keeps a project from replacing one of the user's own servers.
     """
     taken = {server.name: server for server in servers}
     for server in more:

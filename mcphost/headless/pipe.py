@@ -225,7 +225,7 @@ class PipeCommands:
         return json_output.verification_json(verification), 0 if verification.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Run a turn with `text` as the user's message and the files named in `files` as attachments."""
+        """Run a turn with the message's `text` and the files named in `files`; return the result and the exit code."""
         text, files = get_text(message, "text"), message.get("files", [])
         if not isinstance(files, list) or not all(isinstance(name, str) for name in cast("list[Any]", files)):
             raise UsageError('"files" is not a list of paths.')

@@ -96,7 +96,7 @@ def _publisher_warnings(server: RegistryEntry, option: InstallOption) -> Iterato
 
 
 def _is_within(host: str, domain: str) -> bool:
-    """Return whether *host* belongs to *domain*, or to the domain made up of its last two labels."""
+    """Return whether *host* is, or is a subdomain of, *domain* or the last two labels of *domain*."""
     parent = ".".join(domain.split(".")[-2:])
     return host in (domain, parent) or host.endswith((f".{domain}", f".{parent}"))
 

@@ -365,7 +365,10 @@ class RootSharing:
         return FolderRequest(self.server, why, self._account(), folders.undecided, folders.folders.missing)
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Apply the user's answer to this server and let waiting requests be answered. Raises ConsentDenied."""
+        """Record the user's decision about sharing folders, and release the roots requests that wait for it.
+
+        Raises ConsentDenied if the decision cannot be recorded in the audit log.
+        """
         roots = frozenset(folder.root for folder in request.folders)
         if isinstance(verdict, ShareOnce | ShareSession | ShareAlways):
             self._is_refused = False

@@ -156,7 +156,7 @@ class ServerConnection:
         return self.was_added or (is_installer and not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or needs the user's action, at most until *seconds* after its start."""
+        """Wait until the server is ready or needs the user to act, but no longer than *seconds* after its start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return

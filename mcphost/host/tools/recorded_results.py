@@ -96,7 +96,10 @@ class RecordedResults:
 
 
 def identify_call(identity: ToolIdentity, arguments: dict[str, Any]) -> str:
-    """Return a digest of the server, account, tool, definition and arguments, which must be equal to reuse a result."""
+    """Return a digest of a call; a recorded result is reused only for calls with the same digest.
+
+    It covers the server, account, tool, definition and arguments.
+    """
     facts = (
         identity.server,
         identity.server_digest,

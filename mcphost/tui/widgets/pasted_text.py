@@ -53,7 +53,10 @@ class PasteGuard:
         return is_pasted
 
     def is_early_enter(self, ago: float) -> bool:
-        """Record an Enter; return whether it came right after the paste or has been held down since the paste."""
+        """Record an Enter that was pressed *ago* seconds ago; return whether it may belong to the paste.
+
+        That is, whether it came right after the paste, or repeats one that did because the key is held down.
+        """
         at = input_guard.clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
         self._last_enter_at = max(self._last_enter_at, at)
