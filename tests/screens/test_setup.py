@@ -14,6 +14,7 @@ from mcphost.host.first_run import SetupOffers, SetupResult
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.servers.import_plan import ImportCandidate
 from mcphost.llm.model_finder import AvailableModel
+from mcphost.serialization import replace
 from mcphost.tui.screens.setup import SetupScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion
@@ -93,6 +94,14 @@ def first_run(setup: FakeSetup) -> dict[str, Any]:
 
 async def card(driver: AppDriver) -> None:
     await driver.until(lambda: "Set up mcphost" in driver.text(), "the card")
+
+
+async def test_a_narrow_card_shows_that_a_model_uses_no_tools(run: Run) -> None:
+    local = replace(MODELS[1], config=ModelConfig(name="ollama_chat/a-model-with-a-long-name:8b"))
+    async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers((MODELS[0], local))))) as driver:
+        await card(driver)
+        assert "a-model-with-a-long-name:8b" in driver.text()
+        assert "uses no tools" in driver.text()
 
 
 async def test_two_keys_take_the_best_model_and_every_server(run: Run) -> None:

@@ -198,7 +198,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         width = max(cell_len(offer.config.name) for offer in self._models)
         lines = [
             f"{pad_cells(clean_line(offer.config.name, 60), min(60, width))}  "
-            f"{clean_line(translate_sentence(offer.origin), 60)}{_tools_note(offer)}"
+            f"{_tools_note(offer)}{clean_line(translate_sentence(offer.origin), 60)}"
             for offer in self._models
         ]
         marks = ["●" if at == self._model_index else "○" for at in range(len(lines) + 1)]
@@ -370,4 +370,4 @@ def _describe_target(candidate: "ImportCandidate") -> str:
 
 
 def _tools_note(offer: "AvailableModel") -> str:
-    return _(" · uses no tools") if offer.supports_tools is False else ""
+    return _("uses no tools · ") if offer.supports_tools is False else ""
