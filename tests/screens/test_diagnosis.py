@@ -6,7 +6,9 @@ import pytest
 
 from mcphost.translation import set_language
 from mcphost.tui.screens.diagnosis import draw_sparkline
+from tests.screens.conftest import Run
 from tests.screens.real_program import Files
+from tests.screens.setup_screens import SETUP_SCREENS
 from tests.unit.host.setup_host import DEMO_ENTRY
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -39,6 +41,18 @@ async def test_a_working_server_shows_its_steps_and_its_latency(files: Files) ->
             assert name in driver.text()
         await driver.pilot.press("r")
         await driver.until(lambda: "latency" in driver.text(), "the second diagnosis")
+
+
+async def test_a_result_that_is_no_sentence_is_separated_from_the_advice(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await SETUP_SCREENS["diagnosis"](driver.pilot, driver.host)
+        await driver.pilot.press("up")
+        rows = [row.detail for row in driver.app.screen.visible_rows]  # type: ignore[attr-defined]
+        assert "in quarantine, because they changed: read_file · Review them: /servers, then c." in rows
+    async with run(size=(120, 40)) as driver:
+        await SETUP_SCREENS["diagnosis_failed"](driver.pilot, driver.host)
+        rows = [row.detail for row in driver.app.screen.visible_rows]  # type: ignore[attr-defined]
+        assert "'uvx' was not found in PATH. uvx comes with uv: https://docs.astral.sh/uv/" in rows
 
 
 async def test_the_failing_step_is_in_view_in_a_small_terminal(files: Files) -> None:

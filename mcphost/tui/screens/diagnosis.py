@@ -65,7 +65,7 @@ class DiagnosisScreen(ListScreen):
             ListRow(
                 step,
                 _(step.name),
-                f"{translate_facts(step.detail)} {translate_sentence(step.hint)}".strip(),
+                _join_advice(translate_facts(step.detail), translate_sentence(step.hint)),
                 mark,
                 style,
             )
@@ -111,6 +111,12 @@ class DiagnosisScreen(ListScreen):
         step: DiagnosisStep = row.value
         result, hint = translate_facts(step.detail), translate_sentence(step.hint)
         self.show_about(clean_pairs([(_("step"), _(step.name)), (_("result"), result), (_("what to do"), hint)]))
+
+
+def _join_advice(result: str, advice: str) -> str:
+    """Return the result of a step and the advice as one line; a dot separates them if the result is no sentence."""
+    separator = " " if result.endswith((".", "!", "?", "。", "！", "？")) else " · "
+    return separator.join(text for text in (result, advice) if text)
 
 
 def draw_sparkline(values: Sequence[float]) -> str:
