@@ -17,7 +17,17 @@ from mcphost.config.schema import HookConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, DoNotTrust, TrustAlways, TrustProject
+from mcphost.host.questions.questions import (
+    AllowOnce,
+    ApproveTool,
+    Deny,
+    DoNotTrust,
+    PassResult,
+    ReviewResult,
+    TrustAlways,
+    TrustProject,
+)
+from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.transport.hook_process import HookRunner
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend
@@ -286,6 +296,69 @@ async def test_a_hook_after_the_call_annotates_or_withholds_the_result(open_hook
         assert "withheld the result. Reason: a secret" in text
 
 
+IMAGE = {
+    "type": "image",
+    "mimeType": "image/png",
+    "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+}
+REDACT = "print(json.dumps({'result': call['result'].replace('done', '[hidden]')}))"
+
+
+async def test_a_hook_replaces_the_result_which_is_shown_as_changed(open_hooked: Open, write_hook: Any) -> None:
+    redact = write_hook(REDACT, "after_call")
+    again = write_hook("print(json.dumps({'result': call['result'] + ' twice', 'note': 'ok'}))", "after_call")
+    async with open_hooked(redact, again, answers=(AllowOnce(),)) as hooked:
+        hooked.peer.answers["tools/call"] = {"content": [{"type": "text", "text": "done"}, IMAGE]}
+        text = await hooked.call()
+        assert text.startswith("One of the user's hooks changed this result.\n\n")
+        assert "Note from one of the user's hooks: ok\n\n[hidden]" in text
+        assert text.endswith(" twice")
+        assert "done" not in text
+        part = next(one for one in hooked.host.conversation.messages if one.role == "tool").parts[0]
+        assert part.images == ()  # pyright: ignore[reportAttributeAccessIssue]
+        assert any("changed the result that the model gets" in notice for notice in hooked.notices())
+        rows = await read_rows(hooked.host.audit)
+        assert [row.decision for row in rows if (row.kind, row.event) == ("hook", "ended")] == ["changed", "changed"]
+
+
+async def test_the_user_reviews_the_result_as_a_hook_changed_it(open_hooked: Open, write_hook: Any) -> None:
+    hook, answers = write_hook(REDACT, "after_call"), (AllowOnce(), PassResult())
+    async with open_hooked(hook, answers=answers, reviewed=("peer",)) as hooked:
+        text = await hooked.call()
+        assert text.endswith("[hidden]")
+        (question,) = [asked for asked in hooked.frontend.asked if isinstance(asked, ReviewResult)]
+        assert [part.text for part in question.parts] == ["[hidden]"]
+
+
+async def test_a_result_that_a_hook_repeats_stays_as_it_is(open_hooked: Open, write_hook: Any) -> None:
+    async with open_hooked(
+        write_hook(REDACT.replace("'done'", "'none'"), "after_call"), answers=(AllowOnce(),)
+    ) as hooked:
+        assert await hooked.call() == "done"
+
+
+@pytest.mark.parametrize(
+    ("event", "result"), [("after_call", "7"), ("after_call", "'x' * 200_001"), ("before_call", "'x'")]
+)
+async def test_a_result_that_cannot_replace_the_servers_denies(
+    open_hooked: Open, write_hook: Any, event: str, result: str
+) -> None:
+    hook = write_hook(f"print(json.dumps({{'result': {result}}}))", event)
+    async with open_hooked(hook, answers=(AllowOnce(),)) as hooked:
+        text = await hooked.call()
+        assert "done" not in text
+        assert "answered with a result" in text
+
+
+async def test_a_failed_call_has_the_message_that_a_hook_wrote(open_hooked: Open, write_hook: Any) -> None:
+    hook = write_hook("print(json.dumps({'result': 'it broke'}))", "after_call")
+    async with open_hooked(hook, answers=(AllowOnce(),)) as hooked:
+        hooked.peer.answers["tools/call"] = ErrorData(code=-32000, message="secret path /srv")
+        text = await hooked.call()
+        assert text.endswith("it broke")
+        assert "secret path" not in text
+
+
 async def test_a_stopped_turn_ends_the_hook_and_its_children(
     open_hooked: Open, write_hook: Any, tmp_path: Path
 ) -> None:
@@ -347,6 +420,11 @@ async def test_a_result_of_a_call_by_hand_passes_the_hooks_when_the_model_gets_i
         result = await tools.call("peer", "write", {"path": "a"})
         with pytest.raises(ConsentDenied, match="withheld the result of 'write': a secret"):
             await tools.release("peer", "write", result)
+    async with open_hooked(write_hook(REDACT, "after_call")) as hooked:
+        tools = hooked.host.tools
+        result = await tools.call("peer", "write", {"path": "a"})
+        text = await tools.release("peer", "write", result)
+        assert text == "One of the user's hooks changed this result.\n\n[hidden]"
 
 
 async def test_a_projects_hooks_run_only_when_they_are_approved(open_hooked: Open, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from mcphost.protocol.notifications import LoggingMessageNotification, ProgressN
 from mcphost.protocol.tasks import TaskStatusNotification
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.sandbox.schema_validator import SchemaValidator
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 MAY_HAVE_RUN = "The tool may have run."
 RELISTING_PROGRESS = ProgressNotification(
@@ -320,6 +320,14 @@ def error_text(error: McpHostError) -> str:
     return error.message
 
 
+def replace_result(result: CallExecution | McpHostError, text: str) -> CallExecution | McpHostError:
+    """Return a result whose only content is *text*, without images and stored file, or an error with this message."""
+    if isinstance(result, CallExecution):
+        part = ResultPart(kind="text", text=text, size=len(text.encode("utf-8", "replace")))
+        return replace(result, parts=(part,), rendered=RenderedResult(text), stored_file="")
+    return ServerError(text) if isinstance(result, ServerError) else McpHostError(text)
+
+
 class ManualCalls:
     """Tool calls that the user makes without the model."""
 
@@ -370,7 +378,7 @@ class ManualCalls:
         withheld = await self._hooks.review("", rule_input, result.text, is_error=is_error, notes=notes)
         if withheld:
             raise ConsentDenied(f"A hook withheld the result of {tool!r}: {withheld}", "Nothing was attached.")
-        return notes.text + result.text
+        return notes.text + (result.text if notes.result is None else notes.result)
 
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.

@@ -28,7 +28,7 @@ DENY_CODE = 2
 """Exit code with which a hook denies a call; its standard error is the reason."""
 
 MAX_RESULT_CHARACTERS = 200_000
-"""Maximum number of characters of a result that are passed to a hook."""
+"""Maximum number of characters of a result that are passed to a hook, and of the text that replaces the result."""
 
 _MAX_REASON = 500
 _MAX_NOTE = 4_000
@@ -60,16 +60,22 @@ class HookVerdict(Struct, frozen=True):
 
     denial: str = ""
     arguments: dict[str, Any] | None = None
+    result: str | None = None
     note: str = ""
     notice: str = ""
 
 
 @dataclass(eq=False)
 class HookNotes:
-    """Effects of the hooks on one tool call: notes for the model, and the last hook that changed the arguments."""
+    """Effects of the hooks on one tool call: notes for the model, and changes of the arguments and the result.
+
+    `changed_by` is the last hook that changed the arguments, "" if none did. `result` is the text that replaces the
+    result for the model, or None if no hook changed the result.
+    """
 
     notes: list[str] = field(default_factory=list[str])
     changed_by: str = ""
+    result: str | None = None
 
     @property
     def editor(self) -> str:
@@ -82,14 +88,15 @@ class HookNotes:
 
     def add_to(self, outcome: ToolCallOutcome) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result."""
-        if not self.notes:
+        if not self.text:
             return outcome
         return replace(outcome, part=replace(outcome.part, text=self.text + outcome.part.text))
 
     @property
     def text(self) -> str:
-        """The notes as text for the model; "" if there are none."""
-        return "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
+        """Text for the model that says whether the result was changed, with all notes; "" if there is nothing."""
+        changed = "One of the user's hooks changed this result.\n\n" if self.result is not None else ""
+        return changed + "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
 
 
 class ToolHooks:
@@ -167,9 +174,10 @@ class ToolHooks:
     async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
         """Run the hooks that follow a call; return why the model must not receive the result, or "" if it may.
 
-        *text* is the result and *is_error* whether it reports an error; the other parameters are those of `check`.
+        *text* is the result and *is_error* whether it reports an error; the other parameters are those of `check`. Each
+        hook receives the result as changed by earlier hooks; a changed result is stored in *notes*.
         """
-        members = {
+        members: dict[str, Any] = {
             "result": text[:MAX_RESULT_CHARACTERS],
             "is_error": is_error,
             "is_cut": len(text) > MAX_RESULT_CHARACTERS,
@@ -182,6 +190,10 @@ class ToolHooks:
                 await self._record_denial(call, rule_input, hook)
                 self._notify(rule_input, f"The hook {hook.name} withheld the result: {verdict.denial}")
                 return verdict.denial
+            if verdict.result is not None and verdict.result != _clean_text(members["result"]):
+                members |= {"result": verdict.result, "is_cut": False}
+                notes.result = verdict.result
+                self._notify(rule_input, f"The hook {hook.name} changed the result that the model gets")
             self._take_notes(hook, rule_input, verdict, notes)
         return ""
 
@@ -231,7 +243,8 @@ class ToolHooks:
                 outcome = "failed"
                 verdict = HookVerdict(f"it {failure}" if settings.on_failure == "deny" else "")
             else:
-                outcome = "denied" if verdict.denial else "changed" if verdict.arguments is not None else "continued"
+                has_changed = verdict.arguments is not None or verdict.result is not None
+                outcome = "denied" if verdict.denial else "changed" if has_changed else "continued"
         except ConsentDenied as error:
             return HookVerdict(error.message)  # the audit log cannot be written, so nothing may run
         finally:
@@ -280,7 +293,8 @@ def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, st
 def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict, str]:
     decision: Any = answer.get("decision", "continue")
     arguments: Any = answer.get("arguments")
-    if unknown := sorted(set(answer) - {"decision", "reason", "arguments", "note", "notice"}):
+    result: Any = answer.get("result")
+    if unknown := sorted(set(answer) - {"decision", "reason", "arguments", "result", "note", "notice"}):
         return HookVerdict(), f"answered with the unknown member {_line(unknown[0])!r}"
     if decision not in ("continue", "deny"):
         return HookVerdict(), f"answered {_line(str(decision))!r}: a hook can deny or continue, never allow"
@@ -288,10 +302,22 @@ def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict
         return HookVerdict(), "answered with a reason or note that is not text"
     if arguments is not None and (event == "after_call" or not isinstance(arguments, dict)):
         return HookVerdict(), "answered with arguments that cannot be used"
+    if result is not None and (event == "before_call" or not isinstance(result, str)):
+        return HookVerdict(), "answered with a result that cannot be used"
+    if result is not None and len(result) > MAX_RESULT_CHARACTERS:
+        return HookVerdict(), f"answered with a result of more than {MAX_RESULT_CHARACTERS:,} characters"
     if decision == "deny":
         return HookVerdict(_line(answer.get("reason", "")) or "no reason given"), ""
-    note = sanitize(answer.get("note", "")[:_MAX_NOTE])
-    return HookVerdict("", cast("dict[str, Any] | None", arguments), note, _line(answer.get("notice", ""))), ""
+    return HookVerdict(
+        arguments=cast("dict[str, Any] | None", arguments),
+        result=_clean_text(result) if result is not None else None,
+        note=sanitize(answer.get("note", "")[:_MAX_NOTE]),
+        notice=_line(answer.get("notice", "")),
+    ), ""
+
+
+def _clean_text(text: str) -> str:
+    return strip_hidden_text(sanitize(text))
 
 
 def _line(text: str) -> str:

@@ -25,6 +25,7 @@ from mcphost.host.tools.executor import (
     ToolChanged,
     ToolExecutor,
     error_text,
+    replace_result,
 )
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.recorded_results import RecordedResults
@@ -133,6 +134,8 @@ class ToolPipeline:
             told = f"{ran}, but one of the user's hooks withheld the result. Reason: {withheld}"
             part = make_tool_return(call.use, call.server, call.tool, told, outcome="ok")
             return notes.add_to(ToolCallOutcome(part, is_declined=True))
+        if notes.result is not None:
+            result = replace_result(result, notes.result)
         outcome = notes.add_to(await self._presenter.present(call, offered, approval, result, editor=notes.editor))
         await self._record(call, offered, approval, outcome)
         return outcome
