@@ -344,7 +344,11 @@ ACTIONS: tuple[Action, ...] = (
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Message"), "enter", N_("send")),
     (N_("Message"), N_("shift+enter or ^J"), N_("new line")),
-    (N_("Message"), N_("enter during an answer"), N_("send it after the answer; up edits it")),
+    (
+        N_("Message"),
+        N_("enter during an answer"),
+        N_("send it after the answer; up edits it, shift+tab any"),
+    ),
     (N_("Message"), N_("^S during an answer"), N_("send it after the next tool result")),
     (
         N_("Message"),

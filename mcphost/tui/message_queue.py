@@ -58,6 +58,19 @@ class MessageQueue:
             self._messages.remove(found)
         return found
 
+    def take(self, place: tuple[int, str] | None) -> QueuedMessage | None:
+        """Remove and return the message at a position that has the given text; None is for `take_last`.
+
+        Return None if the queue has changed, or if the message has been passed to the running answer.
+        """
+        if place is None:
+            return self.take_last()
+        index, text = place
+        found = self._messages[index] if 0 <= index < len(self._messages) else None
+        if found is None or found.draft.text != text or found.is_steering:
+            return None
+        return self._messages.pop(index)
+
     def describe(self) -> list[tuple[str, bool]]:
         """Return a pair for each message: the text, and whether it has been passed to the running answer."""
         return [(one.draft.text, one.is_steering) for one in self._messages]

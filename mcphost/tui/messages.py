@@ -226,7 +226,15 @@ class BackgroundRequested(Message):
 
 
 class QueueRecallRequested(Message):
-    """Posted when the user wants to move the newest queued message back to the composer."""
+    """Posted when the user wants to move a queued message back to the composer or, if `is_removal`, to drop it.
+
+    `place` is the position and the text of the message, or None for the newest one.
+    """
+
+    def __init__(self, place: tuple[int, str] | None = None, *, is_removal: bool = False) -> None:
+        super().__init__()
+        self.place = place
+        self.is_removal = is_removal
 
 
 class SteerRequested(Message):

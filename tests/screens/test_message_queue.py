@@ -3,6 +3,7 @@
 import pytest
 
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
+from mcphost.tui.messages import QueueRecallRequested
 from mcphost.tui.widgets.composer import Draft
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text
@@ -55,7 +56,7 @@ async def test_a_waiting_message_is_taken_back_with_up(files: Files) -> None:
         chat = driver.app.chat
         submit(driver, "a typo")
         await driver.until(lambda: "» a typo" in driver.text(), "the queue")
-        chat.on_queue_recall_requested()
+        chat.on_queue_recall_requested(QueueRecallRequested())
         await driver.until(lambda: composer_text(driver) == "a typo", "the text")
         assert "»" not in driver.text()
         await allow(driver)
@@ -107,6 +108,44 @@ async def test_enter_queues_up_takes_back_and_ctrl_s_steers_while_a_tool_runs(fi
         await driver.until(lambda: "after the next tool: hello" in driver.text(), "the mark")
         await driver.until(lambda: not driver.app.chat.is_answering, "the end")
         assert sent(driver) == ["count slowly to 10", "hello"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_any_waiting_message_is_selected_and_taken_back_or_removed(files: Files, size: tuple[int, int]) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open(size) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type("count slowly to 30")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.chat.pending_question_count, "the question")
+        await allow(driver)
+        await driver.until(lambda: "▁" in driver.text() or "of 30" in driver.transcript(), "the running tool")
+        for text in ("one", "two", "three"):
+            submit(driver, text)
+        await driver.until(lambda: "» three" in driver.text() and "shift+tab selects" in driver.text(), "the queue")
+        await driver.pilot.press("shift+tab", "up")
+        await driver.until(lambda: "› two" in driver.text() and "x removes" in driver.text(), "the cursor")
+        await driver.pilot.press("x")
+        await driver.until(lambda: "two" not in driver.text(), "one less")
+        await driver.pilot.press("up", "enter")
+        await driver.until(lambda: composer_text(driver) == "one" and "» three" in driver.text(), "the text")
+        await driver.type("!")
+        await driver.until(lambda: composer_text(driver) == "one!", "the focus")
+        await driver.pilot.click("#queue", offset=(4, 0))
+        await driver.until(lambda: composer_text(driver) == "three\none!", "the clicked message")
+        assert "»" not in driver.text()
+
+
+def test_a_message_is_not_taken_back_after_the_queue_has_moved_on() -> None:
+    queue = MessageQueue()
+    for text in ("one", "two"):
+        queue.add(QueuedMessage(Draft(text)))
+    queue.take_next()
+    assert queue.take((1, "two")) is None
+    assert queue.take((0, "one")) is None
+    assert queue.describe() == [("two", False)]
+    queue.steer(lambda _: True)
+    assert queue.take((0, "two")) is None, "it is on its way"
 
 
 def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> None:

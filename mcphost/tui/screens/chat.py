@@ -21,6 +21,7 @@ from mcphost.tui.messages import (
     ClipboardImageRequested,
     FileAttachRequested,
     PathsPasted,
+    QueueRecallRequested,
     ScrollRequested,
 )
 from mcphost.tui.screen_reader import is_reader, update_seconds
@@ -406,10 +407,11 @@ class ChatScreen(Screen[None]):
     def _show_queue(self) -> None:
         self.query_one(Composer).show_queue(self.queue.describe())
 
-    def on_queue_recall_requested(self) -> None:
-        """Move the newest queued message back into the composer."""
-        if (last := self.queue.take_last()) is not None:
-            self.restore(last.draft, last.attachments)
+    def on_queue_recall_requested(self, message: QueueRecallRequested) -> None:
+        """Move a queued message back into the composer, or drop it."""
+        if (taken := self.queue.take(message.place)) is not None and not message.is_removal:
+            self.restore(taken.draft, taken.attachments)
+        self._show_queue()
 
     def on_steer_requested(self) -> None:
         """Queue the composer's text, and let the oldest queued message join the running turn.

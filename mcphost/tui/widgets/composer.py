@@ -9,7 +9,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.translation import N_, _, ngettext
@@ -29,6 +28,7 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
 from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
+from mcphost.tui.widgets.queue_list import QueueList
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ HORIZONTAL_MARGIN = 2
 """Total width in columns of the composer's left and right margins."""
 _WIDE_WIDTH = 92
 _MAX_HISTORY = 200
-_MAX_QUEUE_ROWS = 4
 
 
 SubmitHandler = Callable[[Draft], None]
@@ -233,11 +232,6 @@ class Composer(Vertical):
     }
     Composer ComposerInput:focus { border: none; }
     Composer ComposerInput .text-area--placeholder { color: $faint; }
-    Composer #queue {
-        height: auto; max-height: 6; color: $muted; padding: 0 1; display: none;
-        text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    Composer #queue.shown { display: block; }
     Composer #origin {
         height: 1; color: $warning; padding: 0 1; display: none; text-wrap: nowrap; text-overflow: ellipsis;
     }
@@ -526,18 +520,17 @@ class Composer(Vertical):
         it is sent after the current answer.
         """
         self.has_queue = bool(rows)
-        line = next(iter(self.query("#queue").results(Static)), None)
+        line = next(iter(self.query("#queue").results(QueueList)), None)
         if line is None and rows:
-            line = Static("", id="queue", markup=False)
+            line = QueueList()
             self.mount(line, before="#attached")
         if line is not None:
-            line.set_class(bool(rows), "shown")
-            texts = [f"{(_('after the next tool: ') if joins else '')}{clean_line(text, 200)}" for text, joins in rows]
-            shown = [Content.assemble(("» ", "$accent"), text) for text in texts[:_MAX_QUEUE_ROWS]]
-            if len(texts) > _MAX_QUEUE_ROWS:
-                shown.append(Content(_("  and {texts_count} more").format(texts_count=len(texts) - _MAX_QUEUE_ROWS)))
-            shown.append(Content.styled(_("sent after this answer · up edits it · ^S after the next tool"), "$faint"))
-            line.update(Content("\n").join(shown))
+            line.show(rows)
+
+    def on_queue_list_left(self, message: QueueList.Left) -> None:
+        """Move the focus from the list of waiting messages back to the text area."""
+        message.stop()
+        self.composer_input.focus()
 
     def on_resize(self, event: events.Resize) -> None:
         """Adapt the padding and the placeholder to the new size."""

@@ -1,0 +1,127 @@
+"""List of the messages that wait for the running answer, any of which the user can take back or remove."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.style import Style
+from textual.widget import Widget
+
+from mcphost.translation import N_, _
+from mcphost.tui.messages import QueueRecallRequested
+from mcphost.tui.screen_text import clean_line
+
+MAX_SHOWN = 4
+"""Maximum number of messages shown at a time; with the focus, the list scrolls to the one at the cursor."""
+_HINT = N_("sent after this answer · up edits · shift+tab selects · ^S at next tool")
+_FOCUSED_HINT = N_("enter edits · x removes · esc back")
+_STEERED_HINT = N_("already passed on · esc back")
+
+
+class QueueList(Widget, can_focus=True):
+    """Widget with one row for each waiting message, and a cursor while it has the focus; hidden if there are none."""
+
+    FOCUS_ON_CLICK = False  # so that text typed after a click goes to the message
+    DEFAULT_CSS = """
+    QueueList { height: auto; color: $muted; padding: 0 1; display: none; }
+    QueueList.shown { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("enter,space", "take(False)", show=False),
+        Binding("x,delete,backspace", "take(True)", show=False),
+        Binding("escape", "leave", show=False),
+    ]
+
+    class Left(Message):
+        """Posted when the user leaves the list, takes a message back or removes the last one."""
+
+    def __init__(self) -> None:
+        super().__init__(id="queue")
+        self.rows: tuple[tuple[str, bool], ...] = ()
+        self.index = 0
+
+    def show(self, rows: Sequence[tuple[str, bool]]) -> None:
+        """Show a row for each message: its text, and whether it has been passed to the running answer."""
+        if (shown := tuple(rows)) == self.rows:
+            return
+        if self.rows[1:] == shown:  # the oldest was sent; the cursor stays on its message
+            self.index -= 1
+        self.rows, self.index = shown, max(0, min(self.index, len(shown) - 1))
+        self.set_class(bool(shown), "shown")
+        self.refresh(layout=True)
+        if not shown and self.has_focus:
+            self.post_message(self.Left())
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the height: one row for each message that is shown, and one row for the key hint."""
+        del container, viewport, width
+        return min(len(self.rows), MAX_SHOWN) + 1
+
+    def render(self) -> Content:
+        """Return one row for each message that is shown, and a row with the key hint."""
+        width, hidden = max(20, self.content_size.width), len(self.rows) - MAX_SHOWN
+        first = max(0, min(self.index - MAX_SHOWN // 2, hidden)) if self.has_focus else 0
+        shown = list(enumerate(self.rows))[first : first + MAX_SHOWN]
+        hint = _(_HINT)
+        if self.has_focus and self.rows:
+            hint = _(_STEERED_HINT if self.rows[self.index][1] else _FOCUSED_HINT)
+        if hidden > 0:
+            hint = _("{hidden} more").format(hidden=hidden) + " · " + hint
+        lines = [self._render_row(number, *row, width) for number, row in shown]
+        return Content("\n").join([*lines, Content.styled(hint, "$faint").truncate(width, ellipsis=True)])
+
+    def _render_row(self, number: int, text: str, is_steering: bool, width: int) -> Content:
+        is_chosen = self.has_focus and number == self.index
+        said = f"{_('after the next tool: ') if is_steering else ''}{clean_line(text, 200)}"
+        content = Content(said).truncate(width - 6, ellipsis=True)
+        gap = " " * max(0, width - 6 - content.cell_length)
+        style = "bold $text" if is_chosen else "$muted"
+        left = Content.assemble(("› " if is_chosen else "» ", "$accent"), content.stylize(style), gap)
+        left = left.stylize(Style.from_meta({"waiting": number, "remove": False}))
+        if is_steering:
+            return left
+        close = Content.styled(" × ", style).stylize(Style.from_meta({"waiting": number, "remove": True}))
+        return Content.assemble(left, " ", close)
+
+    def on_focus(self) -> None:
+        """Move the cursor to the newest message and show it."""
+        self.index = max(0, len(self.rows) - 1)
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Remove the message whose × was clicked; otherwise, take the clicked message back."""
+        event.stop()
+        number = event.style.meta.get("waiting")
+        if isinstance(number, int) and number < len(self.rows):
+            self.index = number
+            self.action_take(bool(event.style.meta.get("remove")))
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by *by* rows; post `Left` if it would move below the last message."""
+        if self.index + by >= len(self.rows):
+            self.post_message(self.Left())
+            return
+        self.index = max(0, self.index + by)
+        self.refresh()
+
+    def action_take(self, is_removal: bool) -> None:
+        """Request that the message at the cursor be moved into the composer or, if *is_removal* is true, dropped."""
+        if not self.rows or self.rows[self.index][1]:
+            return
+        self.post_message(QueueRecallRequested((self.index, self.rows[self.index][0]), is_removal=is_removal))
+        if not is_removal:
+            self.post_message(self.Left())
+
+    def action_leave(self) -> None:
+        """Leave the list, so that the focus returns to the message input."""
+        self.post_message(self.Left())
