@@ -49,7 +49,7 @@ MAX_JSON_BYTES = 5_000_000
 MAX_COMMENTED_BYTES = 1_000_000
 """Maximum size of JSON with comments or trailing commas, which are removed first."""
 
-MAX_YAML_VALUES = 10_000
+MAX_YAML_VALUES = 8_000
 MAX_YAML_DEPTH = 32
 _MAX_YAML_DIRECTIVES = 10
 _MAX_SLOW_YAML_BRACKETS = 500
