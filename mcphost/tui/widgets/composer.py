@@ -527,7 +527,7 @@ class Composer(Vertical):
         if line is not None:
             line.show(rows)
 
-    def on_queue_list_left(self, message: QueueList.Left) -> None:
+    def on_queue_list_queue_left(self, message: QueueList.QueueLeft) -> None:
         """Move the focus from the list of waiting messages back to the text area."""
         message.stop()
         self.composer_input.focus()

@@ -38,7 +38,7 @@ class QueueList(Widget, can_focus=True):
         Binding("escape", "leave", show=False),
     ]
 
-    class Left(Message):
+    class QueueLeft(Message):
         """Posted when the user leaves the list, takes a message back or removes the last one."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class QueueList(Widget, can_focus=True):
         self.set_class(bool(shown), "shown")
         self.refresh(layout=True)
         if not shown and self.has_focus:
-            self.post_message(self.Left())
+            self.post_message(self.QueueLeft())
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height: one row for each message that is shown, and one row for the key hint."""
@@ -107,9 +107,9 @@ class QueueList(Widget, can_focus=True):
             self.action_take(bool(event.style.meta.get("remove")))
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by *by* rows; post `Left` if it would move below the last message."""
+        """Move the cursor by *by* rows; post `QueueLeft` if it would move below the last message."""
         if self.index + by >= len(self.rows):
-            self.post_message(self.Left())
+            self.post_message(self.QueueLeft())
             return
         self.index = max(0, self.index + by)
         self.refresh()
@@ -120,8 +120,8 @@ class QueueList(Widget, can_focus=True):
             return
         self.post_message(QueueRecallRequested((self.index, self.rows[self.index][0]), is_removal=is_removal))
         if not is_removal:
-            self.post_message(self.Left())
+            self.post_message(self.QueueLeft())
 
     def action_leave(self) -> None:
         """Leave the list, so that the focus returns to the message input."""
-        self.post_message(self.Left())
+        self.post_message(self.QueueLeft())
