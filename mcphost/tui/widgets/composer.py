@@ -28,11 +28,12 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
 from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
-from mcphost.tui.widgets.queue_list import QueueList
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
+
+    from mcphost.tui.widgets.queue_list import QueueList
 
 
 TextOrigin = Literal["typed", "mixed", "inserted"]
@@ -520,6 +521,10 @@ class Composer(Vertical):
         it is sent after the current answer.
         """
         self.has_queue = bool(rows)
+        if not rows and not self.query("#queue"):
+            return
+        from mcphost.tui.widgets.queue_list import QueueList
+
         line = next(iter(self.query("#queue").results(QueueList)), None)
         if line is None and rows:
             line = QueueList()
@@ -527,7 +532,7 @@ class Composer(Vertical):
         if line is not None:
             line.show(rows)
 
-    def on_queue_list_queue_left(self, message: QueueList.QueueLeft) -> None:
+    def on_queue_list_queue_left(self, message: "QueueList.QueueLeft") -> None:
         """Move the focus from the list of waiting messages back to the text area."""
         message.stop()
         self.composer_input.focus()
