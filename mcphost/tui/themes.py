@@ -238,7 +238,19 @@ class ThemeChoice:
         if wanted not in self._app.available_themes or self._is_replaced(wanted):
             theme, self.problem = load(wanted, self._user_folder)
             self._app.register_theme(theme)
-        self._app.theme = wanted
+        if self._app.is_running or not self._app.current_theme.dark or not self._app.available_themes[wanted].dark:
+            self._app.theme = wanted
+        else:
+            self._set_before_start(wanted)
+
+    def _set_before_start(self, name: str) -> None:
+        """Set a dark theme without Textual's watcher, which would parse all style sheets twice for the first frame.
+
+        Not for a light theme: the watcher also selects the colors that replace the terminal's 16 colors.
+        """
+        self._app.set_reactive(type(self._app).theme, name)
+        self._app.add_class(f"-theme-{name}", update=False)
+        self._app.stylesheet.set_variables(self._app.get_css_variables())
 
     def _is_replaced(self, name: str) -> bool:
         """Return whether the user's themes folder has a theme of this name, which overrides any built-in one."""

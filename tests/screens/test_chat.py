@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from textual.color import Color
+from textual.css.stylesheet import Stylesheet
 from textual.events import Key
 from textual.geometry import Region
 from textual.widget import Widget
@@ -13,6 +15,7 @@ from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart, Usage
 from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.screens.theme_picker import ThemePicker
+from mcphost.tui.themes import ThemeOptions
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.completion_popup import CompletionItem
 from mcphost.tui.widgets.composer import Composer
@@ -412,6 +415,18 @@ async def test_the_palette_finds_an_action(run: Run) -> None:
         await driver.pilot.pause(0.3)
         await driver.pilot.press("enter")
         await driver.until(lambda: type(driver.app.screen).__name__ == "HelpScreen", "help")
+
+
+@pytest.mark.parametrize("theme", ["dark", "ember"])
+async def test_style_sheets_are_parsed_only_once_for_the_first_frame(
+    run: Run, monkeypatch: pytest.MonkeyPatch, theme: str
+) -> None:
+    parsed_again: list[Stylesheet] = []
+    monkeypatch.setattr(Stylesheet, "reparse", parsed_again.append)
+    async with run(theme=ThemeOptions(configured=theme)) as driver:
+        assert driver.app.theme == theme
+        assert driver.app.chat.styles.background == Color.parse(driver.app.current_theme.background)
+        assert not parsed_again
 
 
 async def test_a_theme_is_shown_under_the_cursor_and_kept_only_when_chosen(run: Run) -> None:
