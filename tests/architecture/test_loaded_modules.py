@@ -73,7 +73,6 @@ WITH_THE_FIRST_USE = {
     "mcphost.host.server_requests.elicitation",
     "mcphost.host.server_requests.sampling",
     "mcphost.host.tools",
-    "mcphost.host.consent.auto_approve",
     "mcphost.host.consent.grants",
     "mcphost.host.consent.policy",
     "mcphost.host.consent.rule_matching",
@@ -93,6 +92,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.protocol.frontmatter",
     "mcphost.sandbox.schema_validator",
     "mcphost.store.audit_reader",
+    "mcphost.store.search",
     "mcphost.tui.transcript.markdown",
 }
 
@@ -209,7 +209,8 @@ def test_the_host_is_loaded_without_optional_modules() -> None:
     """Each module uses memory for the whole run and delays startup, while the user may already be typing."""
     names = ("mcphost.cli.build_host", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
              "mcphost.tui.screens.chat_status", "mcphost.client.connect", "mcphost.transport.stdio",
-             "mcphost.llm.litellm_model")  # fmt: skip
+             "mcphost.llm.litellm_model", "mcphost.host.consent.auto_approve",
+             "mcphost.host.conversation.stored_conversations")  # fmt: skip
     program = (
         "import importlib, json, sys\n"
         f"for name in {names!r}:\n    importlib.import_module(name)\n"

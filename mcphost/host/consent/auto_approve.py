@@ -2,20 +2,23 @@
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from mcphost.errors import UsageError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.consent.grants import ToolIdentity, has_read_only_hint, identify_tool
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import AutoApprovalChanged
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.llm.model import Usage
 from mcphost.serialization import Struct, field, replace
+
+if TYPE_CHECKING:
+    # Imported on use: every chat shows the status of this mode, and few chats start it.
+    from mcphost.host.consent.grants import ToolIdentity
 
 MAX_CALLS = 1_000
 MAX_SECONDS = 8 * 3_600
@@ -81,6 +84,8 @@ class AutoApproval:
 
     def candidates(self) -> tuple[OfferedTool, ...]:
         """Return the tools that can be selected: declared read-only by their server, and not in quarantine."""
+        from mcphost.host.consent.grants import has_read_only_hint
+
         return tuple(
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
@@ -90,6 +95,8 @@ class AutoApproval:
 
         Raises UsageError, without any change, if the budget is invalid or a tool cannot be selected.
         """
+        from mcphost.host.consent.grants import identify_tool
+
         _check_budget(budget)
         if not self._lifetime.is_open:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
@@ -133,7 +140,7 @@ class AutoApproval:
         self._publish(why)
         return True
 
-    def approve(self, subject: ToolIdentity, arguments: dict[str, Any]) -> bool:
+    def approve(self, subject: "ToolIdentity", arguments: dict[str, Any]) -> bool:
         """Return whether a call of the tool *subject* is auto-approved; if so, deduct it from the budget."""
         del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:
@@ -202,7 +209,7 @@ class AutoApproval:
         )
 
 
-def _key(subject: ToolIdentity) -> _Key:
+def _key(subject: "ToolIdentity") -> _Key:
     return subject.server, subject.server_digest, subject.tool, subject.digest, subject.account
 
 

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -14,7 +16,9 @@ from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
 from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
-from mcphost.store.search import EarlierPrompts, SearchResult, SearchStore
+
+if TYPE_CHECKING:
+    from mcphost.store.search import EarlierPrompts, SearchResult, SearchStore
 
 INDEX_PAUSE = 0.02
 """Seconds to pause between indexing steps, so that messages can be saved without delay."""
@@ -46,13 +50,19 @@ class StoredConversations:
     ) -> None:
         self._conversations = ConversationStore(database)
         self._deletion = ConversationDeletion(database)
-        self._search = SearchStore(database)
+        self._database = database
         self.unsent = UnsentTexts(database)
         """The unsent text of each conversation."""
 
         self._active = active
         self._results = results
         self._cancel_calls = cancel_calls
+
+    @cached_property
+    def _search(self) -> "SearchStore":
+        from mcphost.store.search import SearchStore  # every chat saves unsent text, and few search
+
+        return SearchStore(self._database)
 
     async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
         """Return the pinned conversations and then the newest others, at most *limit* in total. Raises StoreError."""
@@ -70,14 +80,14 @@ class StoredConversations:
             raise UsageError(f"{what} {id_prefix!r}.", "List them with: mcphost sessions")
         return exact[0]
 
-    async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
+    async def search(self, text: str, *, is_typing: bool = False) -> "SearchResult":
         """Search all conversations (see `SearchStore.search`); cancelling interrupts the search. Raises StoreError.
 
         If *is_typing* is true, the last word may be incomplete.
         """
         return await self._search.search(text, is_typing=is_typing)
 
-    async def find_prompts(self, text: str) -> EarlierPrompts:
+    async def find_prompts(self, text: str) -> "EarlierPrompts":
         """Return the newest messages written by the user that match *text*. Raises StoreError."""
         return await self._search.find_prompts(text)
 
