@@ -199,9 +199,9 @@ class Setup:
         remembered = await anyio.to_thread.run_sync(self._remembered.load)
         return await anyio.to_thread.run_sync(find_prices, [model.config for model in remembered])
 
-    async def add_listed_models(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return *models*, followed by the models found only in the providers' online lists. May be cancelled."""
-        return await self._finder.add_listed(models)
+    async def find_listed_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
+        """Return the models in the providers' online lists that are not in *known*. May be cancelled."""
+        return await self._finder.find_listed(known)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:
         """Add a model to the favorites or remove it; return whether it is a favorite afterwards.

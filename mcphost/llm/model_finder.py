@@ -32,7 +32,8 @@ from mcphost.serialization import Struct, replace
 KEYRING_SECONDS = 2.0
 """Time limit in seconds for reading API keys from the keyring; after that, only the environment is used."""
 
-_MAX_PROPOSED_MODELS = 20
+MAX_PROPOSED_MODELS = 20
+"""How many models on servers of this machine are proposed at the first start."""
 
 
 KEY_PREFIXES: tuple[tuple[str, str], ...] = (
@@ -128,6 +129,16 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
         return bool(self.origin)
 
 
+def insert_usable_models(
+    models: Sequence[AvailableModel], found: Sequence[AvailableModel]
+) -> tuple[AvailableModel, ...]:
+    """Return *models* with *found* inserted after the last model that can be used now, each model only once."""
+    known = {(model.config.name, model.config.api_base) for model in models}
+    found = [model for model in found if (model.config.name, model.config.api_base) not in known]
+    first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
+    return (*models[:first], *found, *models[first:])
+
+
 class ModelFinder:
     """Search for models that the user can choose, without starting a server or loading a model."""
 
@@ -159,17 +170,18 @@ class ModelFinder:
         proposed = await self._mark_refused([_make_proposed(key, by_name) for key in keys])
         local = await self._mark_refused(local)
         local.sort(key=lambda model: (model.supports_tools is False, model.supports_tools is None))
-        return (*proposed, *local[:_MAX_PROPOSED_MODELS])
+        return (*proposed, *local[:MAX_PROPOSED_MODELS])
 
     async def find_late(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
 
-        May be cancelled.
+        The addresses of *known* models are searched too. May be cancelled.
         """
         keys = {(model.config.name, model.config.api_base) for model in known}
-        local = await self._search_local(LATE_PROBE_SECONDS)
+        addresses = {model.config.api_base for model in known if model.config.api_base}
+        local = await self._search_local(LATE_PROBE_SECONDS, sorted(addresses))
         late = [model for model in local if (model.config.name, model.config.api_base) not in keys]
-        return tuple((await self._mark_refused(late))[:_MAX_PROPOSED_MODELS])
+        return tuple(await self._mark_refused(late))
 
     async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
         """Return all models: remembered models, models with an API key, local models, and then all others.
@@ -193,21 +205,21 @@ class ModelFinder:
         rest = (model for model in found if (model.config.name, model.config.api_base) in by_key)
         return tuple(await self._mark_refused([*first, *rest]))
 
-    async def add_listed(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Ask providers which models they offer, and return *models* with the missing ones added.
+    async def find_listed(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
+        """Ask the providers that have an API key which models they offer; return those that are not in *known*.
 
-        Only providers with an API key are asked. Models that a provider does not list are kept. May be cancelled.
+        May be cancelled.
         """
         keys = await self._find_keys(LISTING_PROVIDERS)
         secrets = {key.provider: await self._read_key(key) for key in keys}
         origins = {key.provider: describe_key(key) for key in keys}
-        known = {model.config.name for model in models}
+        names = {model.config.name for model in known}
         listed = await list_provider_models(secrets, self._environ)
-        added = await self._mark_refused(
-            [_from_list(model, origins[model.provider]) for model in listed if model.name not in known]
+        return tuple(
+            await self._mark_refused(
+                [_from_list(model, origins[model.provider]) for model in listed if model.name not in names]
+            )
         )
-        first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
-        return (*models[:first], *added, *models[first:])
 
     async def _mark_refused(self, models: list[AvailableModel]) -> list[AvailableModel]:
         """Return *models*, with those whose provider has rejected tools marked as not supporting tools."""

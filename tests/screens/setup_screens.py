@@ -86,9 +86,9 @@ class PicturedSetup:
         """Return the models of the pictures."""
         return MODELS
 
-    async def add_listed_models(self, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
-        """Return the same models, because no provider is asked."""
-        return models
+    async def find_listed_models(self, known: Any) -> tuple[AvailableModel, ...]:
+        """Return no models, because no provider is asked."""
+        return ()
 
     async def find_late_models(self, known: Any) -> tuple[AvailableModel, ...]:
         """Return no models."""

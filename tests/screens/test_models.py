@@ -41,6 +41,8 @@ class FakeModels:
         self.favorites: set[str] = set()
         self.keys: list[tuple[str, str]] = []
         self.retried: list[str] = []
+        self.late: tuple[AvailableModel, ...] = ()
+        self.is_late_found = anyio.Event()
 
     async def retry_tools(self, model: ModelConfig) -> None:
         self.retried.append(model.name)
@@ -48,8 +50,12 @@ class FakeModels:
     async def list_models(self) -> tuple[AvailableModel, ...]:
         return USABLE, LOCAL, KEYLESS
 
-    async def add_listed_models(self, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
-        return models
+    async def find_listed_models(self, known: Any) -> tuple[AvailableModel, ...]:
+        return ()
+
+    async def find_late_models(self, known: Any) -> tuple[AvailableModel, ...]:
+        await self.is_late_found.wait()
+        return self.late
 
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
         if model.name == "ollama_chat/two" and is_default:
@@ -181,6 +187,19 @@ async def test_what_is_typed_before_the_models_are_listed_is_searched_for(run: R
         await driver.until(lambda: "1 of 3" in driver.text(), "the match")
         await driver.pilot.press("enter")
         await driver.until(lambda: setup.used == [("ollama_chat/two", False)], "the model")
+
+
+async def test_the_models_of_a_slow_server_are_added_while_the_list_is_open(run: Run) -> None:
+    setup = FakeModels()
+    setup.late = (replace(LOCAL, config=ModelConfig(name="ollama_chat/late", api_base=LOCAL.config.api_base)),)
+    async with run(size=(120, 40), setup=setup) as driver:
+        await open_page(driver)
+        assert "ollama_chat/late" not in driver.text()
+        setup.is_late_found.set()
+        await driver.until(lambda: "4 of 4" in driver.text(), "the late model")
+        text = driver.text()
+        places = [text.index(name) for name in ("ollama_chat/two", "ollama_chat/late", "xai/three")]
+        assert places == sorted(places)
 
 
 async def test_a_model_is_saved_as_the_default_only_on_request(run: Run) -> None:

@@ -1,5 +1,7 @@
 """Tests for going back in the chat: edit and resend, retry, fork; the other branches are kept."""
 
+from typing import Any
+
 import pytest
 
 from mcphost.config.schema import ModelConfig
@@ -92,11 +94,12 @@ async def test_the_last_message_is_answered_again_by_a_model_that_is_chosen_for_
     async def list_models(_setup: Setup) -> tuple[AvailableModel, ...]:
         return (listed,)
 
-    async def add_listed_models(_setup: Setup, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
-        return models
+    async def find_no_models(_setup: Setup, known: Any) -> tuple[AvailableModel, ...]:
+        return ()
 
     monkeypatch.setattr(Setup, "list_models", list_models)
-    monkeypatch.setattr(Setup, "add_listed_models", add_listed_models)
+    monkeypatch.setattr(Setup, "find_listed_models", find_no_models)
+    monkeypatch.setattr(Setup, "find_late_models", find_no_models)
     async with files.open((100, 30)) as driver:
         await send(driver, "hello", "hello")
         conversation = driver.host.conversation

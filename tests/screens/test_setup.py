@@ -59,8 +59,8 @@ class FakeSetup:
     async def list_models(self) -> tuple[AvailableModel, ...]:
         return MODELS
 
-    async def add_listed_models(self, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
-        return models
+    async def find_listed_models(self, known: Any) -> tuple[AvailableModel, ...]:
+        return ()
 
     async def find_late_models(self, known: Any) -> tuple[AvailableModel, ...]:
         await self.is_late_found.wait()

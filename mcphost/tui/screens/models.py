@@ -1,7 +1,7 @@
 """Models screen: search all models, choose one, enter its provider's API key, and edit its settings."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -118,8 +118,19 @@ class ModelsScreen(ListScreen):
     async def _load_models(self) -> None:
         self._models = await self._setup.list_models()
         self.reload()
-        self._models = await self._setup.add_listed_models(self._models)
-        self.reload()
+        self.run_worker(partial(self._add_models, self._setup.find_late_models))
+        self.run_worker(partial(self._add_models, self._setup.find_listed_models))
+
+    async def _add_models(
+        self, find: "Callable[[Sequence[AvailableModel]], Awaitable[Sequence[AvailableModel]]]"
+    ) -> None:
+        """Wait for the models that *find* returns for those listed so far, and add them."""
+        from mcphost.llm.model_finder import insert_usable_models
+
+        found = await find(self._models)
+        if found:
+            self._models = insert_usable_models(self._models, found)
+            self.reload()
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each model: favorites first, then recently used and other usable models, then the rest."""

@@ -144,7 +144,9 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     async def _add_late_models(self) -> None:
         """Add models of local model servers that respond late; the selection, cursor and focus do not move."""
-        found = await self._setup.find_late_models(self._models)
+        from mcphost.llm.model_finder import MAX_PROPOSED_MODELS
+
+        found = (await self._setup.find_late_models(self._models))[:MAX_PROPOSED_MODELS]
         if not found:
             return
         first, count = len(self._models), len(self._models) + len(found)

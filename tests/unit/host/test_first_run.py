@@ -15,6 +15,7 @@ from mcphost.config.settings import Overrides
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeEvent
 from mcphost.llm import local_servers
+from mcphost.llm.model_finder import insert_usable_models
 from tests.fakes.json_server import json_server
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
@@ -82,6 +83,20 @@ async def test_a_model_server_that_responds_after_the_first_search_is_found_by_t
             (late,) = await setup.find_late_models(offers.models)
             assert (late.config.name, late.supports_tools) == ("ollama_chat/qwen3", True)
             assert await setup.find_late_models((late,)) == ()
+
+
+async def test_a_slow_server_at_a_used_models_address_is_found_by_the_longer_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tags = {"models": [{"name": "small"}, {"name": "large"}]}
+    with json_server({"GET /api/version": {"version": "0.12.6"}, "GET /api/tags": tags}) as server:
+        async with open_setup(tmp_path, backend=MemoryBackend()) as (_, setup):
+            monkeypatch.setattr(local_servers, "PROBE_SECONDS", 0)
+            await setup.use_model(ModelConfig(name="ollama_chat/small", api_base=server.url), is_default=False)
+            models = await setup.list_models()
+            late = await setup.find_late_models(models)
+    assert [model.config.name for model in late] == ["ollama_chat/large"]
+    assert insert_usable_models((*models, *late), late) == (*models, *late), "no model is listed twice"
 
 
 async def test_models_that_use_no_tools_come_last(tmp_path: Path) -> None:
@@ -314,7 +329,7 @@ async def test_models_that_only_the_provider_lists_are_added_among_the_usable_on
         environ = {"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_API_BASE": server.url}
         async with open_setup(tmp_path, environ) as (_, setup):
             before = await setup.list_models()
-            after = await setup.add_listed_models(before)
+            after = insert_usable_models(before, await setup.find_listed_models(before))
     added = [model for model in after if model not in before]
     assert [(model.config.name, model.origin) for model in added] == [
         ("anthropic/claude-new", "ANTHROPIC_API_KEY is set")
