@@ -34,7 +34,7 @@ def describe_command(prog: str, summary: str, title: str, names: Mapping[str, st
 
 
 class TranslatedHelp(argparse.HelpFormatter):
-    """Help formatter that translates texts and measures lines in terminal columns."""
+    """Help formatter that translates its text and measures the width of lines in terminal columns."""
 
     def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
         """Add the usage line in the user's language."""

@@ -190,9 +190,9 @@ def _has_unencrypted_base(provider: str, key_names: Sequence[str], environ: Mapp
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Return the API key for a model from the environment or, if it is not set there, from the keyring.
 
-    Raises ModelError (auth) if a required key is missing. A model server that is on this machine or does not use TLS
-    receives a key only if the model's configuration names the variable. If an environment variable such as
-    `OPENAI_BASE_URL` sets the base URL, this applies only to URLs without TLS on other machines.
+    Raises ModelError (auth) if a required key is missing. A model server on this machine, or one without TLS, receives
+    a key only if the model's configuration names the key's variable. If the base URL comes from an environment variable
+    such as `OPENAI_BASE_URL`, only servers without TLS on other machines are restricted in this way.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)

@@ -205,7 +205,10 @@ class SixelGraphics:
         return self._placed.setdefault(key, placed)
 
     def draw(self, output: str) -> str:
-        """Return the output with each placeholder cell replaced by its part of the image, or by a space."""
+        """Return the output with each placeholder cell replaced by its part of the image.
+
+        A cell becomes a space if its image is unknown, or if the terminal has not reported its cell size.
+        """
         if PLACEHOLDER not in output:
             return output
         return _CELL.sub(" ", _RUN.sub(self._draw_run, output)).replace(PLACEHOLDER, " ")

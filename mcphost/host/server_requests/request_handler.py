@@ -267,8 +267,8 @@ class ServerRequestHandler:
     async def prepare(self, context: ServerRequestContext) -> bool:
         """Ask the user questions that were postponed until this client request; see RequestHandler.
 
-        Returns True for requests that may depend on the roots; these wait, so the server can first request a changed
-        list.
+        Returns True if the request may depend on the roots. The caller then delays it, so that the server can first
+        request the changed list of roots.
         """
         if context.method not in METHODS_NEEDING_ROOTS:
             return False

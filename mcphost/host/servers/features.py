@@ -119,7 +119,10 @@ class ServerFeatures:
         return required_variables(template)
 
     def expand_template(self, template: str, values: Mapping[str, str]) -> str:
-        """Return the URI of a template with its variables replaced (RFC 6570). Raises UsageError."""
+        """Return the URI of a template with its variables replaced (RFC 6570).
+
+        Raises UsageError for an invalid template, an unknown variable, or a value or URI that is too long.
+        """
         return expand_template(template, values)
 
     async def subscribe(self, server: str, uri: str) -> None:

@@ -176,7 +176,7 @@ class Servers:
 class Quarantine:
     """Review of quarantined (changed) tools at the user's request.
 
-    Independently of this, the user is asked whenever a tool changes; see ToolChangeTracker.
+    Separately, the user is asked whenever a tool changes; see ToolChangeTracker.
     """
 
     def __init__(self, servers: Servers) -> None:

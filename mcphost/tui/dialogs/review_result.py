@@ -50,7 +50,7 @@ _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ResultView(NamedTuple):
-    """A tool result rendered for display: a label and a text for each part, and the number of omitted characters."""
+    """A tool result rendered for display: the label and text of each part, and the number of characters omitted."""
 
     pairs: list[tuple[str, str]]
     omitted_characters: int

@@ -460,7 +460,7 @@ class ExportForm(FormScreen[None]):
         self._info = info
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key press is ignored as too early: an existing file is never overwritten."""
+        """Return False: keys are accepted as soon as the form appears, because it never overwrites an existing file."""
         return False
 
     def headline(self) -> str:
