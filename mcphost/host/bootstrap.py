@@ -44,6 +44,7 @@ from mcphost.store.tasks import TaskStore
 from mcphost.store.tools import ToolFingerprintStore, ToolToggleStore
 
 if TYPE_CHECKING:
+    from mcphost.host.api_keys import SessionSecretEntries
     from mcphost.host.budget.budget_limits import BudgetLimits
     from mcphost.host.budget.spending import SpendingTracker
     from mcphost.host.consent.auto_approve import AutoApproval
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.prompt_commands import PromptCommands
     from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.host.conversation.turn import TurnParts
-    from mcphost.host.first_run import ProviderKeys, Setup
+    from mcphost.host.first_run import Setup
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
     from mcphost.host.server_requests.sampling_costs import SamplingCosts
@@ -66,8 +67,9 @@ if TYPE_CHECKING:
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.tools.builtin_tools import BuiltinTools
     from mcphost.host.tools.call_scheduler import CallScheduler
-    from mcphost.host.tools.executor import ManualCalls, ToolExecutor
+    from mcphost.host.tools.executor import ToolExecutor
     from mcphost.host.tools.hooks import RunHook, ToolHooks
+    from mcphost.host.tools.manual_calls import ManualCalls
     from mcphost.host.tools.pipeline import ToolPipeline
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
@@ -136,7 +138,7 @@ class SetupParts(NamedTuple):
     """What the host needs to change its configuration: folders, keyring, and access to the configuration files."""
 
     places: SetupPlaces
-    secrets: "ProviderKeys"
+    secrets: "SessionSecretEntries"
     sources: ConfigSources
 
 
@@ -470,7 +472,8 @@ class _LateParts:
 
     @cached_property
     def executor(self) -> "ToolExecutor":
-        from mcphost.host.tools.executor import ApprovalChecks, ToolExecutor
+        from mcphost.host.tools.approval_checks import ApprovalChecks
+        from mcphost.host.tools.executor import ToolExecutor
 
         core, late = self._core, self._late_grants
         return ToolExecutor(
@@ -530,7 +533,7 @@ class _LateParts:
 
     @cached_property
     def manual_calls(self) -> "ManualCalls":
-        from mcphost.host.tools.executor import ManualCalls
+        from mcphost.host.tools.manual_calls import ManualCalls
 
         return ManualCalls(self._servers, self.consent, self.executor, self.argument_validator, self.hooks)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -13,23 +13,21 @@ from mcphost.config.remembered_models import RememberedModels, ToolRefusals
 from mcphost.config.schema import ModelConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
-from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.errors import McpHostError
+from mcphost.host.api_keys import ApiKeys, SessionSecretEntries
 from mcphost.host.events import NoticeLevel
 from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
 from mcphost.host.servers.live_server_editor import LiveServerEditor
-from mcphost.host.servers.server_file_editor import SecretEntries, ServerEditor, describe_missing_input
+from mcphost.host.servers.server_file_editor import ServerEditor, describe_missing_input
 from mcphost.host.servers.servers import Servers
-from mcphost.llm.model_catalog import PROVIDER_TITLES, PricedModel, find_prices
-from mcphost.llm.model_finder import AvailableModel, FoundKey, ModelFinder, proposed_model, recognize_provider
-from mcphost.llm.provider_models import check_key
+from mcphost.llm.model_catalog import PricedModel, find_prices
+from mcphost.llm.model_finder import AvailableModel, ModelFinder
 from mcphost.llm.providers import (
     add_default_provider,
     add_local_address,
-    find_missing_key,
-    key_variables,
     parse_provider,
 )
 from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, make_private_directory
@@ -41,18 +39,6 @@ if TYPE_CHECKING:
     from mcphost.host.servers.registry_installer import RegistryInstaller
 
 _MARK_FILE = "start-card-shown"
-
-
-class ProviderKeys(SecretEntries, Protocol):
-    """Provider keys and other secrets, stored or kept only in memory for this session."""
-
-    def keep_for_session(self, name: str, secret: str) -> None:
-        """Keep the secret called *name* in memory until mcphost quits, without storing it on disk."""
-        ...
-
-    def is_session_only(self, name: str) -> bool:
-        """Return whether the secret called *name* is only in memory and not stored on disk."""
-        ...
 
 
 class SetupOffers(Struct, frozen=True):
@@ -79,7 +65,7 @@ class Setup:
         servers: Servers,
         model_selection: ModelSelection,
         editor: ServerEditor,
-        secrets: ProviderKeys,
+        secrets: SessionSecretEntries,
         settings: LiveSettings,
         live_config: "LiveConfig | None" = None,
         notify: Callable[[NoticeLevel, str, str], None] = lambda level, text, hint: None,
@@ -89,11 +75,11 @@ class Setup:
         self._model_selection = model_selection
         self._editor = editor
         self._secrets = secrets
+        self.api_keys = ApiKeys(places.environ, secrets, notify)
         self.server_editor = LiveServerEditor(editor, servers, places.data_dir / BUNDLES_FOLDER)
         self._settings = settings
         self._registry: RegistryInstaller | None = None
         self._live_config = live_config
-        self._notify = notify
         self._refusals = ToolRefusals(places.state_dir)
         self._finder = ModelFinder(places.environ, secrets.get, secrets.is_session_only, self._refusals)
         self._remembered = RememberedModels(places.state_dir)
@@ -269,57 +255,6 @@ class Setup:
     def _remember(self, model: ModelConfig) -> None:
         with suppress(OSError, McpHostError):  # only a convenience; the model works without this
             self._remembered.record_use(model)
-
-    def recognize_provider(self, key: str) -> str:
-        """Return the provider whose API keys begin like *key*, or "" if the prefix is unknown."""
-        return recognize_provider(key.strip())
-
-    async def find_missing_key(self, model: ModelConfig) -> str:
-        """Return the environment variable whose API key a model needs and lacks, or "" if it lacks none.
-
-        May be cancelled.
-        """
-        return await find_missing_key(self._resolve(model), self._places.environ, self._secrets.get)
-
-    async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
-        """Store a provider's API key as `store_model_key` does; return the model proposed for the provider, or None.
-
-        Raises UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider
-        rejects the key.
-        """
-        provider = provider or recognize_provider(key.strip())
-        if not provider:
-            raise UsageError("This key does not show which provider it is for.", "Name the provider.")
-        config = ModelConfig(name=f"{provider}/")
-        await self.store_model_key(key, config)
-        variable = key_variables(config)[0]
-        is_session_only = self._secrets.is_session_only(variable)
-        return proposed_model(FoundKey(provider, variable, is_in_keyring=True, is_session_only=is_session_only))
-
-    async def store_model_key(self, key: str, model: ModelConfig) -> None:
-        """Store the API key of a model in the keyring, under the name of the model's key variable.
-
-        The key is first checked with the provider; if the provider does not respond, or the model has an address of its
-        own, the key is stored unchecked. If the keyring cannot be used, the key is kept in memory until mcphost quits,
-        and the user is notified. Raises ModelError if the provider rejects the key.
-        """
-        key = key.strip()
-        register_secret(key)
-        model = self._resolve(model)
-        provider, variable = parse_provider(model.name), key_variables(model)[0]
-        # A key for another address is not sent to the provider's own.
-        if not model.api_base and await check_key(provider, key, self._places.environ) == "rejected":
-            raise ModelError(
-                f"{PROVIDER_TITLES.get(provider, provider)} rejects this key; it was not stored.",
-                "Copy it again, complete and without quotes.",
-                model_kind="auth",
-            )
-        try:
-            await self._secrets.set(variable, key)
-        except McpHostError as error:
-            self._secrets.keep_for_session(variable, key)
-            reason = f"The key is kept in memory until mcphost quits. {error.message}"
-            self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
 
     def _find_servers(self) -> tuple[ImportCandidate, ...]:
         places = self._places

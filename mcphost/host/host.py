@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
-    from mcphost.host.tools.executor import ManualCalls
+    from mcphost.host.tools.manual_calls import ManualCalls
 
 _INDEX_DELAY = 5.0
 """Seconds after the start before older conversations are indexed, so that indexing does not delay the start."""

@@ -33,6 +33,7 @@ from mcphost.llm.model import (
     ToolUseStarted,
     Usage,
 )
+from mcphost.llm.prompt_cache import mark_cache
 from mcphost.llm.response_limits import MAX_TOOL_CALLS
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
@@ -96,24 +97,6 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
     if route.marks_cache:
         mark_cache(chat)
     return Raw(encode(chat))
-
-
-def mark_cache(chat: list[Json]) -> None:
-    """Add Anthropic's cache breakpoints to the system prompt and to two input messages.
-
-    The two messages are the last input messages of this request and of the previous request. The breakpoint on the
-    system prompt covers the tools as well. Anthropic allows four breakpoints per request, and ignores those on prefixes
-    of less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
-    """
-    inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
-    answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)
-    earlier = [at for at in inputs if at < answered]
-    for at in {*([0] if chat[:1] and chat[0]["role"] == "system" else []), *inputs[-1:], *earlier[-1:]}:
-        content = chat[at]["content"]
-        # litellm expects the breakpoint on the message if the content is a string, and on the part if it is a list.
-        in_part = isinstance(content, list) and chat[at]["role"] == "user"
-        marked: Json = cast("list[Json]", content)[-1] if in_part else chat[at]
-        marked["cache_control"] = {"type": "ephemeral"}
 
 
 def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:

@@ -367,6 +367,7 @@ class LiteLlmModel:
         self, request: ModelRequest, key: providers.ProviderKey, headers: dict[str, str]
     ) -> worker_protocol.CompletionRequest:
         from mcphost.llm.chat_completions import ApiRoute, encode_messages, encode_tools
+        from mcphost.llm.prompt_cache import marks_cache
 
         config = self._config
         provider = providers.parse_provider(config.name)
@@ -384,7 +385,7 @@ class LiteLlmModel:
             supports_audio=self._facts.supports_audio is True and not responses,
             replays_thinking=provider in providers.THINKING_REPLAY_PROVIDERS,
             replays_reasoning_text=not responses and providers.accepts_reasoning_text(config),
-            marks_cache=providers.marks_cache(config.name),
+            marks_cache=marks_cache(config.name),
             has_tools=bool(request.tools),
         )
         return worker_protocol.CompletionRequest(

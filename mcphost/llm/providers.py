@@ -77,12 +77,6 @@ def accepts_reasoning_text(config: ModelConfig) -> bool:
     return provider in REASONING_TEXT_PROVIDERS or (provider == "openai" and bool(config.api_base))
 
 
-def marks_cache(model: str) -> bool:
-    """Return whether prompts need explicit cache breakpoints, as for Claude on Anthropic, Bedrock or Vertex AI."""
-    provider = parse_provider(model)
-    return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
-
-
 class ProviderKey(Struct, frozen=True):
     """The API key to send to a provider ("" for none), and the environment variable in which users set the key."""
 

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.sign_in_types import SignInProgress
-    from mcphost.tui.announcer import Announcer
     from mcphost.tui.file_diff import FileDiffRequested
     from mcphost.tui.frontend import TuiFrontend
+    from mcphost.tui.screen_reader_announcer import Announcer
     from mcphost.tui.terminal_notifications import TerminalNotifier
 
 
@@ -147,7 +147,7 @@ class McpHostApp(QuestionApp):
         """Whether the user's editor is using the terminal; Ctrl+C then goes to the editor."""
 
     def _make_announcer(self) -> "Announcer":
-        from mcphost.tui.announcer import READER_CSS, Announcer
+        from mcphost.tui.screen_reader_announcer import READER_CSS, Announcer
 
         self.stylesheet.add_source(READER_CSS, ("mcphost", "reader"), is_default_css=False)
         return Announcer(self)

@@ -1,6 +1,6 @@
 """Tests for the models page: search, use now, use and save as default, and entering an API key."""
 
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -47,6 +47,10 @@ class FakeModels:
     async def retry_tools(self, model: ModelConfig) -> None:
         self.retried.append(model.name)
 
+    @property
+    def api_keys(self) -> Self:
+        return self
+
     async def list_models(self) -> tuple[AvailableModel, ...]:
         return USABLE, LOCAL, KEYLESS
 
@@ -73,10 +77,10 @@ class FakeModels:
             raise McpHostError("There is no keyring.")
         return model
 
-    async def find_missing_key(self, model: ModelConfig) -> str:
+    async def find_missing(self, model: ModelConfig) -> str:
         return model.api_key_env or ("XAI_API_KEY" if model.name.startswith("xai/") else "")
 
-    async def store_model_key(self, key: str, model: ModelConfig) -> None:
+    async def store(self, key: str, model: ModelConfig) -> None:
         if key == "bad":
             raise McpHostError("There is no keyring.", "Set XAI_API_KEY.")
         self.keys.append((model.name, key))

@@ -9,7 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from mcphost.host import events
-from mcphost.tui.announcer import AnnouncementLine
+from mcphost.tui.screen_reader_announcer import AnnouncementLine
 from mcphost.tui.transcript.tool_card import SPINNER
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import Composer

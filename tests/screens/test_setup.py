@@ -1,6 +1,6 @@
 """Tests for the card shown at the first start: it needs only two keys, but accepts none by accident."""
 
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -56,6 +56,10 @@ class FakeSetup:
         self.late: tuple[AvailableModel, ...] = ()
         self.is_late_found = anyio.Event()
 
+    @property
+    def api_keys(self) -> Self:
+        return self
+
     async def list_models(self) -> tuple[AvailableModel, ...]:
         return MODELS
 
@@ -81,7 +85,7 @@ class FakeSetup:
     def recognize_provider(self, key: str) -> str:
         return "anthropic" if key in ("good", "bad") else ""
 
-    async def store_key(self, key: str, provider: str) -> AvailableModel | None:
+    async def store_for_provider(self, key: str, provider: str) -> AvailableModel | None:
         if key == "bad":
             raise UsageError("Anthropic rejects this key; it was not stored.", "Copy it again.")
         self.keys.append((provider, key))

@@ -2,28 +2,23 @@
 
 import itertools
 import time
-from collections.abc import Awaitable, Callable
-from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 
 from mcphost.client.session import Session
-from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestNotSent, RequestRefused, ServerError
+from mcphost.errors import ConnectionLost, McpHostError, RequestNotSent, RequestRefused, ServerError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
-from mcphost.host.consent.grants import identify_tool
-from mcphost.host.consent.policy import Approval, ConsentPolicy
+from mcphost.host.consent.policy import Approval
 from mcphost.host.content_rendering import RenderedResult, join_parts, make_parts_async
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
 from mcphost.host.servers.running_calls import ActiveCall, RunningCalls
-from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.tools.approval_checks import ApprovalChecks, ToolChanged, describe_change
 from mcphost.host.tools.builtin_tools import ResultTool
-from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
-from mcphost.host.tools.schema_validation import ArgumentValidator, OutputValidation, SchemaErrors, validate_output
+from mcphost.host.tools.schema_validation import OutputValidation, validate_output
 from mcphost.host.tools.tool_outcome import log_call
-from mcphost.host.views import ManualCallResult
 from mcphost.protocol.base import Notification
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification
@@ -52,35 +47,6 @@ class CallExecution(Struct, frozen=True):
     seconds: float
     is_error: bool
     stored_file: str = ""
-
-
-class ToolChanged(ConsentDenied):
-    """Raised if a tool changed after the user approved the call; the call was not sent."""
-
-
-class AccountChanged(ToolChanged):
-    """Raised if the server no longer uses the account for which the call was approved; the call was not sent."""
-
-
-class GrantRevoked(ToolChanged):
-    """Raised if the grant that allowed the call was revoked; the call was not sent."""
-
-
-class CallForbidden(ToolChanged):
-    """Raised if a new `never` rule in the configuration forbids an approved call; the call was not sent."""
-
-
-class ApprovalChecks(NamedTuple):
-    """Checks, made just before sending, that an approved call is still allowed.
-
-    `is_grant_active` returns whether the grant with this id is still valid in this process, and True for "" (no grant).
-    `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never` rule forbids a
-    call of the tool with these arguments.
-    """
-
-    is_grant_active: Callable[[str], bool]
-    is_forbidden: Callable[[OfferedTool, dict[str, Any]], Awaitable[bool]]
-    was_revoked: Callable[[str], Awaitable[bool]]
 
 
 class ToolExecutor:
@@ -244,36 +210,12 @@ class _PendingCall:
             await self._offered.connection.wait_for_listing()
 
     async def check_allowed(self) -> None:
-        """Raise ToolChanged or a subclass if the call must no longer be sent.
-
-        This is the case if the tool, the account or the grant changed since the approval, or if a new `never` rule
-        forbids the call.
-        """
-        if await self._checks.is_forbidden(self._offered, self._arguments):
-            raise CallForbidden(
-                "A new rule in the user's configuration forbids this call of "
-                f"{self._offered.definition.name!r}; it did not run.",
-                "To allow it, change [consent] never in config.toml.",
-            )
-        was_revoked = bool(self._grant_id) and await self._checks.was_revoked(self._grant_id)
-        # Last and without waiting, so that nothing can change between these checks and the request.
-        _check_unchanged(self._offered, self._account)
-        if was_revoked or not self._checks.is_grant_active(self._grant_id):
-            raise GrantRevoked(
-                f"The permission for the tool {self._offered.definition.name!r}"
-                f" of {self._offered.connection.config.name!r} was "
-                "revoked before the call was sent; it did not run.",
-                "Repeat the call to be asked again.",
-            )
+        """Raise ToolChanged or a subclass if the call must no longer be sent; see `ApprovalChecks.check`."""
+        await self._checks.check(self._offered, self._arguments, self._account, self._grant_id)
 
     def unsent_reason(self, error: ToolChanged) -> str:
         """Return why the call was not sent, as a phrase for the audit log."""
-        why: dict[type[ToolChanged], str] = {
-            GrantRevoked: "its grant was revoked",
-            AccountChanged: "another account is used",
-            CallForbidden: "a rule forbids it",
-        }
-        return f"not sent{' again' * self._is_sent}: {why.get(type(error), 'the tool changed')}"
+        return f"not sent{' again' * self._is_sent}: {describe_change(error)}"
 
     def finish(self, outcome: Any, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
         """Publish and record the outcome of the call; return its duration in seconds.
@@ -290,23 +232,6 @@ class _PendingCall:
         )
         log_call(server, tool, self._arguments, self._approved_by, f"{outcome} after {seconds:.2f} s")
         return seconds
-
-
-def _check_unchanged(offered: OfferedTool, account: str) -> None:
-    """Raise ToolChanged if the tool, or AccountChanged if the server's account, is no longer the approved one."""
-    account_now = offered.connection.account
-    if account_now not in ("", account):
-        raise AccountChanged(
-            f"The server {offered.connection.config.name!r} now uses the account {account_now!r}, but the call was "
-            f"approved for {account or 'none'!r}; it did not run.",
-            "Repeat the call to use that account.",
-        )
-    if not offered.is_current:
-        raise ToolChanged(
-            f"The tool {offered.definition.name!r} of {offered.connection.config.name!r} changed after the call was "
-            "approved; it did not run.",
-            "Review the tool and repeat the call.",
-        )
 
 
 def _result_size(result: CallToolResult) -> int:
@@ -326,74 +251,3 @@ def replace_result(result: CallExecution | McpHostError, text: str) -> CallExecu
         part = ResultPart(kind="text", text=text, size=len(text.encode("utf-8", "replace")))
         return replace(result, parts=(part,), rendered=RenderedResult(text), stored_file="")
     return ServerError(text) if isinstance(result, ServerError) else McpHostError(text)
-
-
-class ManualCalls:
-    """Tool calls that the user makes without the model."""
-
-    def __init__(
-        self,
-        servers: Servers,
-        consent: ConsentPolicy,
-        executor: ToolExecutor,
-        validator: ArgumentValidator,
-        hooks: ToolHooks,
-    ) -> None:
-        self._hooks = hooks
-        self._servers = servers
-        self._consent = consent
-        self._executor = executor
-        self._validator = validator
-
-    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
-        """Call a tool and return its result.
-
-        Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool
-        has changed, or a hook or a configured rule forbids the call.
-        """
-        offered = await self._servers.get_tool(server, tool)
-        if tool in offered.connection.tool_changes.quarantined:
-            raise ConsentDenied(
-                f"The tool {tool!r} of {server!r} changed and is quarantined.",
-                f"Review the change: mcphost servers changes {quote(server)}",
-            )
-        arguments = await self._check_hooks(offered, arguments)
-        await self._consent.check_manual_call(offered, arguments)
-        execution = await self._executor.execute_manual(offered, arguments)
-        return ManualCallResult(
-            execution.result, execution.rendered.text, execution.seconds, execution.validation, arguments
-        )
-
-    async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
-        """Return the text of a result that the user passes on to the model, preceded by notes from hooks.
-
-        The hooks that follow a call are run first. Raises ConsentDenied if a hook withholds the result, and ServerError
-        or UsageError if the tool no longer exists.
-        """
-        offered = await self._servers.get_tool(server, tool)
-        await self._hooks.refresh()
-        notes = HookNotes()
-        rule_input = identify_tool(offered).to_rule_input(result.arguments or {})
-        is_error = result.result.is_error or result.validation.outcome == "misfit"
-        withheld = await self._hooks.review("", rule_input, result.text, is_error=is_error, notes=notes)
-        if withheld:
-            raise ConsentDenied(f"A hook withheld the result of {tool!r}: {withheld}", "Nothing was attached.")
-        return notes.text + (result.text if notes.result is None else notes.result)
-
-    async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.
-
-        The hooks that follow a call are run when the user gives the result to the model; see `release`.
-        """
-        await self._hooks.refresh()
-        try:
-            return await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), HookNotes())
-        except HookDenied as error:
-            raise ConsentDenied(error.user_text, "Change the arguments, or the hook.") from error
-
-    async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
-        """Validate arguments against a tool's input schema, without calling the tool, and return the errors.
-
-        Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
-        """
-        return await self._validator.validate(await self._servers.get_tool(server, tool), arguments)

@@ -14,19 +14,10 @@ from mcphost.host.questions.questions import Deny
 from mcphost.host.servers.orphaned_tasks import ProgressTracker
 from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
+from mcphost.host.tools.approval_checks import AccountChanged, CallForbidden, GrantRevoked, ToolChanged
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.call_scheduler import CallScheduler
-from mcphost.host.tools.executor import (
-    RELISTING_PROGRESS,
-    AccountChanged,
-    CallExecution,
-    CallForbidden,
-    GrantRevoked,
-    ToolChanged,
-    ToolExecutor,
-    error_text,
-    replace_result,
-)
+from mcphost.host.tools.executor import RELISTING_PROGRESS, CallExecution, ToolExecutor, error_text, replace_result
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.recorded_results import RecordedResults
 from mcphost.host.tools.result_presenter import ProposedCall, ResultPresenter

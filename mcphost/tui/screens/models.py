@@ -68,7 +68,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
             self.show_fault(_("Paste the key first."))
             return
         try:
-            await self._setup.store_model_key(key, self._config)
+            await self._setup.api_keys.store(key, self._config)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
@@ -439,7 +439,7 @@ class ModelForm(FormScreen[ModelChoice]):
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        variable = await self._setup.find_missing_key(config)
+        variable = await self._setup.api_keys.find_missing(config)
         if not variable:
             self.dismiss(ModelChoice(config, is_default))
             return

@@ -326,12 +326,12 @@ class SetupScreen(FormScreen[SetupChoice]):
         return self._models[self._model_index].config if self._model_index < len(self._models) else None
 
     async def _start_with_key(self, key: str) -> None:
-        provider = self._setup.recognize_provider(key) or self._chosen_provider()
+        provider = self._setup.api_keys.recognize_provider(key) or self._chosen_provider()
         if not provider:
             await self._ask_for_provider()
             return
         try:
-            offer = await self._setup.store_key(key, provider)
+            offer = await self._setup.api_keys.store_for_provider(key, provider)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return

@@ -167,7 +167,7 @@ async def test_a_server_that_needs_an_input_is_added_and_the_command_for_it_is_n
 async def test_a_pasted_key_is_stored_under_its_variable_and_found_again(tmp_path: Path) -> None:
     backend = MemoryBackend()
     async with open_setup(tmp_path, backend=backend) as (_, setup):
-        offer = await setup.store_key(f" {SECRET}\n")
+        offer = await setup.api_keys.store_for_provider(f" {SECRET}\n")
         assert offer is not None
         assert offer.config.name.startswith("anthropic/")
         assert await backend.get("ANTHROPIC_API_KEY") == SECRET
@@ -177,14 +177,14 @@ async def test_a_pasted_key_is_stored_under_its_variable_and_found_again(tmp_pat
 async def test_a_key_of_an_unknown_form_is_refused(tmp_path: Path) -> None:
     async with open_setup(tmp_path) as (_, setup):
         with pytest.raises(UsageError, match="does not show which provider"):
-            await setup.store_key("hunter2")
+            await setup.api_keys.store_for_provider("hunter2")
 
 
 async def test_without_a_keyring_a_key_is_used_until_the_program_ends_and_the_user_is_told(tmp_path: Path) -> None:
     backend = FailingBackend()
     async with open_setup(tmp_path, backend=backend) as (host, setup):
         events = host.events.subscribe()
-        offer = await setup.store_key(SECRET)
+        offer = await setup.api_keys.store_for_provider(SECRET)
         (notice,) = [event for event in events.drain() if isinstance(event, NoticeEvent)]
         assert offer is not None
         assert offer.config.name.startswith("anthropic/")
@@ -278,7 +278,7 @@ async def test_a_key_that_its_provider_rejects_is_not_stored(tmp_path: Path) -> 
     with json_server({"GET /v1/models?limit=1000": 401}) as server:
         async with open_setup(tmp_path, {"ANTHROPIC_API_BASE": server.url}, backend) as (_, setup):
             with pytest.raises(ModelError, match="Anthropic rejects this key") as exc_info:
-                await setup.store_key(SECRET)
+                await setup.api_keys.store_for_provider(SECRET)
         assert server.requests[0][3]["x-api-key"] == SECRET
     assert SECRET not in str(exc_info.value)
     assert await backend.get("ANTHROPIC_API_KEY") is None
@@ -289,9 +289,9 @@ async def test_a_key_for_an_own_address_goes_to_the_keyring_and_not_to_the_provi
     gateway = ModelConfig(name="anthropic/claude-x", api_base="https://gateway.example", api_key_env="GATEWAY_KEY")
     with json_server({"GET /v1/models?limit=1000": 401}) as server:
         async with open_setup(tmp_path, {"ANTHROPIC_API_BASE": server.url}, backend) as (_, setup):
-            assert await setup.find_missing_key(gateway) == "GATEWAY_KEY"
-            await setup.store_model_key(SECRET, gateway)
-            assert await setup.find_missing_key(gateway) == ""
+            assert await setup.api_keys.find_missing(gateway) == "GATEWAY_KEY"
+            await setup.api_keys.store(SECRET, gateway)
+            assert await setup.api_keys.find_missing(gateway) == ""
             await setup.use_model(gateway, is_default=False)
             first = (await setup.list_models())[0]
         assert server.requests == []
@@ -319,7 +319,7 @@ async def test_a_model_whose_key_variable_is_not_set_needs_that_key(tmp_path: Pa
     async with open_setup(tmp_path, environ, MemoryBackend()) as (_, setup):
         await setup.toggle_favorite(model)
         first = (await setup.list_models())[0]
-        assert await setup.find_missing_key(model) == "OTHER_KEY"
+        assert await setup.api_keys.find_missing(model) == "OTHER_KEY"
     assert (first.config, first.is_usable, first.key_variable) == (model, False, "OTHER_KEY")
 
 

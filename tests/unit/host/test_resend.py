@@ -18,7 +18,7 @@ from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AcceptToolChanges, AllowOnce, ApproveTool, Deny, ReviewToolChanges
 from mcphost.host.servers import change_watcher
-from mcphost.host.tools.executor import ToolChanged
+from mcphost.host.tools.approval_checks import ToolChanged
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend

@@ -1,0 +1,101 @@
+"""API keys that the user enters for models: checked with the provider, and stored in the keyring."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from mcphost.config.schema import ModelConfig
+from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.host.events import NoticeLevel
+from mcphost.host.servers.server_file_editor import SecretEntries
+from mcphost.llm.model_catalog import PROVIDER_TITLES
+from mcphost.llm.model_finder import AvailableModel, FoundKey, proposed_model, recognize_provider
+from mcphost.llm.provider_models import check_key
+from mcphost.llm.providers import (
+    add_default_provider,
+    add_local_address,
+    find_missing_key,
+    key_variables,
+    parse_provider,
+)
+from mcphost.redact import register_secret
+
+
+class SessionSecretEntries(SecretEntries, Protocol):
+    """API keys and other secrets, stored or kept only in memory for this session."""
+
+    def keep_for_session(self, name: str, secret: str) -> None:
+        """Keep the secret called *name* in memory until mcphost quits, without storing it on disk."""
+        ...
+
+    def is_session_only(self, name: str) -> bool:
+        """Return whether the secret called *name* is only in memory and not stored on disk."""
+        ...
+
+
+class ApiKeys:
+    """API keys of models: which one is missing, and storing one that the user enters."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        secrets: SessionSecretEntries,
+        notify: Callable[[NoticeLevel, str, str], None],
+    ) -> None:
+        """Look for keys in *environ* and *secrets*; *notify* receives the level, text and hint of a notice."""
+        self._environ = environ
+        self._secrets = secrets
+        self._notify = notify
+
+    def recognize_provider(self, key: str) -> str:
+        """Return the provider whose API keys begin like *key*, or "" if the prefix is unknown."""
+        return recognize_provider(key.strip())
+
+    async def find_missing(self, model: ModelConfig) -> str:
+        """Return the environment variable whose API key a model needs and lacks, or "" if it lacks none.
+
+        May be cancelled.
+        """
+        return await find_missing_key(self._resolve(model), self._environ, self._secrets.get)
+
+    async def store_for_provider(self, key: str, provider: str = "") -> AvailableModel | None:
+        """Store a provider's API key as `store` does; return the model proposed for the provider, or None.
+
+        Raises UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider
+        rejects the key.
+        """
+        provider = provider or recognize_provider(key.strip())
+        if not provider:
+            raise UsageError("This key does not show which provider it is for.", "Name the provider.")
+        config = ModelConfig(name=f"{provider}/")
+        await self.store(key, config)
+        variable = key_variables(config)[0]
+        is_session_only = self._secrets.is_session_only(variable)
+        return proposed_model(FoundKey(provider, variable, is_in_keyring=True, is_session_only=is_session_only))
+
+    async def store(self, key: str, model: ModelConfig) -> None:
+        """Store the API key of a model in the keyring, under the name of the model's key variable.
+
+        The key is first checked with the provider; if the provider does not respond, or the model has an address of its
+        own, the key is stored unchecked. If the keyring cannot be used, the key is kept in memory until mcphost quits,
+        and the user is notified. Raises ModelError if the provider rejects the key.
+        """
+        key = key.strip()
+        register_secret(key)
+        model = self._resolve(model)
+        provider, variable = parse_provider(model.name), key_variables(model)[0]
+        # A key for another address is not sent to the provider's own.
+        if not model.api_base and await check_key(provider, key, self._environ) == "rejected":
+            raise ModelError(
+                f"{PROVIDER_TITLES.get(provider, provider)} rejects this key; it was not stored.",
+                "Copy it again, complete and without quotes.",
+                model_kind="auth",
+            )
+        try:
+            await self._secrets.set(variable, key)
+        except McpHostError as error:
+            self._secrets.keep_for_session(variable, key)
+            reason = f"The key is kept in memory until mcphost quits. {error.message}"
+            self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
+
+    def _resolve(self, model: ModelConfig) -> ModelConfig:
+        return add_local_address(add_default_provider(model), self._environ)

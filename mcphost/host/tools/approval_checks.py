@@ -1,0 +1,87 @@
+"""Checks, made just before a tool call is sent, that its approval still holds: rule, grant, account and tool."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from mcphost.errors import ConsentDenied
+from mcphost.host.servers.tool_registry import OfferedTool
+
+
+class ToolChanged(ConsentDenied):
+    """Raised if a tool changed after the user approved the call; the call was not sent."""
+
+
+class AccountChanged(ToolChanged):
+    """Raised if the server no longer uses the account for which the call was approved; the call was not sent."""
+
+
+class GrantRevoked(ToolChanged):
+    """Raised if the grant that allowed the call was revoked; the call was not sent."""
+
+
+class CallForbidden(ToolChanged):
+    """Raised if a new `never` rule in the configuration forbids an approved call; the call was not sent."""
+
+
+class ApprovalChecks(NamedTuple):
+    """Checks, made just before sending, that an approved call is still allowed.
+
+    `is_grant_active` returns whether the grant with this id is still valid in this process, and True for "" (no grant).
+    `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never` rule forbids a
+    call of the tool with these arguments.
+    """
+
+    is_grant_active: Callable[[str], bool]
+    is_forbidden: Callable[[OfferedTool, dict[str, Any]], Awaitable[bool]]
+    was_revoked: Callable[[str], Awaitable[bool]]
+
+    async def check(self, offered: OfferedTool, arguments: dict[str, Any], account: str, grant_id: str) -> None:
+        """Raise ToolChanged or a subclass if an approved call must no longer be sent.
+
+        This is the case if the tool, the account or the grant changed since the approval, or if a new `never` rule
+        forbids the call. *account* is the account for which the call was approved, and *grant_id* the grant that
+        allowed it, "" for none.
+        """
+        if await self.is_forbidden(offered, arguments):
+            raise CallForbidden(
+                "A new rule in the user's configuration forbids this call of "
+                f"{offered.definition.name!r}; it did not run.",
+                "To allow it, change [consent] never in config.toml.",
+            )
+        was_revoked = bool(grant_id) and await self.was_revoked(grant_id)
+        # Last and without waiting, so that nothing can change between these checks and the request.
+        _check_unchanged(offered, account)
+        if was_revoked or not self.is_grant_active(grant_id):
+            raise GrantRevoked(
+                f"The permission for the tool {offered.definition.name!r}"
+                f" of {offered.connection.config.name!r} was "
+                "revoked before the call was sent; it did not run.",
+                "Repeat the call to be asked again.",
+            )
+
+
+def describe_change(error: ToolChanged) -> str:
+    """Return why a call was not sent, as a phrase for the audit log."""
+    why: dict[type[ToolChanged], str] = {
+        GrantRevoked: "its grant was revoked",
+        AccountChanged: "another account is used",
+        CallForbidden: "a rule forbids it",
+    }
+    return why.get(type(error), "the tool changed")
+
+
+def _check_unchanged(offered: OfferedTool, account: str) -> None:
+    """Raise ToolChanged if the tool, or AccountChanged if the server's account, is no longer the approved one."""
+    account_now = offered.connection.account
+    if account_now not in ("", account):
+        raise AccountChanged(
+            f"The server {offered.connection.config.name!r} now uses the account {account_now!r}, but the call was "
+            f"approved for {account or 'none'!r}; it did not run.",
+            "Repeat the call to use that account.",
+        )
+    if not offered.is_current:
+        raise ToolChanged(
+            f"The tool {offered.definition.name!r} of {offered.connection.config.name!r} changed after the call was "
+            "approved; it did not run.",
+            "Review the tool and repeat the call.",
+        )

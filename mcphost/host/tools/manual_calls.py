@@ -1,0 +1,85 @@
+"""Tool calls that the user makes without the model, with the same rules and hooks as the model's calls."""
+
+from shlex import quote
+from typing import Any
+
+from mcphost.errors import ConsentDenied
+from mcphost.host.consent.grants import identify_tool
+from mcphost.host.consent.policy import ConsentPolicy
+from mcphost.host.servers.servers import Servers
+from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.tools.executor import ToolExecutor
+from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
+from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
+from mcphost.host.views import ManualCallResult
+
+
+class ManualCalls:
+    """Tool calls that the user makes without the model."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        consent: ConsentPolicy,
+        executor: ToolExecutor,
+        validator: ArgumentValidator,
+        hooks: ToolHooks,
+    ) -> None:
+        self._hooks = hooks
+        self._servers = servers
+        self._consent = consent
+        self._executor = executor
+        self._validator = validator
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
+        """Call a tool and return its result.
+
+        Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool
+        has changed, or a hook or a configured rule forbids the call.
+        """
+        offered = await self._servers.get_tool(server, tool)
+        if tool in offered.connection.tool_changes.quarantined:
+            raise ConsentDenied(
+                f"The tool {tool!r} of {server!r} changed and is quarantined.",
+                f"Review the change: mcphost servers changes {quote(server)}",
+            )
+        arguments = await self._check_hooks(offered, arguments)
+        await self._consent.check_manual_call(offered, arguments)
+        execution = await self._executor.execute_manual(offered, arguments)
+        return ManualCallResult(
+            execution.result, execution.rendered.text, execution.seconds, execution.validation, arguments
+        )
+
+    async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
+        """Return the text of a result that the user passes on to the model, preceded by notes from hooks.
+
+        The hooks that follow a call are run first. Raises ConsentDenied if a hook withholds the result, and ServerError
+        or UsageError if the tool no longer exists.
+        """
+        offered = await self._servers.get_tool(server, tool)
+        await self._hooks.refresh()
+        notes = HookNotes()
+        rule_input = identify_tool(offered).to_rule_input(result.arguments or {})
+        is_error = result.result.is_error or result.validation.outcome == "misfit"
+        withheld = await self._hooks.review("", rule_input, result.text, is_error=is_error, notes=notes)
+        if withheld:
+            raise ConsentDenied(f"A hook withheld the result of {tool!r}: {withheld}", "Nothing was attached.")
+        return notes.text + (result.text if notes.result is None else notes.result)
+
+    async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.
+
+        The hooks that follow a call are run when the user gives the result to the model; see `release`.
+        """
+        await self._hooks.refresh()
+        try:
+            return await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), HookNotes())
+        except HookDenied as error:
+            raise ConsentDenied(error.user_text, "Change the arguments, or the hook.") from error
+
+    async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
+        """Validate arguments against a tool's input schema, without calling the tool, and return the errors.
+
+        Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
+        """
+        return await self._validator.validate(await self._servers.get_tool(server, tool), arguments)

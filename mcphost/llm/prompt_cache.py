@@ -1,0 +1,29 @@
+"""Prompt caching: which models need explicit cache breakpoints, and where a request gets them."""
+
+from typing import Any, cast
+
+from mcphost.llm.providers import parse_provider
+
+
+def marks_cache(model: str) -> bool:
+    """Return whether prompts need explicit cache breakpoints, as for Claude on Anthropic, Bedrock or Vertex AI."""
+    provider = parse_provider(model)
+    return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
+
+
+def mark_cache(chat: list[dict[str, Any]]) -> None:
+    """Add Anthropic's cache breakpoints to the system prompt and to two input messages.
+
+    The two messages are the last input messages of this request and of the previous request. The breakpoint on the
+    system prompt covers the tools as well. Anthropic allows four breakpoints per request, and ignores those on prefixes
+    of less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
+    """
+    inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
+    answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)
+    earlier = [at for at in inputs if at < answered]
+    for at in {*([0] if chat[:1] and chat[0]["role"] == "system" else []), *inputs[-1:], *earlier[-1:]}:
+        content = chat[at]["content"]
+        # litellm expects the breakpoint on the message if the content is a string, and on the part if it is a list.
+        in_part = isinstance(content, list) and chat[at]["role"] == "user"
+        marked: dict[str, Any] = cast("list[dict[str, Any]]", content)[-1] if in_part else chat[at]
+        marked["cache_control"] = {"type": "ephemeral"}
