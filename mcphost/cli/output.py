@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcphost.cli.colors import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError
 from mcphost.sanitize import escape_unsafe_json, sanitize
-from mcphost.translation import ENGLISH, N_, _, current_language, translate_sentence
+from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.terminal_output import MarkdownStream, StatusLine
@@ -118,8 +118,8 @@ def _plain_cell(cell: str) -> str:
 
 
 def count_cells(text: str) -> int:
-    """Return the width of *text* in terminal columns; in English output, this is the number of characters."""
-    if text.isascii() or current_language() == ENGLISH:
+    """Return the width of *text* in terminal columns."""
+    if text.isascii():
         return len(text)
     from mcphost.cli.help_text import count_wide_cells
 

@@ -341,7 +341,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
     """
     values = get_object(message, key)
     if not all(isinstance(value, str) for value in values.values()):
-        raise UsageError(f'The values of "{key}" must be texts.')
+        raise UsageError(f'The values of "{key}" must be strings.')
     return cast("dict[str, str]", values)
 
 

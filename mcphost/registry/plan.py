@@ -17,7 +17,6 @@ from mcphost.registry.package_grammar import (
     runtime_words,
 )
 from mcphost.registry.plan_inputs import (
-    InputPlace,
     InputValues,
     PlanInput,
     ValueSource,
@@ -215,7 +214,7 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
 class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
-    def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
+    def pairs(self, ones: Sequence[Any]) -> tuple[dict[str, str], list[str]]:
         """Return the values of the environment variables or headers in *ones*, and the names of the secret ones.
 
         Those without a value are left out.
@@ -235,7 +234,7 @@ class _Values(ValueSource):
 def _plan_package(option: InstallOption, package: RegistryPackage, values: _Values) -> PlannedEntry:
     kind = option.kind
     words = package_words(package)
-    env, secrets = values.pairs(package.environment_variables, "environment")
+    env, secrets = values.pairs(package.environment_variables)
     runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name))
     if kind == "oci":
         # Without a value, docker takes the variable from its own environment, so the arguments contain no secret.
@@ -260,7 +259,7 @@ def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
     if url is None:
         raise UsageError("The address has a part without a value.", "Set it with --set NAME=VALUE.")
     check_address(url)
-    headers, secrets = values.pairs(remote.headers, "header")
+    headers, secrets = values.pairs(remote.headers)
     entry: dict[str, Any] = {"type": _TYPES[remote.type], "url": url}
     if headers:
         entry["headers"] = headers

@@ -195,9 +195,13 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
     """Return a note for each value in a command or URL whose name suggests that it is a secret."""
-    names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
-    return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
-                 if is_secret_name(name))  # fmt: skip
+    return tuple(
+        f"{one.name} looks like a secret, and others can read it in the command."
+        if one.place == "argument"
+        else f"{one.name} looks like a secret, and is saved in plain text as part of the address."
+        for one in inputs
+        if one.place in ("argument", "address") and one.name in values and is_secret_name(one.name)
+    )
 
 
 class ValueSource:

@@ -156,6 +156,19 @@ async def test_linked_resources_are_read_on_request_and_shown_before_they_are_in
         assert content == ResourcePart("files", "file:///more", "# A project\n\nIt reads files.\n", "text/markdown")
 
 
+async def test_linked_resources_that_were_read_are_in_the_text_to_edit(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await open_preview(driver, PLAN[0], PLAN[4])
+        await driver.pilot.press("tab", "tab", "enter")
+        await driver.until(lambda: "It reads files." in driver.text(), "the content")
+        await driver.until(lambda: not driver.app.screen.query("#read_links"), "one reading")
+        driver.app.screen.action_edit()
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        text = composer_text(driver)
+        assert "the trip" in text
+        assert "It reads files." in text
+
+
 async def test_a_link_that_cannot_be_read_is_told_and_stays_a_link(run: Run) -> None:
     async def refuse(server: str, uri: str) -> Any:
         raise RequestRefused(f"There is no {uri}.", code=-32002)

@@ -389,6 +389,14 @@ class PromptPreview(FormScreen[PromptDecision]):
             self.dismiss((choice, self.messages))
 
 
+def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:
+    """Yield the text of each part that *after* has in addition, such as the contents of linked resources."""
+    for old, new in zip(before, after, strict=True):
+        for part in new.parts[len(old.parts) :]:
+            if isinstance(part, (TextPart, ResourcePart)):
+                yield part.text
+
+
 def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
     """Open a form for the arguments of a prompt, then insert the filled prompt.
 
@@ -413,7 +421,7 @@ def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
     def decided(result: "FilledPrompt", decision: "PromptDecision | None") -> None:
         choice, messages = decision or ("", ())
         if choice == "edit":
-            composer.insert_prompt_text(server, result.text)
+            composer.insert_prompt_text(server, "\n\n".join((result.text, *_added_texts(result.messages, messages))))
         elif choice:
             shown = result._replace(messages=messages)
             chat.run_worker(partial(_insert, chat, shown, asks=choice == "answer"), group="turn")

@@ -56,6 +56,11 @@ def test_a_terminal_gets_headers_and_cuts_the_last_column_and_excerpts(monkeypat
     assert "…" in lines[-1]
 
 
+def test_the_columns_of_a_file_are_aligned_behind_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table([("时间", "add"), ("other", "x")])
+    assert capsys.readouterr().out.splitlines() == ["时间   add", "other  x"]
+
+
 def test_a_file_gets_plain_columns_without_headers(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table([("demo", "add", "Adds"), ("other", "x", "")], ("Server", "Tool", "Description"))
     assert capsys.readouterr().out == "demo   add  Adds\nother  x\n"

@@ -313,6 +313,9 @@ def test_a_value_that_looks_like_a_secret_is_pointed_out() -> None:
     document = npm(packageArguments=[{"type": "named", "name": "--api-key", "isRequired": True}])
     option = choose_option(entry_of(document), "", ALL)
     assert "api-key looks like a secret" in plan_entry(option, {"api-key": ["abc"]}).notes[0]
+    remote = {"type": "sse", "url": "https://a.example/{token}", "variables": {"token": {"isRequired": True}}}
+    option = choose_option(entry_of(server("com.example/x", remotes=[remote])), "", ALL)
+    assert "is saved in plain text as part of the address" in plan_entry(option, {"token": ["abc"]}).notes[0]
 
 
 def test_a_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
