@@ -26,9 +26,10 @@ class LineComparison(NamedTuple):
 
 
 def compare_lines(old: list[str], new: list[str], max_steps: int = MAX_STEPS) -> LineComparison:
-    """Compare two lists of lines with difflib, giving up an exact comparison after *max_steps* pairs of lines.
+    """Compare two lists of lines with difflib, giving up on an exact result after comparing *max_steps* pairs of lines.
 
-    Equal lines at the beginning and at the end are not passed to difflib.
+    Equal lines at the beginning and at the end are not passed to difflib. If more than MAX_COMPARED_LINES of the old or
+    of the new lines remain, the result is not exact either.
     """
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:

@@ -49,7 +49,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
         """Do nothing: each process is watched on the loop that started it."""
 
     def close(self) -> None:
-        """Do nothing: only running processes hold resources."""
+        """Do nothing: the file descriptor for each process is closed when the process ends."""
 
     def is_active(self) -> bool:
         """Return True, because the watcher needs no preparation."""

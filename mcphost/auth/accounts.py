@@ -28,7 +28,7 @@ _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return monotonic time in seconds; on Linux and macOS, it includes the time that the machine was suspended."""
+    """Return monotonic time in seconds; on Linux and macOS, the clock keeps running while the machine is suspended."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -59,11 +59,11 @@ class TokenAges:
         return self._clock() - self.issue_time(token, issued)
 
     def issue_time(self, token: str, issued: float) -> float:
-        """Return when *token* was issued, in seconds of the monotonic clock.
+        """Return the time at which *token* was issued, in seconds on the monotonic clock.
 
-        *issued* is the same time as a Unix timestamp. Returns minus infinity if *issued* is over five minutes in the
-        future when this process first sees the token. The result for a token stays the same while the token is among
-        the 256 most recently used.
+        *issued* is that time as a Unix timestamp. Returns minus infinity if *issued* is over five minutes in the future
+        when this process first sees the token. The result for a token stays the same while the token is among the 256
+        most recently used.
         """
         key = hashlib.sha256(f"{issued} {token}".encode()).digest()
         now = self._clock()

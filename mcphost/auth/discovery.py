@@ -218,7 +218,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
 
 
 def summarize_discovery(resource: ProtectedResource, issuer: DiscoveredIssuer) -> DiscoverySummary:
-    """Summarize the endpoints and metadata URLs for display; texts are truncated and contain no secrets."""
+    """Summarize the endpoints and metadata URLs for display; strings are truncated and contain no secrets."""
     document = issuer.metadata
     return DiscoverySummary(
         resource_metadata=resource.metadata_url[:_MAX_SHOWN_LENGTH],

@@ -299,7 +299,8 @@ class EncryptedFileBackend(FileBackend):
 def _parse_encrypted(raw: bytes) -> _EncryptedContent:
     """Parse the content of an encrypted file without decrypting it.
 
-    Raises MalformedMessage or ValueError if the content is damaged, McpHostError if its format has another version.
+    Raises MalformedMessage or ValueError if the content is damaged, McpHostError if its format version is not
+    supported.
     """
     content = decode(raw, _EncryptedContent, "file")
     _check_version(content.version)

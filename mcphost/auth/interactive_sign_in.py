@@ -137,11 +137,11 @@ async def poll_token(
     on_poll: Callable[[int, float, bool], None],
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Poll the token endpoint until the user has authorized the sign-in; return the tokens. Cancellable.
+    """Poll the token endpoint until the user has authorized the sign-in; return the tokens.
 
     *on_poll* receives the number of requests so far, the seconds until the next one, and whether this interval is
     longer than the interval that the server first requested. Raises TokenError if the server rejects the sign-in or the
-    code expires.
+    code expires. Can be cancelled.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
@@ -459,10 +459,10 @@ class InteractiveSignIn:
     ) -> StoredSignIn:
         """Sign in, store the tokens and the OAuth client, and return them as a sign-in. Can be cancelled.
 
-        With *is_step_up*, the scopes of *previous* are requested again, in addition to those of *challenge* and
-        *scopes*. Without *is_required*, SignInNotRequired is raised if the server has no OAuth metadata. With
-        *use_device_code*, the user enters a code in a browser on any machine. The user is warned if the issuer differs
-        from *previous_issuer*, the issuer of the last sign-in.
+        With *is_step_up*, the scopes of *previous* are requested again if its issuer is used again, in addition to
+        those of *challenge* and *scopes*. Without *is_required*, SignInNotRequired is raised if the server has no OAuth
+        metadata. With *use_device_code*, the user enters a code in a browser on any machine. The user is warned if the
+        issuer differs from *previous_issuer*, the issuer of the last sign-in.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.
@@ -511,8 +511,8 @@ class InteractiveSignIn:
     ) -> tuple[TokenSet, OAuthClient]:
         """Let the user authorize in the browser or with a device code; return the tokens and the OAuth client.
 
-        The user can switch between the two methods. If the server has deleted the client, mcphost registers again,
-        once.
+        The user can switch between the two methods. If the authorization server rejects a registered client, mcphost
+        registers a new one, but only once.
         """
         with_code, has_registered_again = use_device_code, False
         while True:
@@ -572,10 +572,11 @@ class InteractiveSignIn:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the issuer to use: one that *resource*, the metadata of the MCP server, names.
+        """Return the issuer to use, which is one of the issuers in *resource*, the MCP server's metadata.
 
-        The order of preference is: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
-        OAuth client, the first issuer. Raises UntrustedMetadata if *resource* does not name the configured issuer.
+        The order of preference is: the configured issuer (or the issuer with which a client id configured without one
+        was first used), the issuer of the *previous* sign-in, an issuer with a stored OAuth client, the first issuer.
+        Raises UntrustedMetadata if *resource* does not name the configured issuer.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":

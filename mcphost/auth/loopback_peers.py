@@ -30,7 +30,7 @@ class _Socket(NamedTuple):
 
 
 def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
-    """Return the ids of the users who may connect: the user running mcphost, root, and a user who ran it with sudo.
+    """Return the user ids that may connect: root, the user running mcphost and, under sudo, the user who ran sudo.
 
     Root is included because, under WSL, a relay that runs as root connects on behalf of a browser on Windows.
     """

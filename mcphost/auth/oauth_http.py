@@ -44,7 +44,7 @@ class ResponseHeadLimit:
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle a trace event from httpcore: for each new connection, start counting the bytes of response heads."""
+        """Handle a trace event from httpcore, so that the bytes of each response head are counted as they are read."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -300,7 +300,7 @@ class OAuthHttpClient:
 
 
 def load_httpx() -> None:
-    """Import httpx without its command-line module, whose imports (click, rich, …) take most of the time."""
+    """Import httpx without its command-line module, which imports click and rich and takes most of the time."""
     sys.modules.setdefault("httpx._main", cast("Any", None))  # its import then raises ImportError, which httpx handles
     import_module("httpx")
 

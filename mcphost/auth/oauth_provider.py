@@ -134,7 +134,7 @@ class OAuthProvider:
     """Provider of authorization headers for one server, with tokens obtained by OAuth sign-in.
 
     Without *interaction*, the user is never asked. With *client_grant*, no user is needed: tokens are kept in memory
-    only, because new ones can be fetched at any time, and stored sign-ins of users are ignored.
+    only, because new ones can be fetched at any time, and users' stored sign-ins are ignored.
     """
 
     def __init__(
@@ -305,7 +305,10 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Unlock the encrypted file if the sign-in is in it, and load the sign-in; return whether there is one."""
+        """If the sign-in is in the encrypted secrets file, unlock the file and load the sign-in.
+
+        Returns whether a sign-in is loaded now.
+        """
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
@@ -495,7 +498,7 @@ class OAuthProvider:
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
         """Fetch a token with *client_grant*; return whether the current token now differs from the rejected one.
 
-        If the rejected token has only just been issued, no request is sent.
+        If the rejected token has only just been issued, no request is sent, and the result is False.
         """
         async with self._refresh_lock:
             sign_in = self.current_sign_in

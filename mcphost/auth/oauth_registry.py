@@ -162,8 +162,7 @@ class OAuthRegistry:
     async def _clear_choice(self, url: str) -> None:
         """Clear the account selection for the server at *url*, unless there are other stored accounts for it.
 
-        Without a selection, the unnamed account is used. While other accounts are stored, the user has not asked for
-        that.
+        Without a selection, the unnamed account is used, which the user has not asked for if other accounts are stored.
         """
         if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
@@ -206,7 +205,7 @@ class OAuthRegistry:
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
         """Return the SignInTarget of a server for which the user can select an account.
 
-        Raises UsageError if the server uses no account, or if the configuration names it.
+        Raises UsageError if the server uses no account, or if the configuration names the account.
         """
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")

@@ -114,13 +114,13 @@ def sign_in_warnings(
 ) -> tuple[str, ...]:
     """Return warnings about the sign-in page *url*, the *resource* and a change of the issuer.
 
-    The user is warned if *url* does not belong to the issuer, if *resource* covers more than the MCP server, or if
-    *previous_issuer*, the issuer of the last sign-in ("" if there was none), differs from *issuer*: an attacker who
-    took over the server can name an issuer that imitates the previous one.
+    The user is warned if *url* does not belong to *issuer*, if *resource* covers more than the MCP server at
+    *server_url*, or if *previous_issuer*, the issuer of the last sign-in ("" if there was none), differs from *issuer*:
+    an attacker who took over the server can name an issuer that imitates the previous one.
 
-    A malicious issuer can name an endpoint of another issuer to obtain the codes issued there (a mix-up attack, RFC
-    9700, section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code*
-    means that the user enters a device code.
+    A malicious issuer can name another issuer's endpoint to obtain the codes issued there (a mix-up attack, RFC 9700,
+    section 4.4) or, if the user enters a device code (*has_code*), pass on a device code that was issued to another
+    program (RFC 8628, section 5.4). The warning about *url* names the risk that applies.
     """
     warnings: list[str] = []
     if previous_issuer not in ("", issuer):

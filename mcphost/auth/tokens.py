@@ -127,7 +127,7 @@ def is_scope(text: str) -> bool:
 
 
 def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes* unchanged if all are valid and they are not too many to show to the user.
+    """Return *scopes* unchanged if all are valid and there are not too many to show to the user.
 
     Raises InvalidScopes.
     """

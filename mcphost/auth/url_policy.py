@@ -109,7 +109,10 @@ def is_loopback_name(host: str) -> bool:
 
 
 def address_scope(address: Address) -> AddressScope:
-    """Return the scope of an address, or the least public scope of the IPv4 addresses embedded in it."""
+    """Return the scope of an address, such as "loopback" or "private".
+
+    If IPv4 addresses are embedded in it, the result is the least public of their scopes.
+    """
     if isinstance(address, ipaddress.IPv6Address):
         if address in _SITE_LOCAL:
             return "private"
@@ -284,7 +287,7 @@ class UrlPolicy:
         return allowed
 
     def _note_addresses(self, host: str, addresses: Sequence[str]) -> None:
-        """Remember the scopes of the addresses that a lookup found, if *host* is the MCP server's."""
+        """If *host* is the MCP server's host, remember the scopes of the *addresses* that a lookup found for it."""
         if host == self._server_origin[1]:
             self._server_scopes |= {_scope_of(address) for address in addresses} or {"unknown"}
 

@@ -241,9 +241,9 @@ async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | Non
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete the OAuth client registration of mcphost at the server's authorization server; return whether one existed.
+    """Delete the OAuth clients stored for the server; return whether there were any.
 
-    Raises ConsentDenied if the server is not approved.
+    The next sign-in then registers a new client. Raises ConsentDenied if the server is not approved.
     """
     from mcphost.cli.output import print_note
     from mcphost.config.references import resolve_target

@@ -236,7 +236,7 @@ def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConf
 
 
 def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return *config*; if the configured theme does not exist, this is added to the list of problems."""
+    """Return *config*, with a problem added to its list if the configured theme does not exist."""
     from mcphost import paths
     from mcphost.serialization import replace
     from mcphost.tui import themes

@@ -1,4 +1,7 @@
-"""Command `costs`: shows what model requests cost, by day and model, and by part (such as one tool's results)."""
+"""Command `costs`: shows what model requests cost, by day and model, and by the parts of the requests.
+
+One such part is, for example, the results of one tool.
+"""
 
 import argparse
 from typing import TYPE_CHECKING

@@ -196,8 +196,8 @@ async def offer_undo(
 ) -> tuple[int, bool]:
     """Print the *error* that a newly installed or updated server caused, and offer to undo the change.
 
-    If *error* is None, do nothing. If *terminal* is None or the server requires a sign-in, only print the error. Return
-    the exit code and whether the change was undone.
+    If *error* is None, do nothing. If the server requires a sign-in or the user cannot be asked (*terminal* is None, or
+    standard input is not a terminal), only print the error. Return the exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note

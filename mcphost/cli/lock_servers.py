@@ -99,7 +99,7 @@ class LockableProject:
     def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
         """Return the sorted names of the servers to lock or verify.
 
-        If *names* is empty, these are all servers in the project's file and in the lock file *locked*. Raises
+        If *names* is empty, the result contains every server in the project's file or in the lock file *locked*. Raises
         ConfigError or UsageError for an unknown name.
         """
         from mcphost.config.schema import find_config_error

@@ -24,7 +24,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """List the models; with `--retry-tools`, instead forget for which models the provider has rejected tools.
+    """List the models; with `--retry-tools`, instead clear the record of models whose provider rejected tools.
 
     The next run then offers tools to those models again.
     """

@@ -181,7 +181,7 @@ def create_markdown_stream() -> "MarkdownStream | None":
 def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], object]]:
     """Show *text* in a status line on the terminal; the line disappears when the first result is printed.
 
-    Yields a function that changes the text of the status line.
+    No line is shown if *quiet* is set or stdout is not a terminal. Yields a function that changes the text.
     """
     if not quiet and sys.stdout.isatty():
         set_status(text)

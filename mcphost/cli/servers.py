@@ -205,7 +205,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return lines that show the current values of those references that the approval does not cover.
+    """Return lines that show the current values of the `${…}` references that approving the server does not cover.
 
     The result is empty for a project's server, because its approval covers the values as well.
     """
@@ -337,7 +337,7 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
-    """Return fixed column widths for `servers check`, which prints each row before it knows the later ones."""
+    """Return fixed column widths for `servers check`, which prints each row before the later rows are known."""
     from mcphost.cli.output import count_cells
 
     return min(40, max(map(len, names), default=0)), count_cells(_("invalid")), len("2026-07-28"), len("handshake")

@@ -118,7 +118,7 @@ class LazySessionOpener:
         """Open a session with a server; see `client.session.SessionOpener`.
 
         The `${…}` references in the server's entry are expanded only here, so that secrets are kept no longer than the
-        connection.
+        connection lasts.
         """
         async with self._load_lock:  # otherwise, ten servers starting together would use ten threads
             if not is_loaded(server):
@@ -183,9 +183,9 @@ class LazySessionOpener:
         return ClientSessionOpener(expand=str, accounts=self._registry_for(None))
 
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Return the OAuth registry, which is created on first use for an HTTP server.
+        """Return the OAuth registry; create it first if needed, unless *server* is a stdio server.
 
-        If *server* is None, the registry is for all servers. Returns None if OAuth is disabled, or if the registry does
+        *server* is None for operations on stored accounts. Returns None if OAuth is disabled, or if the registry does
         not exist yet and *server* is a stdio server.
         """
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):

@@ -249,9 +249,9 @@ def _print_message(message: Any) -> None:
 
 
 def _outcome_text(part: "ToolReturnPart") -> str:
-    """Return the text that describes the outcome of a tool call.
+    """Return the text that describes the outcome of a tool call, with the placeholders {tool} and {text}.
 
-    Old versions of mcphost stored only whether the call failed; this is handled too.
+    For calls stored by old versions of mcphost, which recorded no outcome, the text says only whether the call failed.
     """
     return {
         "ok": _("{tool} gave: {text}"),

@@ -46,7 +46,7 @@ def is_interactive() -> bool:
 class TerminalInput:
     """Reader of lines from standard input.
 
-    All code of a command must share one instance, because lines that an instance has buffered are lost to others.
+    All code in a command must share one instance, because no other instance can read the lines that it has buffered.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class Confirmation:
     async def confirm_with(self, terminal: TerminalInput, question: str, declined_message: str) -> None:
         """Ask for confirmation as `confirm` does, but read the answer through *terminal*.
 
-        For commands that read all of their input through one TerminalInput.
+        Commands that read all of their input through one TerminalInput must use this method.
         """
         if not self._assume_yes:
             self._print_question(question, declined_message)
@@ -361,7 +361,7 @@ class SignInProgressPrinter:
 
 
 async def ask_input_value(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput") -> str:
-    """Ask for the value of an input of a server; a password is typed without echo.
+    """Ask for the value of one of a server's inputs; a password is typed without echo.
 
     Raises UsageError if nothing is typed and the input has no default.
     """

@@ -104,8 +104,8 @@ def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
 def _find_registry(record: "InstalledServer", server: "ServerConfig", configured: str) -> str:
     """Return the registry that a server was installed from.
 
-    Raises RegistryError if a project's file names a registry other than *configured*, which the user chose: whoever
-    wrote that file must not choose where new versions come from.
+    Raises RegistryError if a project's file names a registry other than *configured*, the one that the user chose,
+    because whoever wrote that file must not decide where new versions come from.
     """
     from mcphost.host.servers.registry_installer import absolute_place
 
@@ -260,7 +260,7 @@ class _Update:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines removed from and added to the server's description, as one tuple, and the new warnings.
 
-        A server that was not approved is described as a whole, because the update approves it.
+        A server that was not approved is described in full, because the update approves it.
         """
         from mcphost.config.server_files import find_server_file, plan_set
         from mcphost.host.servers.registry_installer import describe_update

@@ -50,8 +50,9 @@ def client_info(revision: Revision) -> Implementation:
 def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
     """Return the client capabilities as defined by *revision*.
 
-    *supported* contains the members of all revisions. `roots.listChanged` is declared only before revision 2026-07-28,
-    `tasks` only in revision 2025-11-25, and `extensions` only from revision 2026-07-28 on.
+    *supported* contains all supported capabilities, even those that *revision* does not define. `roots.listChanged` is
+    declared only before revision 2026-07-28, `tasks` only in revision 2025-11-25, and `extensions` only from revision
+    2026-07-28 on.
     """
     shaped: dict[str, Any] = {
         name: value

@@ -274,10 +274,10 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Opening of a connection on a pipe, with both `server/discover` and `initialize`, one after a delay.
+    """Opening of a connection on a pipe with `server/discover` and `initialize`; the second is sent after a delay.
 
-    If `initialize` succeeds, its result is used even if `server/discover` succeeds as well, because a server that
-    supports both eras follows the request that it read last.
+    If the first succeeds during the delay, the second is not sent. If `initialize` succeeds, its result is used even if
+    `server/discover` succeeds as well, because a server that supports both eras follows the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -293,7 +293,7 @@ class HedgedOpening:
         self._read_or_answered = anyio.Event()
 
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
-        """Send both opening requests in the order of *plan*, and return the facts that the server declared.
+        """Send the opening requests in the order of *plan*, and return the facts that the server declared.
 
         Raises ConnectionLost if restarting the server may help, and otherwise the error of one of the requests.
         """
@@ -423,8 +423,8 @@ def choose_plan(
     """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed.
 
     *era* is the configured era, and *remembered* are the eras that the server supported at its last connection. On a
-    pipe, a server that supports both eras receives `server/discover` first, because a later `initialize` would change
-    its era.
+    pipe, a server that supports both eras receives `server/discover` first and, if it responds in time, no
+    `initialize`, which would change its era.
     """
     if era != "auto":
         return era, True

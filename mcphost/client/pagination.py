@@ -1,4 +1,4 @@
-"""Functions that list all tools, resources, prompts, tasks or skills of a server, over all pages and up to limits.
+"""Functions that list all tools, resources, prompts, tasks or skills of a server, page by page, within limits.
 
 The limits apply to the numbers of pages and entries, and to their size in bytes. Malformed entries are skipped. If the
 server did not declare the capability for a list, no request is sent, and the list is empty.

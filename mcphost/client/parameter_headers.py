@@ -24,7 +24,7 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """The parameter headers of a tool: pairs of an argument's path and a header name without prefix."""
+    """The parameter headers of a tool: pairs of an argument path and a header name without the `Mcp-Param-` prefix."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 

@@ -107,7 +107,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Rules for repeating a request if the server is busy, or a list request after a transient error.
+    """Rules for repeating any request if the server is busy, and list requests after a transient error.
 
     *warn* receives a message about each delay that the server demands, and *on_notification* receives progress
     notifications that count down the delay.
@@ -393,7 +393,7 @@ class RequestSender:
         """Return the context for a server request that did not arrive as part of the response to a client request.
 
         Over stdio, such requests do not indicate which client request they belong to. If only one client request is in
-        flight, its context is returned; otherwise, a context with all client requests in flight as candidates.
+        flight, its context is returned; otherwise, the context lists all client requests in flight as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (

@@ -54,9 +54,9 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if the change is wanted or *is_forced* is true, and return whether that is so.
+        """Queue *notice* if it reports a wanted change or, with *is_forced*, any change; return whether it does.
 
-        Other kinds of notifications are ignored, and the result is False.
+        Other kinds of notifications are not queued, and the result is False.
         """
         if self._on_change is not None:
             self._on_change(notice)
@@ -118,7 +118,7 @@ class _CacheEntry(Struct, frozen=True):
 
 
 def _count_entries(result: Any) -> int:
-    """Return the number of entries on a page of a list, or of contents in the result of resources/read."""
+    """Return the number of entries on a page of a list, or of content items in a resources/read result."""
     return sum(len(cast("tuple[Any, ...]", value)) for value in field_values(result) if isinstance(value, tuple))
 
 

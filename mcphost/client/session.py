@@ -39,7 +39,7 @@ class ServerFacts(Struct, frozen=True):
 
 
 class WatchedChanges(Struct, frozen=True):
-    """Which changes to report: changes to the lists of tools, prompts and resources, and to the resources in `uris`."""
+    """The changes to report: changes to the lists of tools, prompts and resources, and to the resources in `uris`."""
 
     tools: bool = False
     prompts: bool = False
@@ -163,9 +163,9 @@ class RequestHandler(Protocol):
         ...
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Return a context manager that is active during each client request; it must not block.
+        """Return a context manager that the session enters for each client request; it must not block.
 
-        This is used only for revisions before 2026-07-28.
+        *context* describes the client request. This is used only for revisions before 2026-07-28.
         """
         ...
 
@@ -182,7 +182,7 @@ class RequestHandler(Protocol):
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the server's cancellation of one of its own requests; *method* is the request's. Must not block."""
+        """Handle the server's cancellation of its own request; *method* is that request's method. Must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:

@@ -88,7 +88,7 @@ class SessionRenewal:
             raise self._fail(error) from error
 
     def remember_state(self, call: ClientRequest[Any]) -> None:
-        """Record a successful request, such as a subscription, that must be repeated in a new session."""
+        """Record a successful *call* that must be repeated in a new session, such as a subscription; ignore others."""
         if call.METHOD not in _STATEFUL_METHODS:
             return
         uri = getattr(call, "uri", "")

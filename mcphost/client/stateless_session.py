@@ -276,10 +276,10 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record which tool arguments must also be sent as HTTP headers; leave out tools for which these are invalid.
+        """Record which tool arguments must also be sent as HTTP headers; leave out tools with invalid annotations.
 
-        Returns the page without the tools that were left out. The observer receives a warning for each of the first 20
-        of them. Yields after every 5 ms of work.
+        Returns the page without the tools that were left out. The observer receives one warning for each of the first
+        20 of them, and one for the rest. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 
@@ -399,8 +399,8 @@ class StatelessSession:
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
         """Return whether a list change was announced outside of a subscription, and no subscription covers the list.
 
-        FastMCP 4 sends such notifications. If a subscription covers the list, notifications outside of the subscription
-        are ignored (basic/patterns/subscriptions).
+        FastMCP 4 sends such notifications, which are accepted. If a subscription covers the list, notifications outside
+        of the subscription are ignored (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False
