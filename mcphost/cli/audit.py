@@ -214,7 +214,7 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """Return a value that is safe in a CSV cell: it cannot run as a spreadsheet formula or hide characters.
+    """Return *value* in a form that is safe in a CSV cell: it cannot run as a spreadsheet formula or hide characters.
 
     Text that a spreadsheet would run as a formula gets a leading apostrophe, even if the formula follows blanks or uses
     full-width characters. Semicolons become full-width, because some spreadsheets treat them as separators even inside

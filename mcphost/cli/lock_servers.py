@@ -361,7 +361,10 @@ class ServerReading:
         return {name: server for name, server in locked.items() if name not in self.errors}
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
-        """Return the error if *configured* is missing or differs from the server in the project's file, else None."""
+        """Return the error if *configured* is not the server in the project's file or cannot be used, else None.
+
+        *configured* is the server with the given *name* in the current configuration, or None if there is none.
+        """
         from mcphost.config.schema import find_config_error
 
         expected = self._project.servers[name]

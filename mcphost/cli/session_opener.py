@@ -1,4 +1,7 @@
-"""Session opener that imports modules lazily, expands `${…}` references in a thread, and stores protocol eras."""
+"""Session opener that imports modules lazily, expands `${…}` references in a thread, and stores protocol eras.
+
+The protocol eras are the two groups of protocol revisions, with and without an `initialize` handshake.
+"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Client capabilities for each protocol revision, and checks that a message needs no undeclared capability.
+"""Client capabilities for each protocol revision, and checks that messages use only negotiated capabilities.
 
 A message that needs a capability that was not negotiated is not sent or, if it is a request from the server, rejected
 (specification: basic/lifecycle, operation).
