@@ -403,6 +403,6 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
 
 
 def parse_created_task(raw: Raw) -> Task:
-    """Decode the new task in a result of type `task`; leave out its own result, error and input requests, if any."""
+    """Decode the new task in a result of type `task`, leaving out any result, error and input requests in it."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

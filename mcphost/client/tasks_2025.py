@@ -52,7 +52,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner for tool calls that the server executes as tasks; it has no effect if the server did not declare tasks."""
+    """Runner for tool calls that the server executes as tasks; it does nothing if the server does not support tasks."""
 
     def __init__(
         self,

@@ -103,7 +103,7 @@ _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", 
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
     """Limit the `with` block to *seconds*, not including the time that the user takes to sign in.
 
-    After the block, `cancelled_caught` of the scope tells whether the limit was reached, as with anyio.move_on_after.
+    After the block, the scope's `cancelled_caught` says whether the limit was reached, as with anyio.move_on_after.
     """
     with anyio.move_on_after(seconds) as scope:
         token = _active_limits.set((*_active_limits.get(), PausableDeadline(scope, scope.deadline, scope.deadline, 0)))
@@ -165,7 +165,7 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Return whether the user is being asked a question that belongs to this request, or to an unknown one."""
+        """Return whether the user is being asked a question that belongs, or may belong, to this request."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager

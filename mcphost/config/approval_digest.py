@@ -246,7 +246,7 @@ def masked_headers(server: ServerConfig) -> dict[str, str]:
 
 
 def masked_sign_in(server: ServerConfig) -> dict[str, str]:
-    """Return a server's sign-in settings, with the keys of `mcphost.oauth`; secrets are masked, references are not."""
+    """Return a server's sign-in settings, keyed as in `mcphost.oauth`; secrets are masked, references are not."""
     sharing = _hidden_count(server)
     return {
         key: _display_value(server, key, text, sharing, is_secret=hides)

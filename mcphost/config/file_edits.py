@@ -189,9 +189,9 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 def lock_file_blocking(path: Path) -> Generator[None]:
     """Hold an exclusive inter-process lock on the file at *path*. Blocks the thread without a time limit.
 
-    `flock` is not fair: a process that releases a lock and takes it again can overtake waiting processes (measured: for
-    11 s). Therefore, each process first locks a second file, and the process that holds that lock is the next to get
-    the first one. If a lock file cannot be created, it is not locked.
+    `flock` is not fair: a process that releases a lock and takes it again can overtake waiting processes (for 11 s in
+    one measurement). Therefore, each process first locks a second file, and the process that holds that lock is the
+    next to get the first one. If one of the two files cannot be created, that lock is skipped.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

@@ -1,4 +1,4 @@
-"""Hooks: programs of the user that run before or after tool calls, configured in `[[hooks]]` tables.
+"""Hooks: programs that run before or after tool calls, configured in `[[hooks]]` tables.
 
 An invalid hook is an error rather than a warning, because skipping it would allow calls that it was meant to forbid.
 """

@@ -76,8 +76,8 @@ def load_config(
     same name is used. Pass *project* only if the user trusts that content. Invalid parts are reported in `problems`.
 
     Raises ConfigError if `config.toml` is unreadable, or is invalid and may contain settings that forbid tool calls or
-    limit costs; with *strict*, also if one of *files* is invalid or missing. Raises UsageError if a flag or variable
-    names an unknown profile.
+    limit costs; with *strict*, also if one of *files* is invalid or missing. Raises UsageError if `--profile` or
+    MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]
@@ -125,7 +125,8 @@ def load_config(
 def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
     """Apply the profile selected by `--profile`, or else by MCPHOST_PROFILE, or else by config.toml.
 
-    An unknown profile in config.toml is reported as a problem; in the flag or the variable, it raises UsageError.
+    An unknown profile raises UsageError if `--profile` or MCPHOST_PROFILE selects it; in config.toml, it is only
+    reported as a problem.
     """
     chosen = environ.get("MCPHOST_PROFILE", "") if overrides.profile is None else overrides.profile
     if chosen or overrides.profile is not None:
@@ -163,7 +164,8 @@ def find_file_problem(config: HostConfig) -> str:
 def _write_problem(path: Path) -> str:
     """Return a warning if other users can change the file or folder at *path*, otherwise "".
 
-    `config.toml` contains rules that allow tool calls, and hooks, which are programs that run without confirmation.
+    By changing `config.toml`, they could allow tool calls and add hooks, which are programs that run without
+    confirmation.
     """
     try:
         status = path.stat()
@@ -195,7 +197,10 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
 
 
 def _may_restrict(raw: bytes) -> bool:
-    """Return whether an invalid config.toml, even one in UTF-16, may contain settings that forbid something."""
+    """Return whether an invalid config.toml may contain settings that forbid tool calls or limit costs.
+
+    This works even if the file is invalid because it is in UTF-16.
+    """
     text = raw.replace(b"\0", b"")
     return any(word in text for word in (b"hooks", b"never", b"budget", b"origins"))
 

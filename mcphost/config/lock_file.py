@@ -1,7 +1,7 @@
-"""The lock file of a project, `mcphost.lock`: its format, and functions that read and write it safely.
+"""A project's lock file, `mcphost.lock`: its format, and functions that read and write it safely.
 
-The file records the command or URL of each server of the project, and the tools that the server offers, so that any
-change can be reviewed. It is JSON with sorted keys and an indentation of two spaces: the same servers give the same
+The file records the command or URL of each of the project's servers, and the tools that each server offers, so that any
+change can be reviewed. It is JSON with sorted keys, indented by two spaces: unchanged servers always produce the same
 bytes, and `git diff` shows what has changed. The file never contains a value that may be a secret.
 """
 
@@ -83,9 +83,9 @@ class LockedInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """A server in a lock file: the settings for starting or reaching it, and what it reported when it was locked.
 
-    References in the settings are not expanded. `oauth` has the sign-in settings and `ca_digest` the SHA-256 of the
-    certificate file, "" if there is none or it cannot be read. `identity` is None if the server was disabled and
-    therefore not started.
+    References in the settings are not expanded. `oauth` contains the sign-in settings. `ca_digest` is the SHA-256 of
+    the certificate file, or "" if there is no such file or it cannot be read. `identity` is None if the server was
+    disabled and therefore not started.
     """
 
     command: _Words = ()

@@ -477,7 +477,7 @@ class _ServerEntry:
         return self._convert(self.entry, key, key, kind, default)
 
     def _get_own(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the value for *key* in the "mcphost" object, converted like `_get`. Raises ConfigError."""
+        """Return the value for *key* in the "mcphost" object, converted as by `_get`. Raises ConfigError."""
         return self._convert(self.own, key, f"{OWN_KEY}.{key}", kind, default)
 
     def _convert(self, table: dict[str, Any], key: str, path: str, kind: Any, default: Any) -> Any:

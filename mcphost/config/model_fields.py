@@ -30,7 +30,7 @@ _NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price"})
 def format_fields(config: ModelConfig) -> dict[str, str]:
     """Return the text of each form field, keyed by setting; "" means the default.
 
-    Headers have one line each.
+    Each header is on a line of its own.
     """
     default = ModelConfig()
     texts = {

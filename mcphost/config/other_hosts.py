@@ -153,7 +153,7 @@ def _find_place(raw: bytes, reason: MalformedMessage) -> str:
 
 
 def _parse_yaml(text: str, file: str) -> Any:
-    """Parse YAML. Raises ConfigError, also for aliases, because they can expand a small file to a huge value."""
+    """Parse YAML. Raises ConfigError if it is invalid, too large or has aliases, which can expand to a huge value."""
     import yaml  # imported only for hosts that use YAML, because it takes 0.8 MB
 
     module = cast("Any", yaml)
@@ -202,7 +202,7 @@ _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """Folders that may contain files of other hosts; paths in `HostFormat.files` name the fields, as in `{home}`."""
+    """Folders that may contain other hosts' files; `HostFormat.files` refers to them by field name, as in `{home}`."""
 
     home: str
     folder: str

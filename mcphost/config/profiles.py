@@ -24,7 +24,7 @@ _KEYS = ("description", "model", "system_prompt", "servers")
 def parse_profiles(table: TomlTable, default: ModelConfig) -> tuple[Profile, ...]:
     """Parse the `[profiles.NAME]` tables; invalid values are reported and ignored.
 
-    If a profile has model settings without a model name, they are applied to the *default* model.
+    If a profile has model settings but does not name a model, the settings are applied to the *default* model.
     """
     if len(table.values) > MAX_PROFILES:
         table.on_problem(f"{table.file}: {len(table.values)} profiles; the first {MAX_PROFILES} are used.")

@@ -68,7 +68,7 @@ class PromptCommand(Struct, frozen=True, kw_only=True):
 
 
 def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[PromptCommand, ...]:
-    """Read the user's slash commands, and then the project's, which never replace a command of the user.
+    """Read the user's slash commands, and then the project's, which never replace any of the user's.
 
     A file that cannot be used is reported and skipped. Blocks while reading.
     """

@@ -45,7 +45,7 @@ class Reference(Struct, frozen=True):
     """A reference in a string: its `text`, its position `start`, and the `name` of what it refers to.
 
     `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
-    asked for, and "place" for a folder or the path separator of this machine. References of the kind "unknown" are not
+    asked for, and "place" for a folder or the system's path separator. References of the kind "unknown" are not
     expanded.
     """
 

@@ -1,7 +1,7 @@
 """Recent and favorite models, and models whose providers refused tools; all are stored in the state folder.
 
-A model whose provider refused tools is used without tools for REFUSAL_DAYS days, so that not every run has to find this
-out again.
+After a refusal, the model is used without tools for REFUSAL_DAYS days, so that later runs need not discover the refusal
+again.
 """
 
 import time

@@ -15,7 +15,7 @@ _MAX_REQUESTS = 50
 
 
 class RestartRequest(Struct, frozen=True):
-    """A request to restart a server: its name, its configuration file, and the time in nanoseconds since 1970."""
+    """A request to restart a server: the server's name, its configuration file, and the time in ns since 1970."""
 
     name: str
     file: str

@@ -71,10 +71,10 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    These are result reviews, disabled tools, lower sampling limits, and the rules in *never*, which forbid tool calls.
-    A rule that forbids arguments copied from a user's server then also covers text from a project's entry for that
-    server. Return all servers, and *never* with the added rules and server names. *limits* are the sampling limits of
-    servers that set none.
+    The restrictions are result reviews, disabled tools, lower sampling limits, and the rules in *never*, which forbid
+    tool calls. A rule that forbids arguments copied from one of the user's servers then also covers text from a
+    project's entry for that server. Return all servers, and *never* with the added rules and server names. *limits* are
+    the sampling limits of servers that set none.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -95,7 +95,7 @@ def apply_restrictions(
 def _add_origins(rule: Rule, aliases: Mapping[str, Sequence[str]]) -> Rule:
     """Return the rule with aliases added to the server names in its "from" and "never-from" conditions.
 
-    *aliases* maps the name of a user's server to the names of project entries for the same server.
+    *aliases* maps the names of the user's servers to the names of project entries for the same servers.
     """
     conditions = tuple(
         replace(
@@ -136,8 +136,8 @@ def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
 def find_aliases(name: str, servers: Sequence[ServerConfig]) -> frozenset[str] | None:
     """Return the other names in *servers* that may mean the same server as *name*; None if *name* is unknown.
 
-    A project's entry may be for the same server if both entries have the same URL or program. Two entries of the user
-    may be for the same server only if all settings that determine what is started or reached are equal.
+    A project's entry may be for the same server if both entries have the same URL or program. If neither entry is a
+    project's, they may be for the same server only if all settings that determine what is started or reached are equal.
     """
     server = next((one for one in servers if one.name == name), None)
     if server is None:
@@ -218,7 +218,7 @@ def _normalize_path(path: str) -> str:
 
 
 def _normalize_program(server: ServerConfig) -> str:
-    """Return the name of a program without folder, suffix and version, or "installer" for any package runner."""
+    """Return a program's name without its folder, suffix and version, or "installer" for any package runner."""
     if is_installer(server.argv):
         return "installer"
     name = server.command.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -253,6 +253,6 @@ def _attached_option_values(server: ServerConfig) -> list[str]:
 
 
 def _normalize_package(word: str) -> str:
-    """Return a package name in lower case with hyphens, without version and extras."""
+    """Return a package name in lower case with hyphens, without its version and extras."""
     name = _SPECIFIER.split(_VERSION.sub("", word), maxsplit=1)[0].strip() or word
     return name.lower().replace("_", "-")

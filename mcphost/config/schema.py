@@ -345,7 +345,7 @@ SAMPLING_FIELD_BY_KEY = {
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Sampling settings; `models` may be used in addition to the selected model, and start with the most capable."""
+    """Sampling settings; `models` lists models to allow in addition to the selected one, the most capable first."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
@@ -508,7 +508,7 @@ class HookSettings(Struct, frozen=True, kw_only=True):
 class HookConfig(Struct, frozen=True, kw_only=True):
     """A hook with its parsed rules.
 
-    The program of the hook runs in `folder`: the folder of the file that defines the hook or, for a project's hook, the
+    The hook's program runs in `folder`: the folder of the file that defines the hook or, for a project's hook, the
     project's folder.
     """
 

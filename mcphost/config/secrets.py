@@ -191,10 +191,10 @@ _FULL_COST_VALUES = 16
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return *value* with each probable secret replaced by `[hidden]`; references stay visible.
 
-    *name* is the variable, header or option that has the value, or "". If a variable determines which code or settings
-    are loaded, nothing is masked. If a variable determines where packages come from or where connections go, text is
-    masked only if the name or a known pattern marks it as a secret. *is_foreign* means that the user did not write the
-    environment; values that may be code are then shown, except for credentials in URLs.
+    *name* is the variable, header or option that has the value, or "" if it has no name. If a variable determines which
+    code or settings are loaded, nothing is masked. If a variable determines where packages come from or where
+    connections go, text is masked only if the name or a known pattern marks it as a secret. *is_foreign* means that the
+    user did not write the environment; values that may be code are then shown, except for credentials in URLs.
     """
     risk = classify_variable(name)
     # Every second part is a reference; the others are literal text.
@@ -228,7 +228,7 @@ def _can_be_code(literal: str) -> bool:
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
     """Return a digest (PBKDF2, 64 hex digits) of a masked value; it is slow to compute, to hinder guessing the value.
 
-    *hidden_count* is the number of masked values in the server's entry. From 17 masked values on, fewer iterations are
+    *hidden_count* is the number of masked values in the server's entry. If there are more than 16, fewer iterations are
     used per value, so that an entry with thousands of them does not block the program.
     """
     return _derive_fingerprint(

@@ -61,7 +61,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
         replace_if_unchanged(path, self.before, self.content)
 
     def undo(self) -> None:
-        """Restore the content before the edit. Raises ConfigError if the file has changed since the edit."""
+        """Restore the file's content from before the edit. Raises ConfigError if the file has changed since then."""
         path = self.file.path
         current = read_snapshot(path)
         if current.content != self.content:
@@ -109,14 +109,17 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
 
 
 def plan_remove(file: ServerFile, name: str) -> ServerEdit:
-    """Return a plan to remove a server's entry. Raises ConfigError."""
+    """Return a plan to remove a server's entry. Raises ConfigError if the file is invalid or has no such entry."""
     before, text = _read(file)
     edited = remove_member(text, str(file.path), _entry_path(text, file, name))
     return ServerEdit(name=name, file=file, before=before, content=edited.encode())
 
 
 def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerEdit:
-    """Return a plan to disable or enable a server. Raises ConfigError."""
+    """Return a plan to disable or enable a server.
+
+    Raises ConfigError if the file is invalid or has no valid entry for the server.
+    """
     before, text = _read(file)
     path = _entry_path(text, file, name)
     if not isinstance(_get(_parse(text, file), path), dict):
@@ -130,7 +133,10 @@ def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerE
 
 
 def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
-    """Return a copy of a server's entry as it is written in the file. Raises ConfigError."""
+    """Return a copy of a server's entry as written in the file.
+
+    Raises ConfigError if the file is invalid or has no such entry.
+    """
     _, text = _read(file)
     entry = _get(_parse(text, file), _entry_path(text, file, name))
     if not isinstance(entry, dict):
@@ -173,9 +179,9 @@ def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
 
 
 def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str) -> ServerEdit:
-    """Return the edit that writes the text *edited*, after checking that it contains a valid entry for the server.
+    """Return the edit that writes the text *edited*.
 
-    Raises ConfigError.
+    Raises ConfigError if the text does not contain a valid entry for the server.
     """
     problems: list[str] = []
     document = _parse(edited, file)

@@ -55,7 +55,7 @@ class JsonRpcError(Exception):
 class DemoServer:
     """MCP server for one client, which communicates through stdin and stdout.
 
-    Requests are read on the main thread; each call of a slow or interactive tool runs on its own thread.
+    Requests are read on the main thread; each call to a slow or interactive tool runs on its own thread.
     """
 
     def __init__(self) -> None:
@@ -280,7 +280,7 @@ class DemoServer:
 
         If *is_stateless* is true (protocol revisions since 2026-07-28), the first call returns an `input_required`
         result that contains the request; the text is returned when the client repeats the tool call with its reply.
-        Raises DemoToolError, CallCancelled.
+        Raises DemoToolError if the tool fails, and CallCancelled when *stop* is set.
         """
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)
@@ -333,7 +333,7 @@ class DemoServer:
     def _send_request(self, request: dict[str, Any], stop: threading.Event) -> Any:
         """Send a request to the client and return the result in the client's response.
 
-        Raises DemoToolError if the response is an error, CallCancelled when *stop* is set.
+        Raises DemoToolError if the response is an error, and CallCancelled when *stop* is set.
         """
         request_id = f"demo-{secrets.token_hex(8)}"
         box = self._replies[request_id] = queue.SimpleQueue()

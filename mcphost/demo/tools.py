@@ -154,7 +154,7 @@ class DemoTools:
     def call(self, name: str, arguments: dict[str, Any], report_progress: ProgressFn, stop: threading.Event) -> str:
         """Run a tool that needs no reply from the client, and return the text of its result.
 
-        Raises DemoToolError for invalid arguments, CallCancelled when *stop* is set, KeyError for an unknown tool.
+        Raises DemoToolError for invalid arguments, KeyError for an unknown tool, and CallCancelled when *stop* is set.
         """
         tool = next((tool for tool in BASIC_TOOLS if tool["name"] == name), None)
         if tool is None:

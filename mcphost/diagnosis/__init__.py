@@ -1,1 +1,1 @@
-"""Step-by-step diagnosis of a server that does not work; it starts no server and needs no Host."""
+"""Step-by-step diagnosis of a server that does not work; the server is not started, and no Host object is needed."""

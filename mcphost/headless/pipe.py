@@ -121,7 +121,7 @@ class PipeCommands:
         return json_output.call_json(result), json_output.call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Offer `tool` of `server` to the model, or stop offering it if `on` is false, in this and all later runs."""
+        """Offer `tool` of `server` to the model, or withdraw it if `on` is false, in this run and all later ones."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" must be true or false.')
@@ -161,7 +161,7 @@ class PipeCommands:
         return json_output.prompt_json(prompt), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Load `skill`, given by name or URI; if `file` is given, return that other file of the skill instead."""
+        """Load `skill`, given by name or URI; if `file` is given, return that file of the skill instead."""
         server, skills = get_text(message, "server"), self._host.features.skills
         skill = await skills.find(server, get_text(message, "skill"))
         content = await skills.load(server, skill)
@@ -225,7 +225,7 @@ class PipeCommands:
         return json_output.verification_json(verification), 0 if verification.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Run a turn with the message's `text` and the files named in `files`; return the result and the exit code."""
+        """Run a turn with the command's `text` and the files named in `files`; return the result and the exit code."""
         text, files = get_text(message, "text"), message.get("files", [])
         if not isinstance(files, list) or not all(isinstance(name, str) for name in cast("list[Any]", files)):
             raise UsageError('"files" is not a list of paths.')
@@ -360,9 +360,9 @@ _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """Server side of `mcphost pipe`, which reads commands from one file descriptor and writes to another.
+    """Server side of `mcphost pipe`: reads commands from one file descriptor, and writes results and events to another.
 
-    It writes the results of commands, and events. Must be created while the event loop is running.
+    Must be created while the event loop is running.
     """
 
     def __init__(self, host: Host, frontend: PipeFrontend, *, stdin: int = 0, stdout: int = 1) -> None:
@@ -380,9 +380,9 @@ class PipeServer:
     async def run(self) -> int:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
-        The host's context must be entered, but the host must not be started. At the end of the input, open questions
-        are answered with a refusal, and running commands get ten seconds to finish, unless the reader of the output is
-        gone; `quit` cancels the commands immediately. Every command gets a result before the program exits.
+        The caller must have entered the host's context, but not started the host. At the end of the input, open
+        questions are answered with a refusal, and running commands get ten seconds to finish, unless the reader of the
+        output is gone; `quit` cancels the commands immediately. Every command gets a result before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:

@@ -157,7 +157,7 @@ class EditedCall(NamedTuple):
 
 
 class _OpenQuestion:
-    """A question that has been asked over the pipe and waits for an answer."""
+    """A question that has been asked over the pipe and has not been answered yet."""
 
     def __init__(self, question: Question[Any]) -> None:
         self.question = question
@@ -189,7 +189,7 @@ class PipeFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """Who answers, for the audit log: "program", or "nobody" after the input has ended."""
+        """The source of the answers in the audit log: "program", or "nobody" after the input has ended."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
@@ -329,7 +329,7 @@ def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] |
 def _parse_accept(question: Question[Any], value: dict[str, Any]) -> Any:
     """Convert the value in an answer `{"accept": …}` to the answer type of the question.
 
-    Raises UsageError with a hint for the user.
+    Raises UsageError, with a hint for the user, if the value is not a valid answer to the question.
     """
     parser = _ACCEPT_PARSERS.get(type(question))
     if parser is None:

@@ -1,4 +1,4 @@
-"""One turn without a screen (`mcphost run`), in which rules decide about tool calls; prints text or JSON."""
+"""One turn without a screen (`mcphost run`), in which rules decide which tools may be called; prints text or JSON."""
 
 import shlex
 import sys
@@ -93,7 +93,7 @@ class RunFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """Who answers, for the audit log: always "rules", because there is no user."""
+        """The source of the answers in the audit log: always "rules", because there is no user."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
@@ -224,10 +224,10 @@ async def run_turn(
 ) -> int:
     """Start the servers that are needed, send *prompt*, print events and the result, and return the exit code.
 
-    Only servers whose tools could be called are started; with *yes*, these are all servers. The host's context must be
-    entered, but the host must not be started. If the answer does not match the JSON Schema in *sent*, the model is
-    asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the answer, and
-    *status* shows what the run is waiting for. Raises ConfigError if no model is selected, and ConsentDenied if a
+    Only servers whose tools could be called are started; with *yes*, these are all servers. The caller must have
+    entered the host's context, but not started the host. If the answer does not match the JSON Schema in *sent*, the
+    model is asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the answer,
+    and *status* shows what the run is waiting for. Raises ConfigError if no model is selected, and ConsentDenied if a
     server is not approved. Errors raised by `read_files` are passed on.
     """
     if host.model_selection.model is None:
@@ -293,7 +293,7 @@ async def _enforce_schema(
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether a rule, a granted permission or `trustAnnotations` may allow some tool call to this server.
+    """Return whether a rule, a granted permission or `trustAnnotations` may allow calls to any of this server's tools.
 
     Raises StoreError.
     """
@@ -313,9 +313,9 @@ async def wait_for_servers(
 ) -> tuple[str, ...]:
     """Wait until each of the *wanted* servers is ready or has failed; return the enabled servers that are not approved.
 
-    *print_message* is called with a message about enabled servers that are not in *wanted*, unless one of them is not
-    approved. If the wait takes longer than a second, *print_starting* is called with the names of the servers that are
-    still starting.
+    If there are enabled servers that are not in *wanted*, and all of these are approved, *print_message* is called with
+    a message that names them. If the wait takes longer than a second, *print_starting* is called with the names of the
+    servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]

@@ -40,8 +40,9 @@ _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNO
 def read_stdin(*, is_named: bool) -> bytes:
     """Return the data piped or redirected to standard input, or b"" if standard input is a terminal. Blocks.
 
-    Unless *is_named* is set, wait at most three seconds for the first byte, because the pipe may be meant for another
-    program. Raises UsageError if there are more than 8 MB.
+    *is_named* means that the user asked for standard input with `-f -`. Otherwise, wait at most three seconds for the
+    first byte and return b"" if none arrives, because the pipe may be meant for another program. Raises UsageError if
+    there are more than 8 MB.
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -88,7 +89,10 @@ async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Pa
 
 
 def read_system_prompt(text: str) -> str:
-    """Return *text* or, if it has the form `@FILE`, the content of that file. Raises UsageError."""
+    """Return *text* or, if it has the form `@FILE`, the content of that file.
+
+    Raises UsageError if the file is unreadable, too large or not UTF-8.
+    """
     if not text.startswith("@"):
         return text
     body = _read_small(text[1:], MAX_SYSTEM_BYTES, "--system")

@@ -174,7 +174,7 @@ class Conversation:
     async def append(self, message: Message, model: str = "") -> Message:
         """Add a message, save it, and return it with the current time if it had none.
 
-        If saving fails, the message stays in memory, and the next call of `append` or `save` tries again. *model* is
+        If saving fails, the message stays in memory, and the next call to `append` or `save` tries again. *model* is
         the name of the model in use.
         """
         message = message if message.at else replace(message, at=time.time())
@@ -235,7 +235,8 @@ class Conversation:
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the conversation; the rest stay in the store as another branch.
 
-        Raises UsageError if there are fewer messages, or if some are not saved yet, and StoreError.
+        Raises UsageError if there are fewer messages, or if some are not saved yet. Raises StoreError if the change
+        cannot be stored.
         """
         if not 0 <= count <= len(self.messages):
             raise UsageError(f"The conversation has only {len(self.messages)} messages.")
@@ -251,8 +252,8 @@ class Conversation:
     async def fork(self, count: int) -> ForkPoint:
         """Copy the first *count* messages to a new stored conversation, and return its id and where the copy ends.
 
-        Raises UsageError if a message is not saved yet, if *count* is out of range, or if there is nothing to copy, and
-        StoreError.
+        Raises UsageError if a message is not saved yet, if *count* is out of range, or if there is nothing to copy.
+        Raises StoreError if the copy cannot be stored.
         """
         if self._unsaved or not 0 < count <= len(self.messages):
             raise UsageError("There are no saved messages to copy.", "Write a message first.")
@@ -268,7 +269,7 @@ class Conversation:
     async def save_draft(self, message: Message) -> None:
         """Save the model's unfinished answer as a draft, so that a crash does not lose it.
 
-        If saving fails, or has failed before, the draft is saved by the next call of `save`.
+        If saving fails, or has failed before, the draft is saved by the next call to `save`.
         """
         if self._is_failing or self._unsaved:
             self._unsaved_draft = message

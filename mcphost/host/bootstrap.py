@@ -143,7 +143,7 @@ class SetupParts(NamedTuple):
 
 
 class _Core(NamedTuple):
-    """Components of the host that most others use; `frontend` already records each answer in the audit log."""
+    """Components of the host that most others use; `frontend` also records each answer in the audit log."""
 
     config: HostConfig
     settings: LiveSettings

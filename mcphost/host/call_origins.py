@@ -36,13 +36,14 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class CallOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    `found` contains at least one origin of each of these servers; `omitted` is the number of origins left out of it.
+    `found` contains at least one origin per server; `omitted` is the number of further origins that it leaves out.
 
     `unchecked` names the servers whose texts were not all compared with the arguments; it contains `OTHER_SERVERS` if
     the arguments are too large to be compared at all.
 
-    `aliases` names the servers that may be one of these servers under another name, such as the user's entry for a
-    server that a project also configures; it contains `OTHER_SERVERS` if one of them is no longer configured.
+    `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's entry for
+    a server that a project also configures; it contains `OTHER_SERVERS` if one of those servers is no longer
+    configured.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()
@@ -68,7 +69,7 @@ _Origin = TypeVar("_Origin", bound=_FromServer)
 
 
 def shorten(origins: Sequence[_Origin], limit: int) -> list[_Origin]:
-    """Return the first *limit* origins, but always the first one of each server, in the given order.
+    """Return the first *limit* origins in the given order, but always include the first origin of each server.
 
     The result is longer than *limit* only if there are more servers than that.
     """

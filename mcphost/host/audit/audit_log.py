@@ -113,9 +113,9 @@ class AuditLog:
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
         """Record a decision made without asking the user.
 
-        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" for a user action. *grant*
-        is the id of the grant or the text of the rule that applied. Raises ConsentDenied if a required row cannot be
-        written.
+        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" if the user acted directly.
+        *grant* is the id of the grant or the text of the rule that applied. Raises ConsentDenied if a required row
+        cannot be written.
         """
         self.require_written(
             await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))
@@ -158,7 +158,7 @@ class AuditLog:
         return span
 
     def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
-        """Wrap *open_url* so that the origin of each URL is recorded before a browser opens it; return None for None.
+        """Wrap *open_url* to record the origin of each URL before a browser opens it; return None if given None.
 
         If a required row cannot be written, the wrapper raises ConsentDenied.
         """

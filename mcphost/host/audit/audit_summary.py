@@ -113,7 +113,7 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
-    """Return the details to record in the audit row of an answer; most answers have none, which gives {}.
+    """Return the details to record in the audit row of an answer; {} for most answers.
 
     For an approved tool call, these are the origins of its arguments; for tool changes, the names of the accepted and
     the quarantined tools; for a reviewed result, the sizes in bytes before and after the review and the SHA-256 of what

@@ -54,7 +54,7 @@ class RequestSource(Protocol):
         ...
 
     def defer(self, server: str) -> None:
-        """Offer a server's tools in later requests of the open conversation only after the model found them."""
+        """Leave a server's tools out of the open conversation's later requests until the model finds them by search."""
         ...
 
 
@@ -63,7 +63,7 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetGuard:
-    """Check of each model request against the budget; the user is asked before the budget is exceeded."""
+    """Guard that checks each model request against the budget, and asks the user before the budget is exceeded."""
 
     def __init__(
         self,

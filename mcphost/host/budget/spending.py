@@ -57,8 +57,8 @@ class SpendingTracker:
         """Return a context manager that records one request; send it and read the answer inside the block.
 
         *entry* contains the estimated number of input tokens and *facts* the prices. A request that fails before
-        anything is received costs nothing, and its entry is deleted; a cancelled one is recorded with the usage
-        reported so far or an estimate. Failures to save are reported, not raised.
+        anything is received costs nothing, and its entry is deleted. A cancelled request is recorded with the usage
+        reported so far or, if none was reported, with an estimate. Failures to save are reported, not raised.
         """
         entry = replace(entry, at=entry.at or time.time())
         open_spending = OpenSpending()

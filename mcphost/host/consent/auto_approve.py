@@ -49,9 +49,9 @@ _Key = tuple[str, str, str, str, str]
 class AutoApproval:
     """Auto-approve mode for selected tools that their servers declare read-only.
 
-    A tool whose definition changes is no longer covered. For all other calls the user is asked as usual, and the
-    never-rules of the configuration still apply. The mode ends when its budget is used up, another conversation is
-    opened, or `stop` is called.
+    A tool whose definition changes is no longer covered. For all other calls the user is asked as usual, and the rules
+    in `consent.never` still apply. The mode ends when its budget is used up, another conversation is opened, or `stop`
+    is called.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class AutoApproval:
         return status
 
     def stop(self, why: str) -> bool:
-        """End auto-approve mode; return False if it is off.
+        """End auto-approve mode; return whether it was on.
 
         *why* is a short reason that is recorded in the audit log and shown to the user.
         """
@@ -141,7 +141,7 @@ class AutoApproval:
         return True
 
     def approve(self, subject: "ToolIdentity", arguments: dict[str, Any]) -> bool:
-        """Return whether a call of the tool *subject* is auto-approved; if so, deduct it from the budget."""
+        """Return whether a call to the tool *subject* is auto-approved; if so, deduct the call from the budget."""
         del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:
             return False

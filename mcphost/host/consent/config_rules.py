@@ -1,4 +1,4 @@
-"""Rules that allow or forbid tool calls without asking the user, from configuration and command line."""
+"""Rules that allow or forbid tool calls without asking the user, from the configuration and the command line."""
 
 from dataclasses import dataclass
 

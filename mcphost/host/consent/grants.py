@@ -29,9 +29,9 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 class ToolIdentity(Struct, frozen=True, kw_only=True):
     """The identity to which a grant is bound: tool, server and account, with digests of the tool and the server.
 
-    `server_tools` maps names to all tools that the server offers now. A rule that covers several tools is limited to
-    these, because the user has not seen tools added later. `is_read_only_trusted` means that the server declares the
-    tool read-only and the user trusts the server's annotations.
+    `server_tools` contains the definitions of all tools that the server currently offers, keyed by name. A rule that
+    covers several tools is limited to these, because the user has not seen tools added later. `is_read_only_trusted`
+    means that the server declares the tool read-only and the user trusts the server's annotations.
     """
 
     server: str
@@ -44,7 +44,7 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     is_read_only_trusted: bool = False
 
     def to_rule_input(self, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS) -> RuleInput:
-        """Return a call of this tool in the form that `RuleMatcher` takes."""
+        """Return a call to this tool in the form that `RuleMatcher` takes."""
         listed = self.server_tools.get(self.tool)
         return RuleInput(
             server=self.server,
@@ -233,7 +233,7 @@ class ActiveGrants:
     async def covers(
         self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
     ) -> bool:
-        """Return whether *grant* currently allows a call of the tool with these arguments and origins."""
+        """Return whether *grant* currently allows a call to the tool with these arguments and origins."""
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
@@ -454,7 +454,7 @@ class GrantRegistry:
         folder, this answer is revoked, and the user is asked about the folder again.
 
         The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
-        or StoreError.
+        if no grant or more than one has this prefix, and StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)
@@ -488,7 +488,7 @@ class GrantRegistry:
         return tuple(calls)
 
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
-        """Return whether the rule would cover a call of *tool* with these arguments.
+        """Return whether the rule would cover a call to *tool* with these arguments.
 
         Never raises an error, but may be cancelled.
         """

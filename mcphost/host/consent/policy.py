@@ -26,11 +26,11 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 class Approval(Struct, frozen=True):
     """Permission for a tool call with these arguments; `source` says what allowed it.
 
-    "once", "session" and "always" are answers that the user just gave; "session" can be an earlier answer in this
-    session as well. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted
-    server's declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that the user
-    makes. `grant_id` is the id of the grant, "" if there is none. `origins` are the parts of the arguments that came
-    from other servers or from files.
+    "once", "session" and "always" are answers that the user just gave; "session" can also be an earlier answer in this
+    session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted server's
+    declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that the user makes.
+    `grant_id` is the id of the grant, "" if there is none. `origins` are the parts of the arguments that came from
+    other servers or from files.
     """
 
     source: str
@@ -184,7 +184,7 @@ class ConsentPolicy:
     async def _approve_with_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins, rule: Rule
     ) -> Approval | Deny:
-        """Store the rule from the user's answer and allow the call; deny it if the rule does not cover it."""
+        """Store the rule from the user's answer and allow the call, or deny the call if the rule does not cover it."""
         if not await self._matcher.allows(rule, identity.to_rule_input(arguments, origins)):
             return Deny(RULE_MISMATCH)
         # Collecting the digests of thousands of tools takes a while.
@@ -254,8 +254,8 @@ class ConsentPolicy:
     ) -> Deny | None:
         """Check that *call* may reuse the result of the allowed call *recorded_call*, and record the reuse.
 
-        Returns None if it may, and a denial if a never-rule covers the call now or the audit log cannot record the
-        reuse.
+        Returns None if the result may be reused, and a denial if a never-rule covers the call now or the audit log
+        cannot record the reuse.
         """
         origins = await self._find_origins(identity.server, arguments)
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,

@@ -278,7 +278,10 @@ def _named_paths(rule: Rule) -> set[tuple[str, ...]]:
 
 
 def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tuple[str, ...] = ()) -> bool:
-    """Return whether all members, at *path* in the arguments, are at one of the allowed paths or lead to one."""
+    """Return whether every member of an object, found at *path* in the arguments, is or leads to an allowed argument.
+
+    *allowed* contains the paths of these arguments.
+    """
     for name, value in members.items():
         inner = (*path, name)
         if inner in allowed:

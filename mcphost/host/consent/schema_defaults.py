@@ -10,10 +10,10 @@ _MAX_REFERENCES = 10
 
 
 def find_default(definition: Raw, arguments: dict[str, Any], path: tuple[str, ...]) -> Any:
-    """Return the default value of the argument at *path*, which is missing in *arguments*; None if there is none.
+    """Return the default value of the argument at *path*, which is missing from *arguments*; None if there is none.
 
-    *definition* is the tool's definition as JSON. The default of an object that is missing as a whole is used before
-    the defaults of its members.
+    *definition* is the tool's definition as JSON. If an entire object is missing, its default takes precedence over the
+    defaults of its members.
     """
     root = _decode_input_schema(bytes(definition))
     schema: dict[str, Any] = root

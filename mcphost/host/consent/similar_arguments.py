@@ -32,7 +32,7 @@ class UnclearNameError(Exception):
 
 
 def normalize_name(name: str) -> str:
-    """Return the letters and digits of a name without case, accents or list index, for comparisons."""
+    """Return a name's letters and digits, case-folded and without accents and list indexes, for comparisons."""
     return "".join(map(_normalize_character, _LIST_INDEX.sub("", name)))
 
 
@@ -75,7 +75,7 @@ class NameComparison:
 def may_equal(value: Value, wanted: Iterable[Value]) -> bool:
     """Return whether a server may treat *value* as equal to one of *wanted*.
 
-    They may differ in case, white space or quotes, or one may be a number written as text.
+    Differences in case, white space and quotes are ignored, and a number written as text counts as a number.
     """
     texts = [_to_text(one) for one in wanted]
     if isinstance(value, str):
@@ -91,7 +91,7 @@ def may_equal(value: Value, wanted: Iterable[Value]) -> bool:
 
 
 def _may_become(beginning: str, wanted: str) -> bool:
-    """Return whether a text with this folded beginning may be equal to *wanted*."""
+    """Return whether text with this beginning, which was normalized by `_fold`, may be equal to *wanted*."""
     if len(beginning) < len(wanted) + _UNSETTLED:
         return True
     text = beginning.rstrip(_QUOTES)

@@ -45,7 +45,7 @@ class AttachmentFitter:
         await self._image_scaler.close()
 
     async def fit(self, attachment: Attachment, facts: ModelFacts) -> Attachment:
-        """Return an attachment in a form that the model accepts; the attachment's note tells what was changed.
+        """Return an attachment in a form that the model accepts; the attachment's note says what was changed.
 
         *facts* describe the model. Raises UsageError if the attachment cannot be converted.
         """
@@ -135,7 +135,7 @@ def _has_words(text: str) -> bool:
 
 
 def _describe_reading(found: PdfText) -> list[str]:
-    """Return phrases that tell how much of a PDF file was converted to text."""
+    """Return phrases that say how much of a PDF file was converted to text."""
     out = ["the text of the PDF file, without its pictures and layout"]
     if found.read < found.pages:
         out.append(f"only the first {found.read:,} of {found.pages:,} pages")

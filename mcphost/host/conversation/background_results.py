@@ -76,7 +76,7 @@ class BackgroundResults:
     async def add(self, conversation_id: str, part: ToolReturnPart) -> None:
         """Accept the result of a background call, publish an event, and add the result to its conversation.
 
-        If it cannot be added yet, it waits.
+        A result that cannot be added yet is kept and added later.
         """
         self._waiting.setdefault(conversation_id, {})[part.use_id] = part
         outcome = part.outcome or "error"
