@@ -331,7 +331,8 @@ async def run_extension_task(
 
     *handler* answers each input request of the task once. *open_stream* opens a subscription to the state of the task,
     which is used only if the server's poll interval is at least one second. Raises RequestRefused if the task failed or
-    was cancelled, ConsentDenied, and TooManyInputRounds. Errors raised by `TaskPoller.step` are passed on.
+    was cancelled, and TooManyInputRounds if it asked for too many inputs. Errors raised while answering an input
+    request, such as ConsentDenied, and those raised by `TaskPoller.step` are passed on.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()

@@ -178,9 +178,9 @@ def encode_lock(document: LockDocument) -> bytes:
 
 
 def write_lock(path: Path, before: FileSnapshot | None, raw: bytes) -> None:
-    """Write a lock file unless it has changed since *before* was read. Raises ConfigError.
+    """Write a lock file. If *before* is None, the file must not exist yet.
 
-    If *before* is None, the file must not exist yet.
+    Raises ConfigError if the file cannot be written, or is not as it was when *before* was read.
     """
     replace_if_unchanged(path, before, raw, mode=None if before else _FILE_MODE)
 

@@ -55,13 +55,13 @@ class RememberedModels:
         return _sort(models)
 
     def record_use(self, config: ModelConfig) -> None:
-        """Record that a model is being used now, with its parameters. Raises OSError or ConfigError."""
+        """Record that a model is being used now, with its parameters. Raises OSError if this fails."""
         self._update(config, lambda model: replace(model, config=config, used_at=time.time()))
 
     def toggle_favorite(self, config: ModelConfig) -> bool:
         """Add a model to the favorites, or remove it from them; return whether it is now a favorite.
 
-        Raises OSError or ConfigError.
+        Raises OSError if the change cannot be stored.
         """
         return self._update(config, lambda model: replace(model, is_favorite=not model.is_favorite)).is_favorite
 
@@ -134,18 +134,18 @@ class ToolRefusals:
         return next((one for one in self.load() if _refusal_key(one.model, one.api_base) == key), None)
 
     def record(self, model: str, api_base: str, reason: str) -> None:
-        """Record that the provider refuses tools for a model. Raises OSError or ConfigError."""
+        """Record that the provider refuses tools for a model. Raises OSError if this fails."""
         refusal = ToolRefusal(
             model=model, api_base=api_base, refused_at=self._clock(), reason=reason[:_MAX_REASON_LENGTH]
         )
         self._replace(model, api_base, (refusal,))
 
     def forget(self, model: str, api_base: str) -> None:
-        """Forget the refusal for a model, so that tools are offered again. Raises OSError or ConfigError."""
+        """Forget the refusal for a model, so that tools are offered again. Raises OSError if this fails."""
         self._replace(model, api_base, ())
 
     def forget_all(self) -> int:
-        """Forget all refusals and return how many there were. Raises OSError or ConfigError."""
+        """Forget all refusals and return how many there were. Raises OSError if this fails."""
         count = len(self.load())
         if count:
             with lock_file_blocking(self._path.with_suffix(".lock")):

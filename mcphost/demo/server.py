@@ -316,7 +316,10 @@ class DemoServer:
                 self._close_page(page)
 
     def _open_page(self) -> VisitPage:
-        """Serve a page for the user to visit, and stop serving the previous one. Raises DemoToolError."""
+        """Serve a page for the user to visit, and stop serving the previous one.
+
+        Raises DemoToolError if the page cannot be served.
+        """
         if self._page is not None:
             self._close_page(self._page)
         try:

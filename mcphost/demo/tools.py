@@ -420,7 +420,8 @@ def describe_reply(
 ) -> str:
     """Return the text of an interactive tool's result, which describes the client's *reply* to the tool's request.
 
-    For `open_page`, wait until the page is visited, and then call *on_visited*. Raises CallCancelled.
+    For `open_page`, wait until the page is visited, and then call *on_visited*. Raises CallCancelled when *stop* is
+    set.
     """
     if name == "ask_model":
         return f"{reply.get('model', 'Your model')} answered: {_content_text(reply.get('content'))}"

@@ -327,7 +327,7 @@ class TurnFailed(McpHostError):
 
 
 def get_text(message: dict[str, Any], key: str) -> str:
-    """Return the non-empty string under *key* in a command. Raises UsageError if it is missing."""
+    """Return the non-empty string under *key* in a command. Raises UsageError if there is no such string."""
     value = message.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f'"{key}" is missing, or is not text.')

@@ -96,7 +96,7 @@ class ContentIndex:
         )
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
-        """Return a short placeholder for base64 found in JSON text by a regular expression.
+        """Return a short placeholder for *run*, a match of a regular expression for long base64 in JSON text.
 
         Without long base64, the JSON is usually small enough to be parsed.
         """
