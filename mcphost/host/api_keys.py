@@ -51,9 +51,9 @@ class ApiKeys:
         return recognize_provider(key.strip())
 
     async def find_missing(self, model: ModelConfig) -> str:
-        """Return the environment variable whose API key a model needs and lacks, or "" if it lacks none.
+        """Return the name of the environment variable for an API key that a model needs but that is missing, else "".
 
-        May be cancelled.
+        The key is looked up in the environment and in the keyring. May be cancelled.
         """
         return await find_missing_key(self._resolve(model), self._environ, self._secrets.get)
 

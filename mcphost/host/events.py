@@ -78,8 +78,8 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 class FolderInfo(Struct, frozen=True, kw_only=True):
     """A folder that may be shared with servers; `uri` is "" if it cannot be shared now.
 
-    `source` tells where the folder was configured, `keep` for which scope the user added or removed it, "" if the user
-    did neither. `why` explains why the folder is unavailable, `warning` why sharing it is a risk. See
+    `source` says where the folder was configured. `keep` is the scope in which the user added or removed it, "" if the
+    user did neither. `why` explains why the folder is unavailable, `warning` why sharing it is a risk. See
     `host.server_requests.root_folders.RootFolder`, where `keep` is called `scope`.
     """
 
@@ -326,9 +326,9 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
     """A turn ended, for the reason given by `outcome`.
 
-    The outcome is "rounds" if the limit of model requests with tool calls was reached, and "budget" if a limit of the
-    cost was reached. `usage` is the sum over all requests of the turn; `error` and `hint` describe a failure or the
-    exceeded budget.
+    The outcome is "rounds" if the limit of model requests with tool calls was reached, and "budget" if a spending limit
+    was reached. `usage` is the sum over all requests of the turn; `error` and `hint` describe a failure or the exceeded
+    budget.
     """
 
     turn: int
@@ -371,7 +371,7 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation, with this number of messages, was opened (see `host.conversation`)."""
+    """Another conversation, which contains `messages` messages, was opened (see `host.conversation`)."""
 
     id: str
     title: str

@@ -140,7 +140,7 @@ class Host:
 
     @property
     def commands(self) -> "PromptCommands":
-        """The custom slash commands of the user and the project."""
+        """The user's and the project's custom slash commands."""
         return self.late_parts.commands.get()
 
     @property
@@ -155,7 +155,7 @@ class Host:
 
     @property
     def instructions(self) -> "Instructions":
-        """Instructions for the model from the AGENTS.md files of the user and the project."""
+        """Instructions for the model from the user's and the project's AGENTS.md files."""
         return self.late_parts.instructions.get()
 
     @property

@@ -82,8 +82,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     def needs_confirmation(self) -> bool:
         """Whether applying the changes needs the user's confirmation.
 
-        It is not needed if servers are only added or the theme is changed, because the user must approve each new
-        server before it starts.
+        Changing the theme needs none; nor does adding servers, because the user must approve each one before it starts.
         """
         has_settings = any(one is not None for one in (self.model, self.system_prompt, self.project_instructions))
         has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)
@@ -126,9 +125,9 @@ class ProjectInstructions(Protocol):
 class LiveConfig:
     """The configuration in use, compared with the configuration files on disk.
 
-    Added servers are applied without confirmation, because each must be approved before it starts. Almost everything
-    else waits for the user's confirmation, because a program that can write the files must not be able to change a
-    running conversation.
+    Servers are added without confirmation, because each must be approved before it starts. Almost every other change
+    waits for the user's confirmation, because a program that can write the files must not be able to change a running
+    conversation.
     """
 
     def __init__(
@@ -144,7 +143,8 @@ class LiveConfig:
     ) -> None:
         """Create the object for *config*, the configuration in use.
 
-        The folder *state_dir* is where other mcphost processes leave requests to restart a server; None disables these.
+        The folder *state_dir* is where other mcphost processes leave requests to restart a server; if it is None, such
+        requests are ignored.
         """
         self.config = config
         self._restarts = None if state_dir is None else RestartRequests(state_dir)
@@ -172,8 +172,8 @@ class LiveConfig:
     async def use_profile(self, name: str) -> ConfigChanges:
         """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
 
-        Changed limits and similar settings, which no profile has, still wait for the user's confirmation. Raises
-        ConfigError or UsageError without any change.
+        Changes to limits and other settings that a profile cannot contain still wait for the user's confirmation. If
+        ConfigError or UsageError is raised, nothing was changed.
         """
         changes = self._compare(await self._load(name))
         config = replace(changes.config, **keep_settings(changes.config, self.config))

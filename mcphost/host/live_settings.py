@@ -13,13 +13,13 @@ _LIMITING_SECTIONS = ("limits", "budget")
 
 
 class LiveSettings:
-    """The current values of the settings; components read them here each time that they need them."""
+    """The current values of the settings; components read them here each time they need them."""
 
     def __init__(self, config: HostConfig) -> None:
         self.use(config)
 
     def use(self, config: HostConfig) -> None:
-        """Replace all values by those of *config*; what is already running, such as a connection, keeps its own."""
+        """Take all values from *config*; what is already running, such as a connection, keeps using the old ones."""
         self.limits = config.limits
         self.budget = config.budget
         self.registry = config.registry
@@ -45,7 +45,7 @@ class SettingChange(Struct, frozen=True):
 
 
 def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
-    """Return each setting of the live sections that differs between two configurations."""
+    """Return each setting in LIVE_SECTIONS whose value differs between two configurations."""
     return tuple(
         SettingChange(f"{section}.{name}", before, after)
         for section in LIVE_SECTIONS
@@ -55,12 +55,12 @@ def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, .
 
 
 def keep_settings(config: HostConfig, old: HostConfig) -> dict[str, Any]:
-    """Return the live sections of *old*, by field name, if they differ from those of *config*."""
+    """Return the LIVE_SECTIONS of *old* that differ from those of *config*, keyed by section name."""
     return {name: getattr(old, name) for name in LIVE_SECTIONS if getattr(config, name) != getattr(old, name)}
 
 
 def format_setting(value: Any) -> str:
-    """Return the value of a setting as it is written in config.toml, but without quotes and in a safe form."""
+    """Return a setting's value as written in config.toml, but without quotes; text is sanitized and truncated."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, int | float) else sanitize(str(value)[:200], keep_newlines=False)

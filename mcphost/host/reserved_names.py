@@ -1,4 +1,4 @@
-"""Names of mcphost's built-in tools; no tool of a server is offered to the model under one of these names."""
+"""Names of mcphost's built-in tools; no server's tool is offered to the model under one of these names."""
 
 LOAD_SKILL = "load_skill"
 READ_RESULT = "read_result"

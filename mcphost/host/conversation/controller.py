@@ -152,7 +152,7 @@ class ConversationController:
     async def undo_insert(self) -> int:
         """Remove the messages that `insert` added last, and return how many; they stay stored as a branch.
 
-        Raises UsageError while a turn is running or if other messages were added since, and StoreError.
+        Raises UsageError while a turn is running or if `can_undo_insert` is false, and StoreError.
         """
         last = self._insertion
         if last is None or not self.can_undo_insert:
@@ -300,7 +300,7 @@ class ConversationController:
 
     @property
     def can_continue(self) -> bool:
-        """Whether `continue_turn` has something to do: the last answer was cut off, or the last message has none."""
+        """Whether the last answer was cut off, or the last message is still unanswered; see `continue_turn`."""
         messages = self._active.current.messages
         return bool(messages) and (messages[-1].role != "assistant" or messages[-1].cut)
 

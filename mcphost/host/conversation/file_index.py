@@ -116,7 +116,10 @@ def _join(patterns: list[str]) -> re.Pattern[str] | None:
 
 
 def _match_path(rule: tuple[re.Pattern[str] | None, ...], path: tuple[str, ...]) -> bool:
-    """Return whether a rule matches the whole path; `**` matches any number of segments, at the end at least one."""
+    """Return whether a rule matches the whole path.
+
+    `**` matches any number of segments, including none, but at the end of a rule at least one.
+    """
     if not rule:
         return not path
     if rule[0] is None:
@@ -127,7 +130,11 @@ def _match_path(rule: tuple[re.Pattern[str] | None, ...], path: tuple[str, ...])
 
 
 class FileMatch(NamedTuple):
-    """A file or folder that matches a query; `path` is relative to the working folder, or absolute."""
+    """A file or folder that matches a query.
+
+    Matches in the working folder have a relative `path`, and those in shared folders an absolute one.
+    `complete_typed_path` keeps the form that the user typed.
+    """
 
     path: str
     is_folder: bool = False

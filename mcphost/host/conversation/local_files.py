@@ -49,7 +49,7 @@ class FileReference(NamedTuple):
 class Attachment(Struct, frozen=True, kw_only=True):
     """Message parts made from a file reference; `note` is "" unless there is something that the user should know.
 
-    The note tells what was omitted or truncated, and where a link led.
+    The note says what was omitted or truncated, and where a link led.
     """
 
     name: str
@@ -72,9 +72,9 @@ def parse_reference(text: str) -> FileReference:
 def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) -> Attachment:
     """Read a file or list a folder; a relative path must not lead out of *folder* through a symbolic link.
 
-    *facts* describe the model, including the kinds of file that it accepts; a kind is tried if this is unknown. A PDF
-    file or an image may have to be converted for the model with an AttachmentFitter. Raises UsageError with the reason
-    if the file cannot be attached.
+    *facts* describe the model, including the kinds of files that it accepts. If these are unknown, images are attached,
+    but audio files are refused. A PDF file or an image may have to be converted for the model with an AttachmentFitter.
+    Raises UsageError with the reason if the file cannot be attached.
     """
     shown = sanitize(reference.path[:500], keep_newlines=False)
     path = _resolve(reference.path, folder, shown)
@@ -174,8 +174,8 @@ def identify_binary(body: bytes) -> str:
 def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, server: str = "") -> Part:
     """Return an image, PDF or audio file as a message part.
 
-    Raises UsageError if the model accepts no images or audio, or if an image is invalid. A PDF file or an image may
-    still have to be converted with an AttachmentFitter.
+    Raises UsageError if the model is known to reject images or not known to accept audio, or if an image is invalid. A
+    PDF file or an image may still have to be converted with an AttachmentFitter.
     """
     data = base64.b64encode(body).decode()
     if mime_type.startswith("image/"):

@@ -115,7 +115,7 @@ class ModelRequestBuilder:
         )
 
     def defer(self, server: str) -> None:
-        """Offer a server's tools in later requests of the open conversation only after the model found them."""
+        """Offer a server's tools in the open conversation only once the model has found them by searching."""
         self.tools.defer(server)
 
     def find_server(self, name: str) -> str:
@@ -124,7 +124,7 @@ class ModelRequestBuilder:
 
 
 def system_prompt(own: str, connections: Iterable[ServerConnection], user_instructions: Iterable[str] = ()) -> str:
-    """Return the system prompt: *own* or the default prompt, then instructions by the user and servers, then skills.
+    """Return the system prompt: *own* or the default prompt, the user's and the servers' instructions, and the skills.
 
     Only ready servers are included. A server's instructions are truncated to 4,000 characters.
     """

@@ -1,4 +1,4 @@
-"""Custom slash commands of the user and the project; a project's commands must be approved before use."""
+"""The user's and the project's custom slash commands; a project's commands must be approved before use."""
 
 import anyio.to_thread
 

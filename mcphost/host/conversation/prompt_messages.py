@@ -98,7 +98,7 @@ async def read_links(
 
 
 def is_plain_text(messages: Sequence[Message]) -> bool:
-    """Return whether the prompt is one user message that contains only text, so that the user can edit it."""
+    """Return whether the prompt is a single user message that contains only text and can therefore be edited."""
     return (
         len(messages) == 1
         and messages[0].role == "user"

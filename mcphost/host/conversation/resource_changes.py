@@ -37,7 +37,7 @@ class ResourceVersions:
 
     @property
     def tracked(self) -> tuple[int, int]:
-        """The numbers of changes and of read times that are remembered."""
+        """The number of remembered changes, and the number of remembered read times."""
         return len(self._changed), len(self._read)
 
     @property
@@ -50,15 +50,18 @@ class ResourceVersions:
         _remember(self._changed, (server, uri), self._clock())
 
     def note_read(self, part: Part) -> None:
-        """Remember that this version of a resource was just read, or that the user dismissed a change."""
+        """Remember the current time as the time at which this version of a resource was read.
+
+        Also called when the user dismisses a change, after which the version no longer counts as outdated.
+        """
         if (key := resource_key(part)) is not None:
             _remember(self._read, (key, hash(part)), self._clock())
 
     def find_changed(self, parts: Iterable[tuple[Part, float]]) -> list[bool]:
         """Return, for each part, whether its resource changed after it was read.
 
-        Each part comes with the time at which it was sent, in seconds since 1970, which is used if it is unknown when
-        the resource was read.
+        Each part is paired with the time at which it was sent, in seconds since 1970. If the time of reading is
+        unknown, the time of sending is used instead.
         """
         parts = list(parts)
         keys = [resource_key(part) for part, _ in parts]

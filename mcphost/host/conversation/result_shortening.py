@@ -127,9 +127,10 @@ class ResultShortening:
         return True
 
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
-        """Plan which old results to shorten next, oldest first, to save *target* tokens; 0 means all but the last ones.
+        """Plan which old results to shorten next, oldest first, to save *target* tokens.
 
-        Returns the number of messages whose results are old, the number of shortened results, and the tokens saved.
+        If *target* is 0, all results except the last ones are shortened. Returns the number of messages whose results
+        are old, the number of shortened results, and the tokens saved.
         """
         messages = conversation.messages
         count, results, saved = self._old_count, 0, 0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class ConversationBranches:
     """The branches of the open conversation; going back to an earlier message begins a new branch.
 
-    The previous branch stays stored. All changes raise UsageError while a turn is running, and StoreError.
+    The previous branch stays stored. `rewind`, `switch` and `fork` raise UsageError while a turn is running, and
+    StoreError.
     """
 
     def __init__(self, active: ActiveConversation, store: ConversationStore) -> None:

@@ -115,7 +115,10 @@ class StoredConversations:
         )
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set a title chosen by the user. Raises UsageError or StoreError."""
+        """Set a title chosen by the user.
+
+        Raises UsageError for an empty title or an unknown conversation, and StoreError.
+        """
         await self._conversations.rename(conversation_id, title)
         self._active.handle_rename(conversation_id, " ".join(title.split()))
 

@@ -178,7 +178,10 @@ class Summarizer:
     async def _merge(
         self, sentences: tuple[SummarySentence, ...], budget: int, most: int
     ) -> tuple[SummarySentence, ...]:
-        """Let the model shorten the sentences until they fit, or until they no longer get shorter."""
+        """Let the model shorten the sentences until they fit, or until they no longer get shorter.
+
+        The sentences are sent in chunks of *budget* tokens (see `_split`); at most *most* sentences are returned.
+        """
         size = _count_tokens(sentences)
         for _ in range(_MERGE_PASSES):
             if len(sentences) <= most and size <= self._target * 1.5:

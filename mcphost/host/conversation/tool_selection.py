@@ -113,8 +113,8 @@ class ToolSelection:
     def prefer(self, server: str, tool: str, preference: Preference) -> None:
         """Set the user's choice for a tool in the open conversation, or for a whole server if *tool* is "".
 
-        "pinned" means that the tool's definition is always sent, "deferred" that it is sent only after the model found
-        the tool by search, and "auto" that this depends on the size of all definitions.
+        "pinned" means that the tool's definition is always sent, "deferred" that it is sent only once the model has
+        found the tool by searching, and "auto" that this depends on the size of all definitions.
         """
         for key in [key for key in self._preferences if key[0] == server and tool in ("", key[1])]:
             del self._preferences[key]
@@ -125,7 +125,7 @@ class ToolSelection:
             self._wanted = {name: None for name in self._wanted if name not in forgotten}
 
     def defer(self, server: str) -> None:
-        """Send the definitions of a server's tools, pinned ones too, only after the model found them by search.
+        """Send the definitions of a server's tools, even pinned ones, only once the model has found them by searching.
 
         This applies to the open conversation, until the user chooses otherwise with `prefer`.
         """

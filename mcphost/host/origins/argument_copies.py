@@ -147,7 +147,7 @@ def _members(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _read_value(value: Any) -> tuple[_Kind, str]:
-    """Return the kind and text of a value; the text of a short number and of other values is ""."""
+    """Return the kind and text of a value; the text is "" for a small number, a boolean or None."""
     if isinstance(value, str):
         return "name" if isinstance(value, _Name) else "text", value
     return "number", str(value) if isinstance(value, int | float) and abs(value) >= _MIN_NUMBER else ""
@@ -165,7 +165,10 @@ class _Segment:
         return "".join(self._parts)
 
     def add(self, text: str, places: Sequence[int], start: int) -> None:
-        """Append a folded text of a value that begins at *start*; runs of white space become one space."""
+        """Append folded text of a value that begins at *start*; runs of white space become one space.
+
+        *places* are the positions of the characters within the value.
+        """
         if text.startswith(" ") and self._parts and self._parts[-1].endswith(" "):
             text, places = text[1:], places[1:]
         if text:
@@ -333,7 +336,7 @@ class _Search:
         return found
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
-        """Return how many characters of *pieces* were not already found as copies from *server* on their own.
+        """Return how many characters of *pieces* are not part of a copy from *server* found in one argument alone.
 
         *pieces* are (path, start, end): the path of an argument, and a range of characters in its value.
         """

@@ -48,7 +48,8 @@ class ConversationOrigins:
     def note(self, outside: OutsideText) -> None:
         """Remember text from a server or file that enters the conversation as a user message.
 
-        If a text exceeds the limits on number and size, its server counts as unchecked in this conversation.
+        If the remembered texts would become too many or too large, the text is dropped, and its server counts as
+        unchecked in this conversation.
         """
         if outside in self._noted:
             return
@@ -116,8 +117,8 @@ class ConversationOrigins:
 def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
     """Return those of *names* that occur as JSON strings in the definitions of a server's tools.
 
-    Returns none if there are more than 200 names. The search stops after 20 MB, where text that is searched for several
-    names counts several times.
+    Returns none if there are more than 200 names. The search stops after 20 MB of text, counted once for each name that
+    is searched for.
     """
     if len(names) > _MAX_EXPECTED_NAMES:
         return set()
@@ -135,7 +136,10 @@ def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
 
 
 def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:
-    """Return the value of `CallOrigins.aliases` for these servers; reads symbolic links from the file system."""
+    """Return the other names that the servers *names* may have in *configs*, as described in `CallOrigins.aliases`.
+
+    Reads symbolic links from the file system.
+    """
     found: set[str] = set()
     for name in names:
         aliases = find_aliases(name, configs)

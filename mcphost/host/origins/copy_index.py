@@ -30,7 +30,7 @@ class CopyBudget:
 
 
 class CopyIndex:
-    """Index of n-grams taken at regular distances (the stride) from each text.
+    """Index of n-grams taken at regular intervals (the stride) from each text.
 
     A copy of at least `gram + stride - 1` characters contains an indexed n-gram, wherever it begins. The index takes 8
     bytes for each `stride` characters of text.
@@ -54,7 +54,7 @@ class CopyIndex:
         return self._starts[-1]
 
     def add(self, text: str, group: str) -> int:
-        """Add *text* and return its number; copies are found independently in each *group*."""
+        """Add *text* and return its number; a part copied from several texts of one *group* is found only once."""
         number, start = len(self._texts), self._starts[-1]
         self._texts.append(text)
         self._groups.append(group)

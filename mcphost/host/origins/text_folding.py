@@ -69,7 +69,8 @@ def keep_letters(folded: str) -> str:
 class FoldedText:
     """Folded text with each character's position in the original; `letters` has only letters and digits.
 
-    `is_cut` means that the folded text ends at *limit* characters. One original character can become up to 18.
+    Folding stops once the folded text has *limit* characters, in which case `is_cut` is True. One original character
+    can become up to 18 folded ones.
     """
 
     def __init__(self, original: str, limit: int) -> None:

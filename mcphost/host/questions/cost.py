@@ -64,7 +64,7 @@ class CompactConversation(Struct, frozen=True):
 
 
 class DeferTools(Struct, frozen=True):
-    """Answer that sends one server's tools only after the model found them by search, in this conversation."""
+    """Answer that, in this conversation, sends one server's tools only once the model has found them by searching."""
 
     tools_of: str
 

@@ -87,8 +87,8 @@ def validate_content(
 def is_empty(field: Field, value: Any) -> bool:
     """Return whether a field with this value is left out of the content that is sent.
 
-    None omits the field. Empty text or an empty list omits it if it cannot be a valid value, except in a required text
-    field.
+    None is always left out. Empty text or an empty list is left out if it is not a valid value; but in a required text
+    field, empty text is kept.
     """
     match field.kind:
         case "text":
@@ -103,7 +103,7 @@ def is_empty(field: Field, value: Any) -> bool:
 
 
 def accepts_empty_text(field: Field) -> bool:
-    """Return whether empty text is a valid value, which is then different from omitting the field."""
+    """Return whether a field accepts empty text as a value, so that sending it differs from omitting the field."""
     return field.kind == "text" and not field.min_length and field.format not in _FORMATS
 
 

@@ -341,7 +341,7 @@ def _find_secret_word(text: str) -> "re.Match[str] | None":
 
 
 def _variants(text: str) -> Iterator[str]:
-    """Yield spellings of *text* to search: normalized, without accents, with digits as similar letters."""
+    """Yield spellings of *text* to search: normalized, without accents, and with digits replaced by similar letters."""
     plain = normalize("NFKC", strip_unsafe(text))
     yield plain
     separated = _WORD_BOUNDARY.sub(" ", plain)

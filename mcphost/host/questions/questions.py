@@ -413,11 +413,11 @@ class Accept(Struct, frozen=True):
 
 
 class Decline(Struct, frozen=True):
-    """Answer of a user who declined to fill in the form or to open the URL."""
+    """Answer that declines to fill in the form or to open the URL."""
 
 
 class Cancel(Struct, frozen=True):
-    """Answer of a user who dismissed the question without accepting or declining."""
+    """Answer that dismisses the question without accepting or declining."""
 
 
 FormVerdict = Accept | Decline | Cancel
@@ -440,7 +440,7 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
 
 
 class AcceptUrl(Struct, frozen=True):
-    """Answer of a user who agreed to open the URL in a browser."""
+    """Answer that agrees to open the URL in a browser."""
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel

@@ -55,7 +55,7 @@ class EnteredClient(Struct, frozen=True):
 
 
 class DeclineClient(Struct, frozen=True):
-    """Answer of a user who has no client id; the sign-in ends."""
+    """Answer that gives no client id, because the user has none; the sign-in ends."""
 
 
 ClientVerdict = EnteredClient | DeclineClient
@@ -105,7 +105,7 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     """Asks whether to sign in at *issuer*; `url` is the URL to open, and `host` the host in it.
 
     `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or `seconds` after
-    `asked_at`, a time of the monotonic clock. `browser` is False if mcphost cannot open a browser.
+    `asked_at`, a reading of the monotonic clock. `browser` is False if mcphost cannot open a browser.
 
     With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is a URL that
     already includes the code, "" for none, and mcphost polls the authorization server every `interval` seconds.

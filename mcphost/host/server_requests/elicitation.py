@@ -292,7 +292,7 @@ class ElicitationHandler:
         return event
 
     def on_elicitation_complete(self, elicitation_id: str) -> None:
-        """Notify the user that the server has reported the elicitation complete; see RequestHandler."""
+        """Handle the server's report that an elicitation is complete: notify the user, and end the wait for it."""
         event = self._pending.pop(elicitation_id, None)
         if event is not None:
             event.set()

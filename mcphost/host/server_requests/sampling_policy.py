@@ -224,7 +224,10 @@ class SamplingBudget:
         self._token_count = 0
 
     def count_request(self) -> str:
-        """Count a request; return "", or the limit that it exceeds as text that begins with "at most"."""
+        """Count a request and return "", or return a sentence about the limit that it would exceed.
+
+        The sentence begins with "at most". A request that exceeds a limit is not counted.
+        """
         now = self._discard_expired()
         if len(self._request_times) >= self.limits.requests_per_minute:
             return f"at most {self.limits.requests_per_minute} sampling requests of this server are allowed per minute."

@@ -183,8 +183,8 @@ class Accounts:
         """Sign in again and reconnect; return a snapshot of the reconnected server.
 
         With *account*, the sign-in is stored under this name and becomes the selected account. The current connection
-        stays open until the sign-in is complete. Raises SignInRequired if the user cancels, otherwise ServerError,
-        ConsentDenied, ConfigError or UsageError.
+        stays open until the sign-in is complete. Raises SignInRequired if the user cancels. Other failures raise
+        ServerError, ConsentDenied, ConfigError or UsageError.
         """
         connection = self._servers.find(server)
         before = connection.account

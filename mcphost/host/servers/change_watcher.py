@@ -95,7 +95,7 @@ class ChangeWatcher:
     async def list_all(self) -> ServerListing:
         """Fetch all lists at the start of a session; pass on errors as `fetch_listing` does.
 
-        The time that this takes does not lengthen the pauses between later listings.
+        However long this takes, it does not delay the refresh after the next change notification.
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.

@@ -128,7 +128,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join at most five names with commas and "and"; replace the rest by their number."""
+    """Join at most five names with commas and "and"; the others are only counted, as in "and 3 more"."""
     shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"

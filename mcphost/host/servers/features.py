@@ -353,8 +353,8 @@ class AttachedSubscriptions:
     async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
         """Subscribe to exactly these resources, and end earlier subscriptions to others. Never raises an error.
 
-        *resources* contains pairs of server name and URI, oldest first. Servers that cannot notify of changes are
-        skipped; a failed subscription is only logged.
+        *resources* contains pairs of server name and URI, oldest first. Servers that cannot report changes are skipped;
+        a failed subscription is only logged.
         """
         self._wanted = dict.fromkeys(list(resources)[-MAX_FOLLOWED:])
         async with self._lock:

@@ -53,8 +53,8 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Identical entries from several hosts yield one candidate. If a server in *configured* or another candidate already
-    has a candidate's name, the name of the MCP host in which that candidate was found is appended.
+    Identical entries from several hosts yield one candidate. If a candidate's name is already taken, by a server in
+    *configured* or by another candidate, the name of the MCP host that it comes from is appended.
     """
     candidates: list[ImportCandidate] = []
     taken = {server.name for server in configured}

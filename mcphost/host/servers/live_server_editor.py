@@ -109,7 +109,10 @@ class LiveServerEditor:
         return await self._apply(await self._editor.set_disabled(self._servers.find(name).config, disabled=disabled))
 
     def find_data(self, name: str) -> ServerData:
-        """Return the data stored for a server outside its configuration entry, unless another server uses it."""
+        """Return the data stored for a server outside its configuration entry, such as secrets.
+
+        Data that another server also uses is left out.
+        """
         server = self._servers.find(name).config
         others = [connection.config for connection in self._servers if connection.config is not server]
         return self._editor.find_data(server, others, self._bundles)

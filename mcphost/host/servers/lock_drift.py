@@ -1,4 +1,4 @@
-"""Drift: how the servers of a project differ from what its lock file (`mcphost.lock`) records."""
+"""Drift: how a project's servers differ from what its lock file (`mcphost.lock`) records."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

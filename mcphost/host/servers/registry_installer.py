@@ -280,7 +280,7 @@ class RegistryInstaller:
         self._places, self._servers, self._editor, self._live = places, servers, editor, live
 
     async def search(self, text: str, *, refresh: bool = False) -> RegistryAnswer:
-        """Return the latest versions of servers with *text* in name, title or description. May be cancelled.
+        """Return the latest versions of servers with *text* in their name, title or description. May be cancelled.
 
         With *refresh*, recent cached responses are ignored.
         """
@@ -288,7 +288,10 @@ class RegistryInstaller:
             return await registry.search(text, _SEARCH_LIMIT)
 
     async def list_versions(self, name: str) -> RegistryAnswer:
-        """Return all versions of a server, newest first. May be cancelled."""
+        """Return all versions of a server in the registry's order; an HTTP registry lists the newest first.
+
+        May be cancelled.
+        """
         async with open_registry(self.place, self._cache) as registry:
             return await registry.list_versions(name)
 
