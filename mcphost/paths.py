@@ -61,7 +61,7 @@ def cache_dir() -> Path:
 def runtime_dir() -> Path:
     """Return the folder shared by all mcphost processes in a login session.
 
-    It is in XDG_RUNTIME_DIR; if that is not set, it is the state folder.
+    It is inside XDG_RUNTIME_DIR if that is an absolute path; otherwise, it is the state folder.
     """
     place = os.environ.get("XDG_RUNTIME_DIR", "")
     return Path(place) / APP_NAME if os.path.isabs(place) else state_dir()
@@ -71,7 +71,7 @@ def find_program(name: str, path: str | None = None) -> str | None:
     """Return the path of an installed program, or None if there is none; *path* replaces $PATH.
 
     Relative folders in PATH, such as `./node_modules/.bin`, are ignored: the current folder may belong to a project,
-    whose files must not run as helper programs. A name with a slash is a path and is returned as it is.
+    whose files must not run as helper programs. A name with a slash is treated as a path, and is not searched for.
     """
     import shutil  # not needed for the first frame
 

@@ -144,9 +144,9 @@ def redact_command(text: str) -> str:
 
 
 def redact_values(value: Any) -> Any:
-    """Redact secrets in JSON data, including all text under keys whose names suggest a secret.
+    """Redact secrets in JSON data, including values that are probably secrets according to their keys.
 
-    The keys themselves are not changed.
+    The keys themselves are not changed. See `is_probable_secret` for what counts as probable.
     """
     if isinstance(value, str):
         return redact(value)

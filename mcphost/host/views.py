@@ -25,8 +25,9 @@ from mcphost.unicode_forms import split_url
 class OutputValidation(Struct, frozen=True):
     """Result of validating a tool's output against its output schema.
 
-    The outcome is `none` if there is no schema, `fits` if the output is valid, `misfit` if it is invalid, and
-    `unchecked` if it could not be validated. For the last two, `text` gives the reason.
+    The outcome is `none` if nothing was checked, for example because there is no schema or the tool reported an error.
+    It is `fits` if the output is valid, `misfit` if it is invalid, and `unchecked` if it could not be validated. For
+    the last two, `text` gives the reason.
     """
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
@@ -58,7 +59,7 @@ def estimate_definition_tokens(tool: Tool) -> int:
 
 
 def describe_capabilities(facts: ServerFacts) -> str:
-    """Return the capabilities that a server declared, separated by commas, or "nothing"."""
+    """Return the capabilities that a server declared, separated by commas, or "nothing" if it declared none."""
     given = facts.capabilities
     words = [
         name + (" (reports changes)" if item.list_changed else "")
@@ -79,7 +80,8 @@ class ServerView(Struct, frozen=True):
     `facts` is None until the server is ready. `log` contains the newest lines, oldest first. `counts` maps descriptions
     of unusual messages, such as dropped or refused ones, to how often they occurred since the server started. `account`
     is the account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` contains the names of
-    changed tools that the user has not accepted. `known_roots` are the user's folders that the server has received.
+    changed tools that the user has not accepted. `known_roots` contains the user's folders that were sent to the
+    server, and the user's answer about sharing them.
     """
 
     config: ServerConfig
@@ -120,7 +122,7 @@ class TurnResult(Struct, frozen=True):
     """Result of a turn: the model's last text, the number of declined tool calls, and an error, if any.
 
     `exit_code` is for commands that run one turn: 5 if a tool call was declined, 7 if the model did not finish, for
-    example because the limit of rounds of tool calls was reached.
+    example because it reached the limit on rounds of tool calls.
     """
 
     outcome: str

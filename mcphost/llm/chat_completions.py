@@ -128,11 +128,11 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Adapt messages that were inserted by a prompt or contain a background result to what all providers accept.
+    """Adapt messages from prompts, and messages with background results, to what all providers accept.
 
-    Some providers reject two consecutive messages with the same role, or a conversation that begins with an answer, and
-    all of them reject media in an answer. Messages written by the user or the model change only if they are merged with
-    an adjacent inserted message.
+    Some providers reject two consecutive messages with the same role, or a conversation that begins with an assistant
+    message, and all of them reject media in an assistant message. Messages written by the user or the model change only
+    if they are merged with an adjacent message from a prompt or with a background result.
     """
     held: Message | None = None
     for message in messages:

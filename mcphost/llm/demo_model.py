@@ -87,7 +87,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A request that was recognized in a message; `tool` is a tool's name, or the part of it after a separator."""
+    """A request that was recognized in a message; `tool` is the name of a tool, or the end of it (see `find_tool`)."""
 
     tool: str
     arguments: dict[str, Any]
@@ -200,7 +200,7 @@ def find_requests(text: str) -> list[DemoRequest]:
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each argument that the rule's pattern captures; numbers are converted.
 
-    If the pattern has no groups, only the first argument is yielded, with the value 5 as its default.
+    If the pattern has no groups but the rule names an argument, the first such argument is yielded with the value 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):
@@ -234,7 +234,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
 def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
     """Return the tool named *name*, or else the first tool whose name ends with *name* after a separator.
 
-    Return None if there is no such tool. Separators and upper or lower case make no difference.
+    Return None if there is no such tool. Case is ignored, and all separators are considered equal.
     """
     normalized = _normalize_name(name)
     for tool in tools:

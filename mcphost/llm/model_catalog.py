@@ -93,8 +93,8 @@ class PricedModel(NamedTuple):
 def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
     """Return the models in *configs* whose prices are known.
 
-    The prices are those in the configuration or, if there are none, those in litellm's table; local models are free.
-    This reads the table with `load_catalog`, so call it in a worker thread.
+    The prices are those in the configuration or, for a model without a configured URL, those in litellm's table; local
+    models are free. This reads the table with `load_catalog`, so call it in a worker thread.
     """
     listed = {model.name: model for model in load_catalog()}
     priced: list[PricedModel] = []

@@ -132,7 +132,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 def insert_usable_models(
     models: Sequence[AvailableModel], found: Sequence[AvailableModel]
 ) -> tuple[AvailableModel, ...]:
-    """Return *models* with *found* inserted after the last model that can be used now, each model only once."""
+    """Return *models*, with any further models in *found* inserted after the last one that can be used now."""
     known = {(model.config.name, model.config.api_base) for model in models}
     found = [model for model in found if (model.config.name, model.config.api_base) not in known]
     first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
@@ -320,7 +320,10 @@ class ModelFinder:
 
 
 def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapping[str, str]) -> AvailableModel:
-    """Return *model* with its remembered settings; a configured key variable decides whether it can be used."""
+    """Return *model* with its remembered settings.
+
+    If the settings name an environment variable for the API key, the model is usable only if that key was found.
+    """
     variable = item.config.api_key_env
     return replace(
         model,

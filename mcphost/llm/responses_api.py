@@ -176,7 +176,7 @@ class ResponsesStream:
                 return []
 
     def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker events for a piece of text, with a blank line before the text of another message.
+        """Return the worker events for a piece of text; a blank line precedes the text of each further message.
 
         *index* is the position of the message in the response.
         """

@@ -35,7 +35,7 @@ MESSAGE_TOKENS = 4
 
 
 class MessageCache(Generic[T]):
-    """Cache for values computed from messages; a value is dropped when its message is deleted from memory.
+    """Cache for values computed from messages; a value is dropped when its message is garbage-collected.
 
     Messages are compared by identity, because comparing the text of long messages would be too slow.
     """
@@ -113,8 +113,8 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*.
-    This is the time, in seconds since 1970, at which the beginning of requests last changed: because of a new system
+    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*:
+    the time, in seconds since 1970, at which the beginning of requests last changed. This happens with a new system
     prompt, a summary of earlier messages, or tool results that were shortened.
     """
     size = 0

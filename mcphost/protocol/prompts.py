@@ -126,7 +126,7 @@ class CompleteResult(Result, frozen=True):
 class Complete(ClientRequest[CompleteResult], frozen=True):
     """The completion/complete request.
 
-    `context` is None before protocol revision 2025-06-18, and if the user has not entered any other argument yet.
+    `context` is None if the protocol revision is earlier than 2025-06-18, or if no other argument has a value.
     """
 
     METHOD: ClassVar[str] = "completion/complete"

@@ -137,7 +137,7 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
     """Check that each message with tool uses is followed by a message with exactly their results.
 
-    Raises MalformedMessage otherwise, and if there are tool results anywhere else.
+    Raises MalformedMessage if one is not, or if there are tool results anywhere else.
     """
     for number, message in enumerate(messages, 1):
         before = messages[number - 2].tool_uses if number > 1 else ()

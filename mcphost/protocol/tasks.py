@@ -85,9 +85,10 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """A request that waits for the result of a task, which an earlier call to `tool` created, by repeating tasks/get.
+    """A request that waits for the result of an existing task by repeating tasks/get.
 
-    Cancelling this request does not cancel the task; only cancelling the tool call that created it does.
+    `tool` is the tool whose call created the task. Cancelling this request does not cancel the task; only cancelling
+    the call that created it does.
     """
 
     METHOD: ClassVar[str] = "tasks/get"

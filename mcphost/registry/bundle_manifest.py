@@ -89,7 +89,7 @@ class BundleManifest(Struct, frozen=True):
         )
 
     def input_names(self) -> dict[str, set[str]]:
-        """Return the names of the settings that the environment variables use, keyed by variable name."""
+        """Return the names of the settings used in each environment variable of the command, keyed by variable."""
         prefix = "user_config."
         return {
             name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
@@ -240,7 +240,10 @@ class _BundleValues:
         self._fixed = {"__dirname": folder, **_places()}
 
     def fill(self, text: str) -> str:
-        """Replace the variables in *text*; multiple values are joined with commas. Raises RegistryError."""
+        """Replace the variables in *text*; multiple values are joined with commas.
+
+        Raises RegistryError for any other reference, because the bundle could use it to read the user's secrets.
+        """
         parts: list[str] = []
 
         def replace(match: re.Match[str]) -> str:
@@ -262,8 +265,9 @@ class _BundleValues:
     def arguments(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Replace the variables in command-line arguments.
 
-        An argument that consists of a single variable is repeated for each value of the variable, and omitted if there
-        is none. Raises UsageError if a program would read one of the user's values as an option.
+        An argument that consists only of a setting's variable is repeated for each value of the setting, and omitted if
+        there is none. Raises UsageError if a program would read one of the user's values as an option, and
+        RegistryError as `fill` does.
         """
         words: list[str] = []
         for text in texts:
@@ -281,7 +285,11 @@ class _BundleValues:
         return tuple(words)
 
     def environment(self, texts: Mapping[str, str], secrets: set[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the environment variables, and the names of those that contain secrets. Raises RegistryError."""
+        """Return the environment variables, and the names of those that contain secrets.
+
+        A variable is omitted if it uses only settings without a value. Raises RegistryError if a name is invalid, if a
+        reference is not allowed (see `fill`), or if a value makes programs load code from outside the bundle.
+        """
         env: dict[str, str] = {}
         secret_names: list[str] = []
         for name, text in texts.items():

@@ -1,4 +1,4 @@
-"""Editor of servers' configuration files, with approval, audit and undo; secrets go to the keyring."""
+"""Editor for the files that configure servers, with approval, auditing and undo; secrets go to the keyring."""
 
 import os
 import shutil
@@ -61,7 +61,7 @@ class SecretEntries(Protocol):
 
 
 class SavedServer(Struct, frozen=True, kw_only=True):
-    """A saved change of a server's entry; `stored_secrets` names the keyring entries created for it.
+    """A saved change to a server's entry; `stored_secrets` names the keyring entries created for it.
 
     `server` is the server as loaded after the change; None if it was removed, or if an entry with the same name in
     another file is used instead.
@@ -84,7 +84,10 @@ class ServerData(Struct, frozen=True, kw_only=True):
     bundle: Path | None = None
 
     def describe(self, inputs_file: Path) -> tuple[str, ...]:
-        """Return a phrase for each item, such as "keyring: github-token"."""
+        """Return a phrase for each item, such as "keyring: github-token".
+
+        *inputs_file* is the file in which the values of the inputs are stored.
+        """
         folder = () if self.bundle is None else (str(self.bundle),)
         values = (f"{inputs_file}: input {one.id}" for one in self.inputs)
         return (*(f"keyring: {name}" for name in self.secrets), *values, *folder)
@@ -113,7 +116,12 @@ def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str
 
 
 class ServerEditor:
-    """Editor that adds, changes, disables and removes servers in their configuration files."""
+    """Editor that adds, changes, disables and removes servers in their configuration files.
+
+    Its methods raise ConfigError if a file or a value in it is invalid or cannot be read or written, UsageError if the
+    server's name is taken or the server is not configured in a file, StoreError if approvals cannot be read or stored,
+    and ConsentDenied if a required audit row cannot be written.
+    """
 
     def __init__(
         self, config_dir: Path, folder: Path, grants: GrantStore, audit: AuditLog, secrets: SecretEntries
@@ -168,8 +176,8 @@ class ServerEditor:
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
-        Unless *is_seen_whole* is set, the user has seen only what changes, and the new entry is approved only if the
-        old one was.
+        With *is_approved*, the new entry is approved if the old one was. Set *is_seen_whole* as well if the user has
+        seen the whole new entry, not only what changes; the new entry is then approved even if the old one was not.
         """
         is_approved = is_approved and (is_seen_whole or await self.is_approved(server))
         plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, tuple(secret_keys))
@@ -230,7 +238,7 @@ class ServerEditor:
         return deleted
 
     async def _delete_secrets(self, names: tuple[str, ...]) -> None:
-        """Delete as many of these secrets as possible. Raises SecretDeletionError, which names those left."""
+        """Delete as many of these secrets as possible. Raises SecretDeletionError, which names those that remain."""
         left: list[str] = []
         failure: McpHostError | None = None
         for name in names:
@@ -322,7 +330,7 @@ class ServerEditor:
     async def record_download(self, name: str, url: str, sha256: str) -> None:
         """Record in the audit log that a server's bundle will be downloaded; *sha256* is its expected digest.
 
-        Raises ConsentDenied.
+        Raises ConsentDenied if the required audit row cannot be written.
         """
         subject = AuditSubject(kind="file", server=name, name=url, definition=sha256)
         await self._audit.record_event(subject, "downloaded", decision="always", who="person")
@@ -359,7 +367,7 @@ class ServerEditor:
     async def _store_secret(self, server: str, secret: PlaintextSecret) -> tuple[str, bool]:
         """Store a secret under an unused name; return the name, and whether the keyring entry is new.
 
-        Raises ConfigError.
+        Raises ConfigError if the keyring cannot be used.
         """
         base = name = keyring_entry_name(server, secret)
         number = 1
@@ -401,16 +409,17 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile, content: bytes | None) -> bool:
-        """Return whether a project's *file* is approved with *content*; True if it is missing (*content* is None).
+        """Return whether the user has approved a project's *file* with this content, or the file does not exist.
 
-        False for a file that does not belong to a project.
+        A *content* of None means that it does not exist. For a file that does not belong to a project, the result is
+        False.
         """
         if file.source != "project" or content is None:
             return file.source == "project"
         return await is_project_approved(self._grants, make_project_file(file.path, content))
 
     async def _trust_project(self, file: ServerFile, content: bytes) -> None:
-        """Approve the content that mcphost wrote to a project's file, whatever the file contains by now."""
+        """Approve the content that mcphost wrote to a project's file, even if the file has changed since then."""
         await approve_project(self._grants, self._audit, make_project_file(file.path, content))
 
     async def _load(self, edit: ServerEdit) -> ServerConfig | None:

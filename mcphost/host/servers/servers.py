@@ -25,7 +25,11 @@ NEW_SERVER_FACTOR = 10
 
 
 class Servers:
-    """Connections to all servers, in configuration order; their tasks run in the host's task group."""
+    """Connections to all servers, in configuration order; their tasks run in the host's task group.
+
+    Methods that wait for a server raise ServerError if it failed, ConsentDenied if it is not approved, and UsageError
+    if it is unknown or disabled.
+    """
 
     def __init__(
         self,
@@ -138,7 +142,10 @@ class Servers:
         self.find(name).stop()
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Show the progress of a sign-in in the server's status."""
+        """Show the progress of a sign-in in the status of the server that *event* names.
+
+        Raises UsageError if that server is unknown.
+        """
         self.find(event.server).update_sign_in(event)
 
     async def is_approved(self, name: str) -> bool:
@@ -151,12 +158,16 @@ class Servers:
     async def approve(self, name: str) -> None:
         """Store the user's approval of a server, which is valid until its command, URL or related settings change.
 
-        Raises UsageError, StoreError, ConsentDenied or ConfigError.
+        Raises UsageError for an unknown name, and StoreError, ConsentDenied or ConfigError if the approval cannot be
+        recorded.
         """
         await self._approvals.approve(self.find(name).config)
 
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
-        """Turn a tool on or off for the model, in this and later runs. Raises UsageError or ConsentDenied."""
+        """Turn a tool on or off for the model, in this and later runs.
+
+        Raises UsageError for an unknown server, and the errors of `ToolToggles.set_enabled`.
+        """
         await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
@@ -185,7 +196,7 @@ class Quarantine:
     async def list_changes(self, server: str) -> tuple[ToolChange, ...]:
         """Wait until a server is ready and return its quarantined tools, each with a diff of its definition.
 
-        Raises ServerError, ConsentDenied or UsageError.
+        Raises ServerError, ConsentDenied or UsageError, as `Servers.ensure_ready` does.
         """
         connection = self._servers.start(server)
         await connection.session()
@@ -213,7 +224,7 @@ class ServerStartup:
     """
 
     def __init__(self, servers: Iterable[ServerConnection], settings: LiveSettings, events: EventBus) -> None:
-        """Create a wait of at most `limits.server_wait` for each server, counted from the server's start.
+        """Initialize the wait: at most `limits.server_wait` for each server, counted from the server's start.
 
         For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """

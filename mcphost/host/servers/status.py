@@ -72,7 +72,7 @@ class ServerStatus:
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
     def set_stopped(self, error: McpHostError) -> None:
-        """Set the state "stopped" at the user's request; code that waits for the server gets *error*."""
+        """Set the state "stopped" at the user's request; *error* is raised in code that waits for the server."""
         self.error = error
         self.set_state("stopped", error.message, error.hint)
 
@@ -84,7 +84,11 @@ class ServerStatus:
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Report that the server has not responded for *seconds*, or may still be downloading its program."""
+        """Report that the server has not responded for *seconds*.
+
+        If the server's command is an installer such as `npx`, report instead that it may still be downloading the
+        program. Does nothing if the server is not connecting, or if its status already has a message.
+        """
         if self.state != "connecting" or self.detail:
             return
         server = resolve_target(self._config)

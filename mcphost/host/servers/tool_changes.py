@@ -329,9 +329,9 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether one more tool can be remembered, forgetting the oldest unlisted tool if necessary.
 
-        If the result is True, the caller must remember *tool* at once: while there is room, any new tool that the
-        server lists is trusted. Without room, a tool that is not remembered is quarantined, even if it was accepted
-        before it was forgotten.
+        If the result is True, the caller must remember *tool* at once. Otherwise, the server could list another new
+        tool, which would take the free place and be trusted. If the result is False, *tool* stays in quarantine, even
+        if the user accepted it before it was forgotten.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:

@@ -157,10 +157,10 @@ def _make_offer(name: str, offered: OfferedTool) -> ToolOffer:
 
 
 def _clean_schema(schema: Raw) -> Raw:
-    """Return the JSON schema with hidden characters removed from its strings; unchanged if there are none.
+    """Remove hidden characters from the strings in a JSON schema; return it unchanged if there are none.
 
-    This includes the descriptions of arguments, which the model reads, and names and enumerated values. A call whose
-    arguments then do not match the original schema is refused before it is sent.
+    The strings include argument descriptions, which the model reads, and also argument names and enum values. If a
+    call's arguments then do not match the original schema, the call is refused before it is sent.
     """
     if not _HIDDEN_TEXT.search(schema):
         return schema

@@ -107,7 +107,7 @@ class ToolToggles:
             self._on_store_error(error)
 
     def is_pinned(self, server: str, tool: str) -> bool:
-        """Return whether the user has pinned a tool; pins of earlier runs are known only after `load`."""
+        """Return whether the user has pinned a tool; pins from earlier runs are known only after `load`."""
         return (server, replace_surrogates(tool)) in self._pinned
 
     async def set_pinned(self, server: str, tool: str, *, pinned: bool) -> None:

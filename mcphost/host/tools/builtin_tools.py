@@ -121,9 +121,9 @@ class ResultTool:
         return (part for message in self._conversation.messages for part in message.results)
 
     async def _read(self, source: ToolReturnPart | ResourcePart, name: str, offset: int, limit: int) -> StoredText:
-        """Read part of a result: from its file if *name* is the file's name, else from the message. Raises StoreError.
+        """Read part of a result: from *source* if *name* is the id of its call, else from the file with that name.
 
-        *offset* and *limit* are in bytes.
+        *offset* and *limit* are in bytes. Raises StoreError.
         """
         limit = min(limit, self.limits.result_bytes)
         if source.use_id == name:

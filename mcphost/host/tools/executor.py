@@ -186,9 +186,9 @@ class _PendingCall:
         raise AssertionError("the second time is the last")
 
     async def authorize_send(self, has_new_session: bool) -> None:
-        """Check immediately before a request that the call may still be sent. Raises ToolChanged.
+        """Check immediately before a request that the call may still be sent. Raises ToolChanged if it may not.
 
-        If *has_new_session* is true, the server's tools are listed again first.
+        If *has_new_session* is true, the server's tools are listed again first. Raises ServerError if that fails.
         """
         if has_new_session:
             await self._offered.connection.relist()
@@ -246,7 +246,10 @@ def error_text(error: McpHostError) -> str:
 
 
 def replace_result(result: CallExecution | McpHostError, text: str) -> CallExecution | McpHostError:
-    """Return a result whose only content is *text*, without images and stored file, or an error with this message."""
+    """Replace the content of a result, including its images and its stored file, with *text*.
+
+    If *result* is an error, return an error with *text* as its message.
+    """
     if isinstance(result, CallExecution):
         part = ResultPart(kind="text", text=text, size=len(text.encode("utf-8", "replace")))
         return replace(result, parts=(part,), rendered=RenderedResult(text), stored_file="")

@@ -56,7 +56,7 @@ class HookDenied(ToolFailure):
 
 
 class HookVerdict(Struct, frozen=True):
-    """Parsed output of a hook; None or "" means that the output did not contain the member."""
+    """Parsed output of a hook; None or "" stands for a member that is missing from the output."""
 
     denial: str = ""
     arguments: dict[str, Any] | None = None
@@ -79,7 +79,7 @@ class HookNotes:
 
     @property
     def editor(self) -> str:
-        """A phrase for the model that names who changed the arguments, a hook or the user."""
+        """A phrase that tells the model who changed the arguments: one of the user's hooks, or the user."""
         return "One of the user's hooks" if self.changed_by else "The user"
 
     def why(self, why: str) -> str:
@@ -94,7 +94,7 @@ class HookNotes:
 
     @property
     def text(self) -> str:
-        """Text for the model that says whether the result was changed, with all notes; "" if there is nothing."""
+        """The hooks' notes for the model, after a sentence if a hook changed the result; "" if there is neither."""
         changed = "One of the user's hooks changed this result.\n\n" if self.result is not None else ""
         return changed + "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
 

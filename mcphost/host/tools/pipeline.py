@@ -134,7 +134,7 @@ class ToolPipeline:
     async def _record(
         self, call: ProposedCall, offered: OfferedTool, approval: Approval, outcome: ToolCallOutcome
     ) -> None:
-        """Record the result of a successful read-only call for reuse, unless the arguments were changed."""
+        """Record the result of a successful read-only call for reuse, unless the call's arguments were edited."""
         is_unchanged = arguments_digest(approval.arguments) == arguments_digest(call.use.arguments)
         is_given = outcome.part.outcome == "ok" and not outcome.is_declined
         if is_given and is_unchanged and has_read_only_hint(offered.definition.tool):
@@ -144,7 +144,7 @@ class ToolPipeline:
     async def _reuse(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any]
     ) -> ToolCallOutcome | None:
-        """Return the recorded result of an equal read-only call if the model repeats an answer, else None.
+        """Return the recorded result of an identical read-only call if it may be reused; otherwise, return None.
 
         The tool's definition must be the same as in the earlier call. Hooks that precede a call run again; hooks that
         follow a call have already seen the result. If the result is None, the call must run. Raises ToolFailure if the

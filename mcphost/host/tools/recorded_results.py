@@ -1,4 +1,4 @@
-"""Reuse of the results of read-only tool calls when the model repeats an earlier answer."""
+"""Reuse of read-only tool results when the user goes back in a conversation and the model answers again."""
 
 import hashlib
 import logging
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordedResults:
-    """Results of earlier read-only calls, which are reused while the model repeats an earlier answer.
+    """Results of read-only calls, for reuse when the user goes back in a conversation and the model answers again.
 
     A result is reused only in the first turn after the user has gone back in the conversation or copied it, and only
     for a call with the same server, account, tool, definition and arguments.
@@ -33,7 +33,7 @@ class RecordedResults:
 
     @property
     def is_available(self) -> bool:
-        """Whether the model repeats an earlier answer in this turn, so that results may be reused."""
+        """Whether results may be reused in this turn: the user has gone back in the conversation or copied it."""
         return bool(self._source)
 
     async def begin_turn(self, *, is_allowed: bool) -> None:
@@ -56,7 +56,7 @@ class RecordedResults:
             _log.warning("recorded results are not available: %s", error)
 
     async def find(self, identity: ToolIdentity, arguments: dict[str, Any]) -> RecordedResult | None:
-        """Return the result of an equal earlier call, or None if there is none that may be reused.
+        """Return the result of an identical earlier call, or None if there is none that may be reused.
 
         Each result is returned at most once per turn, oldest first. If a grant allowed the earlier call, its result is
         returned only while that grant is valid.
@@ -83,8 +83,8 @@ class RecordedResults:
     ) -> None:
         """Record that the call *use_id* has a result; *at* is the time of the call in seconds since 1970, 0 for now.
 
-        *grant_id* is the grant that allowed the call, "" for none. An error from the store is only logged; the tool is
-        then called again when the answer is repeated.
+        *grant_id* is the grant that allowed the call, "" for none. An error from the store is only logged; the result
+        is then not available for reuse.
         """
         call = identify_call(identity, arguments)
         try:

@@ -60,8 +60,8 @@ class ResultReviewer:
     ) -> None:  # fmt: skip
         """Create a reviewer; the results of calls that match *pass_rules* need no review.
 
-        *find_origins* finds the servers and files from which a call's arguments were copied, which rules can name.
-        *question_budget* limits the number and size of open questions.
+        *find_origins* finds the servers and files from which a call's arguments were copied, because rules can refer to
+        them. *question_budget* limits the number and size of open questions.
         """
         self._frontend = frontend
         self._audit = audit
