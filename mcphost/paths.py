@@ -44,7 +44,7 @@ def data_dir() -> Path:
 
 
 def database_file() -> Path:
-    """Return the path of the database for conversations and grants, which may not exist yet."""
+    """Return the path of the database for conversations and grants; the file may not exist yet."""
     return data_dir() / "mcphost.db"
 
 

@@ -121,8 +121,8 @@ def redact(text: str) -> str:
 def redact_identifier(name: str) -> str:
     """Remove the user's strong secrets (see `is_strong`) from a name that is written to the audit log.
 
-    All other text stays, even if it looks like a secret or equals a server's token. Otherwise, servers could hide names
-    by their choice of tokens. If a secret was removed, `identifier_digest` is appended, so that the name can still be
+    All other text is kept, even if it looks like a secret or is a server's token; otherwise, servers could hide names
+    by using them as tokens. If a secret was removed, `identifier_digest` is appended, so that the name can still be
     identified.
     """
     name = name[:_TEXT_LIMIT]

@@ -527,7 +527,7 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return a key that identifies a tool's definition, and differs if any part of the definition differs."""
+    """Return a key that is the same for two tools only if their definitions are identical."""
     return spec.name, spec.description, bytes(spec.schema)
 
 

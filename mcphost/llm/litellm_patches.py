@@ -1,6 +1,6 @@
 """Patches, applied in the worker process, that work around defects of litellm and make httpx reject redirects.
 
-litellm 1.105 drops the refusals by OpenAI's models in Chat Completions; a patch passes them on as text and marks the
+litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks the
 stream as refused.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another origin, it

@@ -70,7 +70,7 @@ DeepSeek and Moonshot refuse a tool result without the reasoning that led to the
 def accepts_reasoning_text(config: ModelConfig) -> bool:
     """Return whether a provider accepts the text of a model's earlier reasoning in later requests.
 
-    The result is also True for an unknown OpenAI-compatible server, because the text came from that server. OpenAI's
+    For an unknown OpenAI-compatible server, the result is True, because any such text was sent by that server. OpenAI's
     own models do not disclose their reasoning in this form.
     """
     provider = parse_provider(config.name)

@@ -1,4 +1,4 @@
-"""Token estimates for texts, messages and tools, made without the model's tokenizer.
+"""Token estimates for text, messages and tools, made without the model's tokenizer.
 
 A token is taken to be about four Latin characters, two characters of other alphabets, or one Chinese, Japanese or
 Korean character. The estimate for a message is cached while the message exists, so estimating a request takes only one

@@ -476,7 +476,7 @@ def has_finish_reason(chunk: Any) -> bool:
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return the value of member *name* of a usage report, with invalid numbers and objects replaced."""
+    """Return *value*, the member *name* of a usage report, with invalid counts, costs and objects replaced."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {

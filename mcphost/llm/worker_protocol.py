@@ -1,7 +1,7 @@
 """Protocol between the host and the worker process: one JSON value per line, in both directions.
 
-The host sends `WorkerCommand`s, and the worker sends `WorkerEvent`s. The command `stop` is not confirmed: the worker
-closes the connection to the provider and sends no more events with the id of the stopped command.
+The host sends `WorkerCommand`s, and the worker sends `WorkerEvent`s. There is no reply to the command `stop`: the
+worker closes the connection to the provider and sends no more events with the id of the stopped command.
 """
 
 import asyncio

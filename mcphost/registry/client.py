@@ -141,7 +141,7 @@ class ServerRegistry(Protocol):
         ...
 
     async def find(self, name: str, version: str = "") -> RegistryAnswer:
-        """Return only one version of a server; a *version* of "" means the latest."""
+        """Return a single version of a server; a *version* of "" means the latest."""
         ...
 
 

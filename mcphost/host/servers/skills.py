@@ -89,7 +89,7 @@ class Skills:
         )
 
     def digest(self, server: str) -> str:
-        """Return the digest of the server's settings that decide what is started or contacted.
+        """Return the digest of the server's settings that determine what is started or contacted.
 
         Approvals are bound to this digest.
         """

@@ -125,7 +125,7 @@ MAX_QUESTION_TOOLS = 200
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of the listed tools by tool name: of the raw bytes and, if needed, of the canonical JSON."""
+    """Digests of tool definitions, keyed by tool name: of the raw bytes and, where needed, of the canonical JSON."""
 
     raw: dict[str, str]
     canonical: dict[str, str]

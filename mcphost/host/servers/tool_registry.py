@@ -29,7 +29,7 @@ def _never_disabled(_server: ServerConfig, _tool: str) -> str:
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool of a server as it was offered to the model, with the account in use at that time."""
+    """A server's tool as it was offered to the model, with the account in use at that time."""
 
     connection: ServerConnection
     definition: ToolDefinition

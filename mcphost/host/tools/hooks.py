@@ -271,7 +271,7 @@ class ToolHooks:
 
 
 def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
-    """Parse a hook's output; return the verdict and a phrase that tells how the hook failed, "" if it did not."""
+    """Parse a hook's output; return the verdict and a phrase that says how the hook failed, "" if it did not."""
     if output.failure:
         return HookVerdict(), output.failure
     if output.code == DENY_CODE:

@@ -33,7 +33,7 @@ class RecordedResults:
 
     @property
     def is_available(self) -> bool:
-        """Whether results may be reused in this turn: the user has gone back in the conversation or copied it."""
+        """Whether results may be reused in this turn, the first after going back in a conversation or copying it."""
         return bool(self._source)
 
     async def begin_turn(self, *, is_allowed: bool) -> None:

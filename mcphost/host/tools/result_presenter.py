@@ -45,7 +45,8 @@ class ResultPresenter:
     ) -> ToolCallOutcome:
         """Convert a result or an error for the model, after the user's review if the server's results require it.
 
-        *editor* is a phrase for who changed the arguments, used if they differ from those that the model proposed.
+        If the arguments differ from those that the model proposed, a note says so; *editor* is who changed them, for
+        example "The user".
         """
         if offered.connection.config.review_results and not (
             isinstance(result, McpHostError) and not isinstance(result, ServerError)

@@ -77,7 +77,7 @@ def add_edit_note(
 ) -> ToolCallOutcome:
     """If the arguments used differ from those the model proposed, insert a note with them before the result.
 
-    *editor* is a phrase for who changed them.
+    *editor* says in the note who changed them, for example "The user".
     """
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
