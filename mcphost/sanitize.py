@@ -130,7 +130,7 @@ def _unusual_space_pattern() -> re.Pattern[str]:
 
     Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` does not mark them. In a
     name, a path or an argument, however, they can be mistaken for an ordinary space. The ideographic space is not
-    marked between two CJK characters, where it cannot be mistaken.
+    marked between two CJK characters, where it is common.
     """
     return re.compile(
         f"[{_character_class(*UNUSUAL_SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})"
@@ -159,7 +159,7 @@ def count_unsafe(text: str, limit: int) -> int:
 
 
 def strip_unsafe(text: str) -> str:
-    """Remove the characters that `sanitize` might replace, so that texts can be compared by appearance."""
+    """Remove the characters that `sanitize` might replace, so that strings can be compared by appearance."""
     return _UNSAFE.sub("", text)
 
 
@@ -240,7 +240,7 @@ def strip_hidden_text(text: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Split a long text into pieces without breaking surrogate pairs or variation sequences."""
+    """Split a long string into pieces without breaking surrogate pairs or variation sequences."""
     start = 0
     while start < len(text):
         end = start + PIECE_LENGTH - 1
@@ -252,7 +252,10 @@ def _split(text: str) -> Iterator[str]:
 
 
 def escape_formula(text: str) -> str:
-    """Return *text* with a leading apostrophe if a spreadsheet would run it as a formula, even after blanks."""
+    """Return *text*, with an apostrophe in front if a spreadsheet could run it as a formula.
+
+    Whitespace at the beginning of *text* makes no difference.
+    """
     return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text
 
 

@@ -1,8 +1,8 @@
 """Translation of the user interface with gettext; the English strings in the code are the keys.
 
-Code that displays a text writes `_("…")`; a text in a table is marked with `N_("…")`, and translated with `_` when it
-is displayed. Named fields are filled in afterwards: `_("{calls} calls of {server}").format(calls=2, server="files")`.
-Output for programs, texts for models, the audit log and exports are never translated.
+Code that displays a string writes `_("…")`; a string in a table is marked with `N_("…")`, and translated with `_` when
+displayed. Named fields are filled in afterwards: `_("{calls} calls of {server}").format(calls=2, server="files")`.
+Output for programs, text for models, the audit log and exports are never translated.
 
 Sentences from the layers below the user interface, such as error messages, are also read by programs and models, so
 they stay English there. The screen and the commands translate each whole sentence with `translate_sentence`. This
@@ -40,9 +40,9 @@ _sentences: "SentencePatterns | None" = None
 
 
 def set_language(language: str) -> None:
-    """Translate texts to one of LANGUAGES from now on, loading that language's catalog unless it is English.
+    """Set the language of the user interface, one of LANGUAGES; load its catalog unless it is English.
 
-    Texts that are already displayed do not change. If a language has no catalog, English is used.
+    Text that is already displayed does not change. If a language has no catalog, English is used.
     """
     global _language  # noqa: PLW0603 - a process has one language, and `_` must stay a cheap call
     if language == _language and not isinstance(_catalog, _UndecidedCatalog):
@@ -60,15 +60,15 @@ def set_language(language: str) -> None:
 
 
 def set_language_later(choose: "Callable[[], str]") -> None:
-    """Call *choose* before the first text is displayed, and translate texts to the language that it returns.
+    """Call *choose* before anything is translated for the first time, and use the language that it returns.
 
-    This way, a command that displays no text reads neither the configuration nor a catalog.
+    This way, a command that displays no translatable text reads neither the configuration nor a catalog.
     """
     use_catalog(cast("GNUTranslations", _UndecidedCatalog(choose)))
 
 
 class _UndecidedCatalog:
-    """Placeholder for the catalog until the first text is displayed and the language is chosen."""
+    """Placeholder for the catalog until something is translated for the first time and the language is chosen."""
 
     def __init__(self, choose: "Callable[[], str]") -> None:
         self._choose = choose
@@ -90,13 +90,13 @@ class _UndecidedCatalog:
 
 
 def use_catalog(catalog: "GNUTranslations | None") -> None:
-    """Translate with this catalog from now on; None leaves texts in English."""
+    """Translate with this catalog from now on; None leaves the user interface in English."""
     global _catalog, _sentences
     _catalog, _sentences = catalog, None
 
 
 def current_language() -> str:
-    """Return the language to which texts are translated, choosing it first if necessary."""
+    """Return the language of the user interface, choosing it first if necessary."""
     if isinstance(_catalog, _UndecidedCatalog):
         _catalog.decide()
     return _language
@@ -115,24 +115,24 @@ def choose_language(configured: object, environ: Mapping[str, str]) -> str:
 
 
 def _(message: str) -> str:
-    """Return the translation of a text, or the text itself if there is none."""
+    """Return the translation of *message*, or *message* itself if there is none."""
     return _catalog.gettext(message) if _catalog is not None and message else message
 
 
 def N_(message: str) -> str:  # noqa: N802 - gettext's name
-    """Return the text unchanged; calling this function marks the text for translation when it is displayed."""
+    """Return *message* unchanged, but mark it as translatable; the code that displays it calls `_`."""
     return message
 
 
 def ngettext(singular: str, plural: str, number: int) -> str:
-    """Return the translation of the singular or plural text, as required by *number*."""
+    """Return the translation of *singular* or *plural*, depending on which form *number* requires."""
     if _catalog is not None:
         return _catalog.ngettext(singular, plural, number)
     return singular if number == 1 else plural
 
 
 def pgettext(context: str, message: str) -> str:
-    """Return the translation of a text whose meaning depends on *context*."""
+    """Return the translation of a message whose meaning depends on *context*."""
     return _catalog.pgettext(context, message) if _catalog is not None else message
 
 
@@ -159,7 +159,8 @@ class SentencePatterns:
     def translate(self, sentence: str, depth: int = 0) -> str:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
-        *depth* is the number of sentences that the text is nested in as a value; it is limited.
+        *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that are
+        nested too deeply are not translated.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence
@@ -179,7 +180,7 @@ class SentencePatterns:
 
 
 def _split_template(template: str) -> tuple[list[str], list[str]]:
-    """Return the literal texts before, between and after a template's fields, and the names of the fields."""
+    """Return the literal parts of a template, before, between and after its fields, and the names of the fields."""
     from string import Formatter
 
     literals, fields = [""], list[str]()
@@ -194,7 +195,7 @@ def _split_template(template: str) -> tuple[list[str], list[str]]:
 def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
     """Return the values of a template's fields in a sentence, or None if the sentence does not match.
 
-    *literals* are the literal texts before, between and after the fields.
+    *literals* are the parts of the template before, between and after the fields.
     """
     first, *middle, last = literals
     if not sentence.startswith(first) or not sentence.endswith(last) or len(sentence) < len(first) + len(last):

@@ -192,7 +192,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
 def decode_entry(raw: bytes) -> RegistryEntry:
     """Decode one `ServerResponse` from the API, or a bare server.json.
 
-    Raises RegistryError, which states the reason.
+    Raises RegistryError if it is invalid or exceeds a size limit.
     """
     if len(raw) > MAX_ENTRY_BYTES:
         raise RegistryError(f"It has more than {MAX_ENTRY_BYTES // 1024} KB.")
@@ -288,7 +288,7 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
     """Describe who has proved ownership of the entry's namespace: a GitHub account, or the holder of a domain.
 
-    *translate* receives each English text and returns it in the language of the user interface.
+    *translate* is called with an English string and returns it in the language of the user interface.
     """
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:

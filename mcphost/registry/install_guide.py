@@ -58,9 +58,10 @@ def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
 
 
 async def fetch_guide(urls: Sequence[str]) -> InstallGuide:
-    """Download the first installation guide that exists, reading at most MAX_GUIDE_BYTES.
+    """Download the first installation guide that exists.
 
-    Each URL is tried for at most GUIDE_TIMEOUT seconds. Raises RegistryError if there is no guide or it cannot be read.
+    Each URL is tried for at most GUIDE_TIMEOUT seconds. Raises RegistryError if there is no guide, if it cannot be
+    read, or if it is larger than MAX_GUIDE_BYTES.
     """
     for url in urls:
         if (text := await _download(url)) is not None:

@@ -96,7 +96,7 @@ def _publisher_warnings(server: RegistryEntry, option: InstallOption) -> Iterato
 
 
 def _is_within(host: str, domain: str) -> bool:
-    """Return whether *host* is, or is a subdomain of, *domain* or the last two labels of *domain*."""
+    """Return whether *host* equals *domain* or the last two labels of *domain*, or is a subdomain of either."""
     parent = ".".join(domain.split(".")[-2:])
     return host in (domain, parent) or host.endswith((f".{domain}", f".{parent}"))
 
@@ -113,7 +113,7 @@ def _host_and_owner(url: str) -> tuple[str, str]:
 def is_similar(name: str, other: str) -> bool:
     """Return whether two names are different but easily confused.
 
-    They look alike, or differ by one letter (in long names, two).
+    Names are confused if they look alike, or if they differ by one letter; in long names, by one or two letters.
     """
     one, two = name[:_MAX_COMPARED_LENGTH].lower(), other[:_MAX_COMPARED_LENGTH].lower()
     if one == two:

@@ -116,7 +116,8 @@ def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern
 def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
     """Return the reference to an OCI image, and a note if the image is not pinned by a digest.
 
-    In older registry entries, the host, name and tag are separate. Raises RegistryError.
+    In older registry entries, the host, name and tag are separate. Raises RegistryError if the reference is invalid or
+    has neither a tag nor a digest.
     """
     text = package.identifier
     if package.version and ":" not in text.rpartition("/")[2] and "@" not in text:
@@ -149,7 +150,7 @@ def _check_host(package: RegistryPackage) -> None:
 
 
 def check_variable_name(name: str) -> None:
-    """Check the name of an environment variable. Raises RegistryError."""
+    """Check the name of an environment variable. Raises RegistryError if it is invalid."""
     if not _VARIABLE.fullmatch(name):
         raise RegistryError(f"The environment variable {_show(name)} has a name that is not valid.")
 
@@ -161,7 +162,7 @@ def check_header_name(name: str) -> None:
 
 
 def check_flag_name(name: str) -> None:
-    """Check the name of a named argument, such as `--port`. Raises RegistryError."""
+    """Check the name of a named argument, such as `--port`. Raises RegistryError if it is invalid."""
     if not _FLAG.fullmatch(name):
         raise RegistryError(f"The argument {_show(name)} has a name that is not valid.")
 
@@ -186,10 +187,10 @@ _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Remove the runtime arguments that mcphost always passes to the runner itself; return the others.
+    """Return the runtime arguments in *words* without those that mcphost always adds itself.
 
-    Raises RegistryError for any option that is not known to be harmless, because it could run a program other than the
-    package or give a container access to this machine.
+    *kind* is the type of the package. Raises RegistryError for any option that is not known to be harmless, because it
+    could run a program other than the package or give a container access to this machine.
     """
     plain, with_value = _OPTIONS[kind]
     kept: list[str] = []

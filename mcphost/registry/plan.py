@@ -142,7 +142,7 @@ def _check_package(package: RegistryPackage) -> None:
 
 
 def check_bundle(package: RegistryPackage) -> None:
-    """Check that an MCPB package has an allowed URL and a SHA-256. Raises RegistryError."""
+    """Check that an MCPB package has an allowed URL and a SHA-256. Raises RegistryError if it does not."""
     try:
         check_url(package.identifier, "address of the bundle")
     except UnsafeUrl as error:
@@ -217,7 +217,7 @@ class _Values(ValueSource):
     def pairs(self, ones: Sequence[Any]) -> tuple[dict[str, str], list[str]]:
         """Return the values of the environment variables or headers in *ones*, and the names of the secret ones.
 
-        Those without a value are left out.
+        Variables and headers without a value are left out.
         """
         pairs: dict[str, str] = {}
         secrets: list[str] = []
@@ -267,9 +267,9 @@ def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
 
 
 def check_address(url: str) -> None:
-    """Check the URL of a remote server, which must be https, or http to this machine.
+    """Check that the URL of a remote server is https, or http to this machine.
 
-    Raises RegistryError.
+    The URL may contain placeholders such as `<port>`. Raises RegistryError if it is not allowed.
     """
     try:
         # Parts that are not known yet have placeholders: a port, a label of the host, or the start of the URL.

@@ -68,9 +68,9 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
 
 
 def list_variables(place: InputPlace, template: str, variables: Mapping[str, InputVariable]) -> Iterator[PlanInput]:
-    """Yield an input for each variable in *template*, except variables with a fixed value.
+    """Yield an input for each variable in *template* that is defined in *variables* and has no fixed value.
 
-    Whether an input is required depends on its variable alone; publishers rarely mark a header as required as well.
+    An input is required if its variable is marked as required; publishers rarely mark the header or argument as well.
     """
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
@@ -111,10 +111,10 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 
 
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
-    """Check the names, fixed values, defaults and choices in a registry entry. Raises RegistryError.
+    """Check the names, fixed values, defaults and choices in a registry entry; *place* says what *ones* are.
 
-    References such as `${env:NAME}` or `${keyring:NAME}` are rejected, because they would send the user's secrets to
-    the server.
+    Raises RegistryError for a reference such as `${env:NAME}` or `${keyring:NAME}`, which would send the user's secrets
+    to the server, and for a fixed environment variable that decides which code programs load.
     """
     for one in ones:
         variables = list(one.variables.values())
@@ -136,7 +136,7 @@ def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
 def check_text(text: str) -> None:
     """Check that text from a registry entry is safe in a command, environment variable, header or URL.
 
-    Raises RegistryError.
+    Raises RegistryError if the text contains `${`, or control or invisible characters.
     """
     if "${" in text:
         raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
@@ -149,9 +149,9 @@ def _is_risky(name: str) -> bool:
 
 
 def check_value(one: PlanInput, text: str) -> str:
-    """Check and normalize a value that the user entered for the input *one*. Raises UsageError.
+    """Check and normalize a value that the user entered for the input *one*. Raises UsageError if it is invalid.
 
-    A path becomes absolute, and a boolean lower-case.
+    Paths are made absolute, and booleans are converted to lower case.
     """
     problem = ""
     if len(text) > MAX_VALUE_LENGTH:
@@ -175,7 +175,10 @@ def check_value(one: PlanInput, text: str) -> str:
 
 
 def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, tuple[str, ...]]:
-    """Check the user's values, and return them with the defaults, keyed by input name. Raises UsageError."""
+    """Check the user's values and return them, together with the defaults of other inputs, keyed by input name.
+
+    Raises UsageError for an invalid value, for too many values, and for a secret in a command or URL.
+    """
     values: dict[str, tuple[str, ...]] = {}
     for one in inputs:
         texts = given.get(one.name)
@@ -207,7 +210,8 @@ def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[st
 class ValueSource:
     """Source of checked input values for the variables in templates.
 
-    A missing value is None or, if the result is only displayed, a placeholder.
+    With *show_missing*, the result is only displayed, and a required input without a value is replaced by a
+    placeholder.
     """
 
     def __init__(self, inputs: Sequence[PlanInput], values: Mapping[str, Sequence[str]], *, show_missing: bool) -> None:
@@ -218,7 +222,7 @@ class ValueSource:
     def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
         """Return the values of an argument, environment variable or header; () means that it is omitted.
 
-        *number* is the position of the argument, which serves as the name of an unnamed one.
+        *number* is the position of the argument, which identifies an argument without a name.
         """
         if one.value is not None:
             text = self.fill(one.value, one.variables)
@@ -261,7 +265,7 @@ class ValueSource:
 def argument_words(
     ones: Sequence[RegistryInput], source: ValueSource, check_flag: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Return the words of a command line for arguments: `--name=value`, `-n value`, or only the value.
+    """Convert arguments to words of a command line: `--name=value`, `-n value`, or only the value.
 
     *check_flag* is called with the name of each named argument, and raises an error if the name is not allowed. Raises
     UsageError if a program would read one of the user's values as an option.

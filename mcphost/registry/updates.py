@@ -65,11 +65,11 @@ def merge_update(
     old: Mapping[str, Any],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the updated mcp.json entry of an installed server, and the plan with the inputs that still need a value.
+    """Merge *planned* into *old*, the mcp.json entry of an installed server; return the new entry and the updated plan.
 
     The user's settings are kept. A variable or header that is built from inputs may hold a reference to a secret, so it
     is replaced only if one of these inputs is in *given*. *asked* contains the names of the inputs that each variable
-    and header is built from.
+    and header is built from. The returned plan lists only the missing inputs that are still needed.
     """
     kept: set[str] = set()
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry

@@ -2,8 +2,9 @@
 
 Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64 data: the
 size of the base64 data in bytes, the maximum width and height of the result in pixels, the maximum size of an encoded
-image in bytes, and the maximum number of colors. A response is one line of JSON. If the fourth number is 0, it contains
-the pixels; otherwise, it contains a JPEG or PNG file. If the fifth number is 0, the number of colors is not limited.
+image in bytes, and the maximum number of colors. A response is one line of JSON. If the fourth number is 0, the
+response contains the pixels; otherwise, it contains a JPEG or PNG file. If the fifth number is 0, the number of colors
+is not limited.
 
 Before the first image is decoded, the process gives up the right to open files and sockets. The parent process kills
 the worker if it takes too long; if the parent is gone, an alarm signal ends the worker.

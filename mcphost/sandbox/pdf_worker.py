@@ -79,9 +79,9 @@ def _extract_text(library: Any, body: bytes, limit: int) -> dict[str, Any]:
 
 
 def _read_pages(reader: Any, count: int, limit: int) -> tuple[list[str], int, int]:
-    """Return the texts of the pages, the number of the last page read, and the number of unreadable pages.
+    """Return the text of each page, the number of the last page read, and the number of unreadable pages.
 
-    Each text begins with a heading such as "[Page 1]". *limit* is the maximum total size in bytes.
+    Each page's text begins with a heading such as "[Page 1]". *limit* is the maximum total size in bytes.
     """
     deadline = monotonic() + SOFT_SECONDS
     pieces: list[str] = []

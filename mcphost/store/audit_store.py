@@ -250,7 +250,7 @@ class AuditStore:
         return entry
 
     async def flush(self) -> None:
-        """Write all queued rows in one transaction."""
+        """Write all queued rows in one transaction; if that fails, the user is warned and the rows stay queued."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 if not self._pending:

@@ -58,7 +58,7 @@ class BranchBodies(NamedTuple):
 
 
 class BranchInfo(Struct, frozen=True):
-    """A branch of a conversation that is not the current one: the number of its last message, and its length.
+    """A branch other than a conversation's current one: the number of its last message, and its length.
 
     `text` is the text of its last user message, and `at` is the time of its last message in seconds since 1970.
     """
@@ -466,7 +466,7 @@ MAX_STORED = 20
 class SystemPromptStore:
     """Store for the system prompts of conversations; every method may raise StoreError.
 
-    An empty text means the configured system prompt.
+    An empty string stands for the configured system prompt.
     """
 
     def __init__(self, database: Database) -> None:

@@ -58,7 +58,7 @@ class _Job(Generic[T]):
 
 
 def _decode_text(text: bytes) -> str:
-    """Decode a stored text, replacing invalid UTF-8, so that damaged text does not make other rows unreadable."""
+    """Decode stored text, replacing invalid UTF-8, so that a damaged row does not make others unreadable."""
     return text.decode(errors="replace")
 
 

@@ -160,8 +160,8 @@ class GrantStore:
     async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
         """Extend grants to a changed tool definition that the user has accepted.
 
-        Grants that covered the definition with the digest *before* now cover the definition with the digest *after*,
-        and are no longer suspended because of this change.
+        Grants that covered the definition with the digest *before* now cover the definition with the digest *after*. If
+        they were suspended because of the change, the suspension ends.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -222,7 +222,7 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Transfer everything stored for a server from digest *before* to that of *after*, its new approval.
+        """Transfer everything stored for a server from the digest *before* to the digest in *after*, its new approval.
 
         Returns False, and changes nothing, if the server was not approved with the digest *before*.
         """

@@ -21,7 +21,7 @@ class MessageList(Sequence[Message]):
     """
 
     def __init__(self, bodies: Sequence[bytes] = ()) -> None:
-        """Create a list of stored messages from their JSON texts."""
+        """Create a list of stored messages; *bodies* contains each message as JSON."""
         self._entries: list[bytes | Message] = list(bodies)
         self._count = len(self._entries)
         self._lock = threading.Lock()

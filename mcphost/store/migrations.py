@@ -222,9 +222,9 @@ def m013_search(db: sqlite3.Connection) -> None:
 
 
 def m014_conversation_details(db: sqlite3.Connection) -> None:
-    """Add columns for a title's author and the time of pinning to conversations; create a table for unsent texts.
+    """Add columns for a title's author and the time of pinning to conversations; create a table for unsent text.
 
-    `named` is 0 for a title made from the first message and 2 for a title by the user; 1 is no longer used.
+    `named` is 0 for a title made from the first message and 2 for a title chosen by the user; 1 is no longer used.
     """
     db.execute("ALTER TABLE conversations ADD COLUMN named INTEGER NOT NULL DEFAULT 0")
     db.execute("ALTER TABLE conversations ADD COLUMN pinned REAL")
@@ -298,7 +298,7 @@ def m018_pinned_tools(db: sqlite3.Connection) -> None:
 
 
 def create_search_index(db: sqlite3.Connection) -> None:
-    """Create the full-text index, which contains no copy of the texts; do nothing if SQLite lacks FTS5."""
+    """Create the full-text index, which stores no copy of the indexed text; do nothing if SQLite lacks FTS5."""
     try:
         db.execute(
             "CREATE VIRTUAL TABLE search_index USING fts5("

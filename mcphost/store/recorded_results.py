@@ -67,7 +67,8 @@ class RecordedResultStore:
         """Return the oldest reusable result of a tool call, or None if there is none. Raises StoreError.
 
         *call* is the digest that identifies the call. The result must be in a message that comes after message number
-        *after* on any branch. Calls before the time *since* and calls whose ids are in *used* are ignored.
+        *after* on any branch. Calls before the time *since*, in seconds since 1970, are ignored, and so are calls whose
+        ids are in *used*.
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:

@@ -168,7 +168,10 @@ def read_text_part(text: str, offset: int, limit: int) -> StoredText:
 
 
 def _decode_part(body: bytes, start: int, size: int) -> StoredText:
-    """Decode part of a text of *size* bytes, beginning at *start*, without incomplete characters at either end."""
+    """Decode *body*, a part of a text of *size* bytes, without incomplete characters at either end.
+
+    *start* is the byte at which the part begins.
+    """
     first = next((at for at in range(min(4, len(body))) if not _is_continuation_byte(body[at])), 0) if start else 0
     end = start + len(body)
     last = len(body) if end == size else _complete_length(body)

@@ -1,7 +1,7 @@
 """Full-text search in all conversations, and in messages that the user sent earlier.
 
 A query consists of words, "phrases", -words, prefix* and filters such as `tool:NAME` and `after:2026`. Every text is a
-valid query: invalid parts are searched as words, or ignored with a note. Results are ranked by relevance and age, with
+valid query: invalid parts are treated as words, or ignored with a note. Results are ranked by relevance and age, with
 excerpts in which the matches are marked.
 """
 
@@ -134,7 +134,7 @@ class _QueryBuilder:
 
 
 def _split_scripts(text: str) -> list[str]:
-    """Split *text* at changes between scripts with and without spaces between words, and return the pieces in order."""
+    """Split *text* into runs in scripts that put spaces between words and runs in scripts that do not, in order."""
     pieces: list[str] = []
     end = 0
     for run in UNSPACED.finditer(text):
@@ -429,7 +429,7 @@ def _fold_character(character: str) -> str:
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:
     """Return one line of text around the first match in *texts*, with all matches in the line marked.
 
-    *pattern* comes from `mark_pattern`. If nothing matches, return the beginning of the texts.
+    *pattern* comes from `mark_pattern`. If nothing matches, the line is taken from the beginning of *texts*.
     """
     folded = (_fold(text) for text in texts)
     found = next(

@@ -1,7 +1,7 @@
 """Full-text index of messages and titles, updated in the transaction that changes them.
 
 A document id begins with the time of the message, so SQLite can find the newest matches first, or those in a period,
-without sorting. The index contains no copy of the texts, so a deletion must supply the text that was indexed.
+without sorting. The index contains no copy of the indexed text, so a deletion must supply that text again.
 
 Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
 followed by its last character: "数据库" becomes "数据 据库 库". Any two adjacent characters are then one index term.
@@ -82,13 +82,13 @@ def make_label(kind: str, name: str) -> str:
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a stored result's file without folder and suffix, or "" if *path* is no such file."""
+    """Return the name of a stored result's file without folder and suffix, or "" if *path* is not such a file."""
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 
 
 def list_texts(message: Message) -> list[str]:
-    """Return the searchable texts of a message, each truncated, in display order."""
+    """Return the searchable pieces of text in a message, each truncated, in display order."""
     texts: list[str] = []
     for part in message.parts:
         match part:

@@ -45,13 +45,13 @@ def make_new_place() -> str:
 
 
 class UnsentTextStore:
-    """Store for unsent texts, each stored under its *place*: a conversation id, or a key from `make_new_place`."""
+    """Store for unsent text, keyed by *place*: a conversation id, or a key from `make_new_place`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, texts: Mapping[str, UnsentText]) -> None:
-        """Store texts under their places, deleting empty ones. Raises StoreError.
+        """Store the unsent text of each place, or delete the stored text if the new one is empty. Raises StoreError.
 
         Attachments are omitted if the text of a place would exceed 4 MB with them.
         """
@@ -67,7 +67,7 @@ class UnsentTextStore:
         await self._database.run(work)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the unsent text of a place, or an empty text if there is none or it is damaged. Raises StoreError."""
+        """Return the unsent text of a place; it is empty if none is stored or it is damaged. Raises StoreError."""
         row = await self._database.run(
             lambda db: db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)).fetchone()
         )
@@ -76,7 +76,7 @@ class UnsentTextStore:
     async def claim_new(self) -> tuple[str, UnsentText]:
         """Take over the newest unsent text that an earlier process left behind for a new conversation.
 
-        Returns its place and the text, or a new place and an empty text if there is none. Raises StoreError.
+        Returns its place and the text, or a new place and an empty UnsentText if there is none. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:

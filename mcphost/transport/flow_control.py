@@ -13,7 +13,7 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 class WakeupFuture:
     """Base class for objects on which one task at a time can wait for a wakeup.
 
-    A wakeup is lost if no task is waiting, so a task must check the condition before it waits.
+    A wakeup is lost if no task is waiting, so before a task waits, it must check whether it still needs to.
     """
 
     __slots__ = ("_waiter",)

@@ -262,8 +262,8 @@ class HttpChannel:
         """Return whether an error response means that the server no longer knows the session.
 
         The specification requires status 404. Common servers send 400 with the text "No valid session ID", or with
-        "Server not initialized" after a restart; these texts are considered only if a request has succeeded in the
-        session before.
+        "Server not initialized" after a restart; such a response counts only if a request has succeeded in the session
+        before.
         """
         refusal = body[:4096].lower()
         is_named = (
@@ -420,7 +420,7 @@ class HttpChannel:
     async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
         """Read the GET stream, and reopen it with increasing delays when it ends.
 
-        Returns if the server has no GET stream.
+        Returns if the server has no GET stream or keeps closing it early, and after any error except ConnectionLost.
         """
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:

@@ -64,7 +64,7 @@ class HttpResponse:
     async def read_chunk(self) -> bytes | None:
         """Return the next piece of the body, decompressed if necessary, or None at the end of the body.
 
-        Raises ResponseInterrupted, MalformedMessage.
+        Raises ResponseInterrupted or MalformedMessage.
         """
         connection = self._connection
         if connection is None:
@@ -195,8 +195,8 @@ class HttpResponse:
 def _quote_body(body: bytes) -> str:
     """Return the beginning of the body of an error response, on one line and without secrets.
 
-    Secrets are removed before the text is cut, because the beginning of a token is not recognized. For the same reason,
-    the last word of an incomplete body is left out.
+    Secrets are removed before the text is cut, because a token that was cut off would not be recognized. For the same
+    reason, the last word of an incomplete body is left out.
     """
     words = body.decode(errors="replace").split()
     if len(body) >= MAX_ERROR_BODY:
@@ -278,7 +278,7 @@ class HttpClient:
         """Send an HTTP request, follow redirects within the origin, and recover from 401 and 403 if possible.
 
         A request that is sent again has the same body and the current credentials; nothing is sent again after
-        cancellation. Raises RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
+        cancellation. Raises RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired or MalformedMessage.
         """
         recoveries = 0
         while True:

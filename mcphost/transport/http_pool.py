@@ -169,7 +169,7 @@ class HttpConnectionPool:
         return connection
 
     async def _load_certificates(self) -> None:
-        """Load the certificate authorities of the system and the configuration; slow, so a thread is used."""
+        """Load the certificate authorities of the system and the configuration, in a thread because this is slow."""
         if self._ssl_context is not None:
             return
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))

@@ -190,7 +190,7 @@ class _MessagePoster:
     async def _post(self, line: bytes) -> None:
         """Send one message, with a time limit so that a slow server does not block later messages.
 
-        Raises ServerError.
+        Raises ServerError if the server rejects the message or does not accept it in time.
         """
         try:
             with anyio.fail_after(SEND_TIMEOUT):

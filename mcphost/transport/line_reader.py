@@ -68,8 +68,8 @@ class LineBacklog:
     """Queue of lines that are passed to a callback without blocking the event loop for long.
 
     A few lines are handled immediately. If there are more, they are handled in short time slices, and the reading of
-    further input is paused until that is done. A line of more than 64 KB is handled in several steps, between which
-    other tasks run, if there is a callback for that.
+    further input is paused until that is done. If *handle_line_in_steps* is given, a line of more than 64 KB is passed
+    to it, and other tasks can run between the steps.
     """
 
     def __init__(

@@ -141,7 +141,7 @@ def _is_same_process(group: int, started: str) -> bool:
 
 
 def process_start_time(pid: int) -> str:
-    """Return a text that identifies the start time of a process, or "" if the process has ended."""
+    """Return a string that identifies the start time of a process, or "" if the process has ended."""
     if _PROC.joinpath("self/stat").exists():
         try:
             boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()

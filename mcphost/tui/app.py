@@ -412,7 +412,7 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run an action, or defer it and return True if the action needs the host and the host has not started yet."""
+        """Run an action, or defer it if it needs a host that has not started; return whether it was handled."""
         if not self._is_started:
             namespace, name, _unused = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))

@@ -93,7 +93,7 @@ def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:
 
 
 class TranslatedCommandPalette(CommandPalette):
-    """Textual's command palette, with its built-in texts translated."""
+    """Textual's command palette, with its built-in messages translated."""
 
     def __init__(self) -> None:
         super().__init__(placeholder=_("Search for commands…"), id="--command-palette")

@@ -216,7 +216,7 @@ def _render_original(value: Any) -> str:
 
 
 def render_value(value: Any) -> str:
-    """Return a string as it is, but quoted if it looks like JSON, and any other value as JSON.
+    """Render a value for display: a string as it is, or quoted if it looks like JSON, and any other value as JSON.
 
     A single-line string is also quoted if it contains a tab, or starts or ends with whitespace. A multiline string
     keeps its lines, with marks for tabs, trailing spaces and a final line break. Unusual spaces are always marked.
@@ -227,7 +227,7 @@ def render_value(value: Any) -> str:
 def render_beginning(value: Any, limit: int) -> tuple[str, int]:
     """Return the beginning of the rendered value, and the number of characters that were not rendered.
 
-    The beginning has at least *limit* characters if the value is that long. Rendering all of a long text would take a
+    The beginning has at least *limit* characters if the value is that long. Rendering all of a long string would take a
     quarter of a second per megabyte.
     """
     limit += _SPARE_CHARACTERS
@@ -252,7 +252,7 @@ def _render_plain_value(value: Any, limit: int | None) -> str:
 def _looks_like_json(text: str) -> bool:
     """Return whether *text* looks like JSON: it is valid JSON or is enclosed in brackets.
 
-    A text that is too long to parse only needs to begin like JSON.
+    If *text* is too long to parse, it only needs to begin like JSON.
     """
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
@@ -363,9 +363,9 @@ _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this
 def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0) -> list[Content]:
     """Return one line for each piece of copied text, with its source and length, longest first.
 
-    If there are many pieces, some are only counted, together with *omitted* further ones, but each server has at least
-    one line. If *is_complete* is false, a last line warns that not all texts from other servers could be compared with
-    the call.
+    If there are many pieces, only some have a line, at least one for each server. A further line gives the number of
+    the others, including *omitted* pieces that are not in *origins*. If *is_complete* is false, a last line warns that
+    not all text from other servers could be compared with the call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]

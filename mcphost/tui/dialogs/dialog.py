@@ -301,7 +301,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(_(self.KEYS), id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the reason for the request and the account, below the title if the frame truncates the title."""
+        """Return the reason for the request and the account, preceded by the title if the frame truncates the title."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(account_title(self.question.account), 100) if self.SHOW_ACCOUNT else ""

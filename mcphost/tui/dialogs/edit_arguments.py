@@ -285,7 +285,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus to the next or previous field or button."""
+        """Move the focus to the next field or button, or to the previous one if *by* is negative."""
         if self.is_json or not isinstance(self.focused, Button):
             if self.is_json or self.form.current_row is None or not self.form.move_focus(by):
                 self._focus_button(by)
