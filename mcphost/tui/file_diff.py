@@ -246,9 +246,9 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 def diff_texts(title: str, before: str, after: str, max_steps: int = MAX_STEPS) -> TextDiff:
     """Compare two texts line by line, and show three unchanged lines around each change.
 
-    Texts of more than 5,000 lines are not compared, and the title says so. If the comparison takes more than
-    *max_steps* pairs of lines, everything between the common beginning and the common end is shown as replaced. Only
-    the first 300 rows are returned, followed by a row with the number of rows left out.
+    Texts of more than 5,000 lines are not compared, and the title says so. If an exact comparison would have to examine
+    more than *max_steps* pairs of lines, everything between the common beginning and the common end is shown as
+    replaced. Only the first 300 rows are returned, followed by a row with the number of rows left out.
     """
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
@@ -278,8 +278,9 @@ def _split_lines(text: str) -> list[str]:
 def _list_rows(blocks: list[Opcode], old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
     """Yield each row of a diff as a sign and a line of text that is not yet sanitized.
 
-    The sign is "+ ", "- " or, for an unchanged line, two spaces. Before each group of changes, the sign "@" comes with
-    a line number in *new*. After a line that has no LF at its end, a backslash comes with an empty text.
+    The sign is "+ ", "- " or, for an unchanged line, two spaces. Each group of changes is preceded by the sign "@" with
+    the group's line number in *new*. A line without a final LF is followed by a row with a backslash as the sign and ""
+    as the text.
     """
     for group in group_opcodes(blocks, _CONTEXT_LINES):
         yield "@", str(group[0][3] + 1)

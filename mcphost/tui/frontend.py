@@ -218,7 +218,7 @@ class TuiFrontend:
         return [waiting for waiting in self._queue if waiting.is_call]
 
     def _show_next(self) -> None:
-        """Show the first question in the queue unless a question is already open, and update the queue position.
+        """Show the first queued question unless one is already open; update the queue position that the dialog shows.
 
         If the first question is about a tool call and other calls are waiting too, all of them are shown in one list.
         """

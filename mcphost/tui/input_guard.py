@@ -219,8 +219,8 @@ class InputGuardApp(App[None]):
     async def _wait_for_delivery(self, key: str) -> None:
         """Wait until the text field that last had the focus has received all text typed before this key.
 
-        If the key types text, return immediately. Without this wait, Enter on a slow connection could submit a form
-        without the last characters typed.
+        Otherwise, Enter on a slow connection could submit a form without the last characters typed. If the key itself
+        types text, return immediately.
         """
         field = self._last_input
         if field is None or len(key) == 1:

@@ -90,7 +90,8 @@ def can_place_pictures(environ: Mapping[str, str]) -> bool:
 def draws_pictures(environ: Mapping[str, str]) -> bool:
     """Return whether the terminal is kitty or Ghostty, and graphics sequences reach it.
 
-    Other terminals that were started from kitty or Ghostty inherit their variables, but also name themselves.
+    The environment variables of kitty or Ghostty do not prove this, because another terminal that was started from
+    there inherits them; but such a terminal also sets variables of its own.
     """
     if environ.get("ZELLIJ") or not can_place_pictures(environ):
         return False

@@ -59,9 +59,10 @@ class MessageQueue:
         return found
 
     def take(self, place: tuple[int, str] | None) -> QueuedMessage | None:
-        """Remove and return the message at a position that has the given text; None is for `take_last`.
+        """Remove and return the message at *place*, which is a position and the message's text.
 
-        Return None if the queue has changed, or if the message has been passed to the running answer.
+        Return None if another message is at this position, or if the message has been passed to the running answer. If
+        *place* is None, do the same as `take_last`.
         """
         if place is None:
             return self.take_last()

@@ -128,8 +128,8 @@ class TextViewRequested(Message):
     """Posted when the user opens long text in the viewer.
 
     `full_text_file` names the file with the full text if `text` is only its beginning. If `sections` are given, they
-    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible. Text in a
-    programming `language` is highlighted.
+    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible. If `language` names
+    a programming language, the text is highlighted.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class RulePreviewRequested(Message):
 class ArgumentCheckRequested(Message):
     """Posted when the user edits the arguments of a tool call, to have them validated.
 
-    `on_checked` receives the violations of the tool's input schema; if the arguments are valid, there are none.
+    `on_checked` receives the violations of the tool's input schema as SchemaErrors, which is false if there are none.
     """
 
     def __init__(
@@ -210,7 +210,10 @@ class QrCodeRequested(Message):
 
 
 class EditRequested(Message):
-    """Posted when the user wants to edit a message; `index` is its position among the user's messages, from 0."""
+    """Posted when the user wants to edit a message.
+
+    `index` is the position of the message among the user's messages, starting at 0.
+    """
 
     def __init__(self, index: int) -> None:
         super().__init__()

@@ -171,7 +171,7 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(drawn)
 
     def _choose_pictures(self) -> None:
-        """Set up Kitty or Sixel graphics if they are to be used; otherwise, half-block characters draw images."""
+        """Set up Kitty or Sixel graphics if enabled and supported; otherwise, half-block characters draw images."""
         terminal, how = self._driver, self.host.config.screen.pictures
         if terminal is None or self._kitty_graphics is not None or self._sixel_graphics is not None:
             return
@@ -247,10 +247,11 @@ class NavigationApp(InputGuardApp):
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
-        """Open the setup screen if no model is configured and the screen has never been shown before.
+        """Open the setup screen if it was never shown, no model is configured and no server was given by a flag.
 
-        While a question is open, such as the question about a project's instructions, only set `is_setup_postponed`;
-        call this method again when no question is left.
+        If the user is writing a message or another screen is open, a notice explains instead how to choose a model. If
+        that screen is modal, for example a question, `is_setup_postponed` is also set; call this method again when no
+        question is left.
         """
         self.is_setup_postponed = False
         if self.host.model_selection.model is None:

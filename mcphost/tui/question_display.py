@@ -48,7 +48,7 @@ class QuestionCard(Widget):
         self._texts: tuple[str, tuple[str, ...], str] = ("", (), "")
 
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
-        """Set the card's texts, which must already be sanitized.
+        """Set the text of the card, which must already be sanitized.
 
         *title* names the server and what it requests, *lines* summarize the question, and *queue_position* is a label
         such as "1 of 3 waiting".
@@ -172,7 +172,7 @@ class QuestionApp(NavigationApp):
     def open_questions(self) -> "list[Any]":
         """All screens on the stack, bottom first, then the dialog that is minimized to a card, if any.
 
-        Not all these screens show questions; callers must pick out the dialogs.
+        Not all of these screens show questions; callers must pick out the dialogs.
         """
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 

@@ -34,7 +34,7 @@ def clean(text: str) -> str:
 
 
 def account_title(name: str) -> str:
-    """Return the name to display for an account; the account without a name is shown as "default", translated."""
+    """Return an account's display name; the unnamed account is shown as "default" in the user's language."""
     return _("default") if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -63,8 +63,8 @@ def clean_notice(text: str) -> str:
 def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
     """Sanitize the beginning of *text*, and return it with the number of characters of *text* that were left out.
 
-    The beginning has at most about *characters* characters, counted after sanitizing, because a mark is longer than the
-    character that it replaces, and at most *lines* line breaks. Nothing beyond it is sanitized.
+    The beginning has at most *lines* line breaks, and at most about *characters* characters. They are counted after
+    sanitizing, because a mark is longer than the character that it replaces. The rest of *text* is not sanitized.
     """
     stop = _end_of_lines(text, max(0, characters), lines)
     end, length = 0, _MEASURED_CHARACTERS

@@ -101,7 +101,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
-        """Mount the form below the server's message; the button that refuses keeps the focus."""
+        """Mount the form below the server's message; the Cancel button keeps the focus."""
         body = self.query_one("#body")
         body.can_focus = False
         body.mount(self.form)
@@ -191,7 +191,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def action_send(self) -> None:
         """Send the form if it is valid; in the JSON editor, copy the values into the form instead.
 
-        If a value looks like a secret, the first attempt only shows a warning.
+        If a field that seems to ask for a secret has a value, the first attempt only shows a warning.
         """
         if self._is_editing:
             self.call_later(self._apply_json)

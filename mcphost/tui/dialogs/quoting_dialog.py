@@ -1,4 +1,4 @@
-"""Base class for dialogs that quote texts from a server or a model, which may be long."""
+"""Base class for dialogs that quote text, possibly long, from a server or a model."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, TypeVar
@@ -19,9 +19,9 @@ A = TypeVar("A")
 
 
 class QuotingDialog(Dialog[A]):
-    """Dialog that quotes texts: it shows their beginning, and the `v` key opens a viewer that shows all of them.
+    """Dialog that shows the beginning of the quoted text; the `v` key opens a viewer that shows all of it.
 
-    If not everything fits into the dialog, the user must have read the texts in the viewer before approving.
+    If the dialog does not show all of the text, the user must read it to the end in the viewer before approving.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("v", "view", show=False)]
@@ -34,7 +34,10 @@ class QuotingDialog(Dialog[A]):
         self.is_fully_shown = False
 
     def quote(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Create the widget that shows the beginning of *parts*, whose texts must not be sanitized yet."""
+        """Create the widget that shows the beginning of *parts*.
+
+        Their text must not be sanitized yet: the dialog and the viewer each sanitize it.
+        """
         quotes = tuple(parts)
         if quotes != self._quotes:
             self._quotes, self.is_fully_shown = quotes, False
@@ -42,11 +45,11 @@ class QuotingDialog(Dialog[A]):
         return QuotedText(self._shown)
 
     def quote_statement(self, text: str) -> QuotedText:
-        """Create the widget that shows the beginning of *text*, which the server wrote, below a heading."""
+        """Create a widget with a heading and, below it, the beginning of *text*, which the server wrote."""
         return self.quote([QuotedPart(_("The server says:"), "$faint", is_heading=True), QuotedPart(text)])
 
     def reminder(self) -> str:
-        """Return a reminder to read the texts that the dialog does not show, or "" if all have been read."""
+        """Return a reminder to read the text that the dialog does not show, or "" if there is none left to read."""
         if not self.omitted_characters or self.is_fully_shown:
             return ""
         return _("{omitted_characters:,} characters are not shown here: read them with v, to the end").format(
@@ -64,7 +67,7 @@ class QuotingDialog(Dialog[A]):
         return super().check_action(action, parameters)
 
     def action_view(self) -> None:
-        """Open all quoted texts in the full-screen viewer; the dialog stays open behind it."""
+        """Open all quoted text in the full-screen viewer; the dialog stays open behind it."""
         viewed = self._quotes
 
         def seen() -> None:
@@ -75,7 +78,10 @@ class QuotingDialog(Dialog[A]):
 
 
 def show_beginning(parts: Iterable[QuotedPart]) -> tuple[list[QuotedPart], int]:
-    """Return the beginning of *parts*, with sanitized texts, and the number of characters that are not included."""
+    """Return the beginning of *parts*, sanitized, and the number of characters that were left out.
+
+    If any were left out, a line that says so follows the beginning.
+    """
     shown: list[QuotedPart] = []
     omitted, room, lines = 0, MAX_QUOTED_CHARACTERS, MAX_QUOTED_LINES
     for part in parts:
@@ -92,7 +98,7 @@ def show_beginning(parts: Iterable[QuotedPart]) -> tuple[list[QuotedPart], int]:
 
 
 def make_sections(parts: Iterable[QuotedPart]) -> Iterator[Section]:
-    """Yield *parts* as sections for the viewer, one for each non-empty heading; the viewer sanitizes them."""
+    """Yield *parts* as sections for the viewer, which sanitizes them; each non-empty heading starts a new section."""
     heading, texts = "", list[str]()
     for part in parts:
         if not part.is_heading:

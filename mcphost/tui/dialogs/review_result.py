@@ -68,7 +68,7 @@ def describe_part(part: ResultPart) -> str:
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Render the parts of a tool result with sanitized labels and texts.
+    """Render the parts of a tool result with sanitized labels and text.
 
     *texts* contains the text of each part, with the user's edits, or None for a part that is not sent.
     """
@@ -130,7 +130,7 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
 
 
 class ResultPartsEditor(Vertical):
-    """Editor that shows one part of a tool result at a time; `texts` contains the edited texts of all parts."""
+    """Editor that shows one part of a tool result at a time; `texts` contains the text of every part, with edits."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
@@ -163,9 +163,9 @@ class ResultPartsEditor(Vertical):
 
     @property
     def texts(self) -> list[str | None]:
-        """The texts of all parts, including edits; None stands for a part that the user omitted.
+        """The text of each part, including edits; None stands for a part that the user omitted.
 
-        A text that was not edited is identical to the original, even if the editor displays some characters as marks.
+        Unedited text is identical to the original, even if the editor displays some characters as marks.
         """
         self._save_edits()
         return self._texts
@@ -347,7 +347,10 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
-        """Return a reminder to read the text that the dialog does not show, or "" if there is none left to read."""
+        """Return a reminder to read the text that the dialog does not show.
+
+        Return "" if there is none left to read, or while the editor is open.
+        """
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters

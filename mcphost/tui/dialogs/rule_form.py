@@ -359,7 +359,11 @@ def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
 
 
 def _is_too_wide(path: str, folder: str) -> bool:
-    """Return whether *path* is too broad: `/`, `/usr`, the home folder, or a parent of the home folder or *folder*."""
+    """Return whether a rule for the folder *path* would allow too much.
+
+    This is the case for `/` and the folders directly in it, for the home folder and its parents, and for the parents of
+    *folder*, the server's working directory.
+    """
     below = path.rstrip("/") + "/"
     home = os.path.expanduser("~")
     return path.count("/") < 2 or f"{home}/".startswith(below) or (folder != path and folder.startswith(below))

@@ -47,7 +47,7 @@ _STOP_REASONS = {
 class SamplingDialog(QuotingDialog[Any]):
     """Base class for dialogs that review a server's sampling request or the model's reply.
 
-    After an edit, the texts are shown again, and the user must read them to the end before approving.
+    After an edit, the dialog shows the new text, and the user must read it to the end before approving.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -83,15 +83,15 @@ class SamplingDialog(QuotingDialog[Any]):
         raise NotImplementedError
 
     def answer(self) -> Any:
-        """Return the dialog's answer if the user approves: the texts as shown, including edits."""
+        """Return the dialog's answer if the user approves: the request or reply as shown, including edits."""
         raise NotImplementedError
 
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return *value* as quoted text, not yet sanitized; if it exceeds the limit, truncate it and disable approval.
+        """Return *value* as quoted text, not yet sanitized; if it is too long, truncate it and disable approval.
 
-        There is one limit for each text and another for all texts together.
+        One limit applies to each text, and another to all the text in the dialog.
         """
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
@@ -104,7 +104,7 @@ class SamplingDialog(QuotingDialog[Any]):
         return QuotedPart(value, style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return the text pieces that show *content*, which is in wire format; non-text blocks have a heading."""
+        """Return the quoted parts that show *content*, which is in wire format; a non-text block has a heading."""
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
@@ -113,7 +113,7 @@ class SamplingDialog(QuotingDialog[Any]):
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Build the widget that shows the beginning of the text pieces; the viewer shows all, up to the limit.
+        """Build the widget that shows the beginning of *parts*; the viewer shows all of them, up to a maximum length.
 
         Every row except headings starts with a bar, so that text from a server or model cannot imitate a heading.
         """
@@ -133,12 +133,12 @@ class SamplingDialog(QuotingDialog[Any]):
         return QuotedPart(line, style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """Return a widget for each image in *contents*, which contains content blocks, up to a limit."""
+        """Return widgets for the first four images in *contents*; each item is a content block or a list of blocks."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield the text pieces that show a content block in wire format; a non-text block has a heading."""
+        """Yield the quoted parts that show a content block in wire format; a non-text block has a heading."""
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -162,7 +162,10 @@ class SamplingDialog(QuotingDialog[Any]):
         return super().disabled_reason(button_id)
 
     def reminder(self) -> str:
-        """Return a reminder to read the texts that the dialog does not show, or "" while the form is open."""
+        """Return a reminder to read the text that the dialog does not show.
+
+        Return "" if the user has read all of it, or while the form is open.
+        """
         return super().reminder() if self.form is None else ""
 
     def compose_extra(self) -> ComposeResult:
@@ -172,7 +175,7 @@ class SamplingDialog(QuotingDialog[Any]):
     # -- answers
 
     def action_send(self) -> None:
-        """Approve the texts as shown, unless the form is open."""
+        """Approve the request or reply as shown; do nothing while the form is open."""
         if self.form is None:
             self.approve("send", self.answer())
 
@@ -191,7 +194,7 @@ class SamplingDialog(QuotingDialog[Any]):
     # -- editing
 
     async def action_edit(self) -> None:
-        """Open a form to edit the texts, unless they are too long."""
+        """Open a form to edit the text, unless it is too long."""
         if self.form is None and not self.is_too_long:
             self.form = Form(*self.fields(), shows_names=False)
             await self._open_form(self.form)
@@ -216,7 +219,7 @@ class SamplingDialog(QuotingDialog[Any]):
             self.focus_next() if by > 0 else self.focus_previous()
 
     def action_apply(self) -> None:
-        """Close the form and show the edited texts for approval; if a value is invalid, show the error."""
+        """Close the form and show the edited text for approval; if a value is invalid, show the error."""
         if self.form is None or not self.form.validate():
             return
         if fault := self.apply_edits(self.form.values()):
@@ -379,7 +382,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows with the reason for choosing this model, the other models, and how much of the budget is used."""
+        """Yield rows: why this model was chosen, which others are available, and how much of the budget is used."""
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
         if reason:

@@ -1,4 +1,4 @@
-"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit of tool rounds."""
+"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached the limit on tool rounds."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
@@ -200,7 +200,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return value if marked is plain else marked
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
-        """Yield diffs of the texts that the call would replace, and of the file that it would overwrite.
+        """Yield diffs of the text that the call would replace, and of the file that it would overwrite.
 
         The diffs are shown in addition to the arguments.
         """
@@ -211,7 +211,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             yield Content("")
 
     def on_mount(self) -> None:
-        """Request a diff between the file that the call would overwrite and the new text."""
+        """Request a diff between the file that the call would overwrite, if there is one, and the new text."""
         self._request_file_diff()
 
     def _request_file_diff(self) -> None:
@@ -377,7 +377,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.approve("session", AllowSession())
 
     def action_always(self) -> None:
-        """Open the rule builder with a rule for this call; if the button is disabled, show why.
+        """Open the rule builder with a rule for this call; if the Always button is disabled, show why.
 
         A skill is allowed without the rule builder, because there is nothing to choose: a rule for a skill can only
         name the skill's files and their content.
@@ -416,7 +416,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.post_message(TextViewRequested(title, _("It takes no arguments."), seen, sections=shown))
 
     def action_edit(self) -> None:
-        """Open the dialog for editing the arguments, unless they cannot be edited."""
+        """Open the dialog for editing the arguments if they may be edited.
+
+        Do nothing while the input for a reason is open.
+        """
         if self.details.editable and not self.query("#extra.shown"):
             from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 
@@ -434,7 +437,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
 
 class ContinueTurnDialog(Dialog[bool]):
-    """Dialog that asks whether the model may continue a turn that reached the limit of tool rounds.
+    """Dialog that asks whether the model may continue a turn that reached the limit on tool rounds.
 
     In each round, the model requests tool calls and receives their results.
     """

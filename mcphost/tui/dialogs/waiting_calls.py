@@ -125,7 +125,10 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         return [options]
 
     def on_mount(self) -> None:
-        """Place the cursor on a call in the list, and show the available actions."""
+        """Place the cursor on the requested call, and show the available actions.
+
+        If the requested call is not in the list, place the cursor on the first one.
+        """
         self._option_list.highlighted = self._index_of_key(self._cursor)
         self._update_actions()
 

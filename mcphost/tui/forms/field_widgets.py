@@ -140,7 +140,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 
 
 class ChoiceList(SelectionList[int], inherit_bindings=False):
-    """List from which the user selects one or several values with the arrow keys and Space.
+    """List from which the user selects one or more values with the arrow keys and Space.
 
     While the list does not have the focus, it shows only the selected options. The options are created when the list
     first gets the focus, because a form may contain many lists with a thousand options each.

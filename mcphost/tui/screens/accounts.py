@@ -95,7 +95,7 @@ class AccountNameForm(FormScreen[str]):
 
 
 def _parse_name(text: str) -> str:
-    """Return the account name in *text*; "default" may be in the user's language. Raises UsageError if invalid."""
+    """Parse an account name; "default" may be in the user's language. Raises UsageError if the name is invalid."""
     name = parse_account_name(text)
     return DEFAULT_ACCOUNT_NAME if name == account_title(DEFAULT_ACCOUNT_NAME) else name
 

@@ -130,7 +130,10 @@ class Attachments:
             self._screen.call_later(self._show)
 
     async def _refresh(self, part: "Part") -> None:
-        """Read an attached resource again, and attach its new contents or, if it was already sent, the changes."""
+        """Read an attached resource again, and attach its new contents or, if it was already sent, the changes.
+
+        If the model already has the current version, remove the attachment instead.
+        """
         import anyio.to_thread
 
         from mcphost.host.conversation.resource_attachments import make_resource_attachments

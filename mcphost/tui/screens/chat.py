@@ -388,7 +388,7 @@ class ChatScreen(Screen[None]):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """If *outcome* is "done", send the next queued message; otherwise, return all of them to the composer."""
+        """Send the next queued message if *outcome* is "done"; otherwise, move all queued messages to the composer."""
         if outcome != "done":
             self.restore(*self.queue.take_all())
         elif self.queue:
@@ -577,7 +577,7 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: ui.Resize) -> None:
         """Show the server list if the screen is at least 100 columns wide, unless the user has toggled the list.
 
-        If a screen reader is used, the width does not matter, and the list is hidden by default.
+        In screen reader mode, the width does not matter, and the list is hidden by default.
         """
         self._update_sidebar(event.size.width)
 

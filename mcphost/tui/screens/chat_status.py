@@ -54,7 +54,7 @@ class ChatStatus:
     def reset(self) -> None:
         """Reset the token usage, the context meter and the number of tools sent, before a conversation is shown.
 
-        Recorded costs stay, because they are stored separately for each conversation.
+        Costs need no reset, because they are recorded separately for each conversation.
         """
         self._usage, self._context_tokens = Usage(), 0
         self._tools, self.context_parts = ToolsSelected(0, 0), (0, 0, 0)

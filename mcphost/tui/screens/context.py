@@ -35,9 +35,10 @@ _CHOICES: dict[str, str] = {
 
 
 class ContextRow(NamedTuple):
-    """Row for a part of the context window; `kind` is a `TokenShare.kind`, "all" or "free".
+    """Row for a part of the context window.
 
-    `server` is the server whose tool definitions the part contains, or "" for other parts.
+    `kind` is a `TokenShare.kind`, "all" for the whole request, or "free" for the unused rest of the window. `server` is
+    the server whose tool definitions the part contains, or "" for other parts.
     """
 
     kind: str

@@ -68,7 +68,7 @@ class CostsScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show a period's total cost and budget, and the cost of each model and of each part of the requests.
 
-        Parts are, for example, a server's tool definitions or one tool's results.
+        A part is, for example, a server's tool definitions or the results of one tool.
         """
         period: CostPeriod = row.value
         limit = _limit(self.host.settings.budget, period.title)
@@ -86,9 +86,9 @@ class CostsScreen(ListScreen):
 
 
 def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the periods to list.
+    """Return the periods to list, or () if there are no requests.
 
-    *own* are the requests of the open conversation, newest first; *recent* are all requests of the last 30 days.
+    *own* contains the requests of the open conversation, newest first; *recent* contains all those of the last 30 days.
     """
     turn = next((entry.turn for entry in own if entry.turn), "")
     days = summarize_days(recent)

@@ -114,7 +114,7 @@ class DiagnosisScreen(ListScreen):
 
 
 def _join_advice(result: str, advice: str) -> str:
-    """Return the result of a step and the advice as one line; a dot separates them if the result is no sentence."""
+    """Join a step's result and the advice on one line, separated by "·" unless the result ends like a sentence."""
     separator = " " if result.endswith((".", "!", "?", "。", "！", "？")) else " · "
     return separator.join(text for text in (result, advice) if text)
 

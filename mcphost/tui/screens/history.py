@@ -77,7 +77,7 @@ _WEEKDAYS = (
 
 
 def format_time(seconds: float) -> str:
-    """Format a Unix timestamp in seconds as local date and time, to the minute; return "" for 0 or an invalid one."""
+    """Format a Unix timestamp in seconds as local date and time, to the minute; return "" if it is 0 or invalid."""
     return format_moment(seconds)
 
 
@@ -224,7 +224,7 @@ class HistoryScreen(ListScreen):
         return row.value.id
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a conversation's title, details and search excerpt; the first one of each day has a heading."""
+        """Render a conversation's title, details and search excerpt, below a heading if it is the first of its day."""
         entry: _Entry = row.value
         lines: list[Content] = [Content.styled(f" {entry.heading}", "bold $faint")] if entry.heading else []
         lines.append(Content.assemble((" ★ " if entry.is_pinned else "   ", "$accent"), clean_line(row.title, 120)))
@@ -282,7 +282,7 @@ class HistoryScreen(ListScreen):
             self._opens_first = True
 
     def action_move_cursor(self, direction: str) -> None:
-        """Move the list's cursor from the search line, and keep it on that entry when search results arrive later."""
+        """Move the list's cursor, and keep it on the new entry when search results arrive later."""
         super().action_move_cursor(direction)
         self._moved_text = self.query_one("#search", Input).value
 
