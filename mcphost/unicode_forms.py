@@ -1,4 +1,4 @@
-"""Unicode normalization in linear time, also for URLs, and detection of names that look alike.
+"""Unicode normalization of text and URLs in linear time, and detection of names that look alike.
 
 Using only `unicodedata.normalize` is not safe, because it sorts each run of combining marks in quadratic time: 16,000
 marks take 150 ms, and 160,000 marks take 15 s.
@@ -114,7 +114,7 @@ def describe_name_risk(name: str) -> str:
 
 
 def confusable_pairs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of names that look alike in most fonts; if more than five look alike, only five are paired."""
+    """Yield pairs of names that look alike in most fonts; of more than five such names, only five are paired."""
     groups: dict[str, list[str]] = {}
     for name in names:
         skeleton = ascii_skeleton(name).casefold()

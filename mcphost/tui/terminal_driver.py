@@ -259,7 +259,7 @@ class ResilientDriver(LinuxDriver):
         self.write(_PUSH_TITLE + _title_sequence(self._title))
 
     def stop_application_mode(self) -> None:
-        """Release the terminal and restore its old title, or clear the title if it could not be saved."""
+        """Release the terminal and restore its old title, or clear the title if the old one could not be saved."""
         if self._is_title_saved:
             self._is_title_saved = False
             self.write(_title_sequence("") + _POP_TITLE)

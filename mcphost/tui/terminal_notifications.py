@@ -123,7 +123,7 @@ _TURN_ENDS = {
 
 
 class TerminalNotifier:
-    """Notifier for a user whose terminal is not focused; it also shows mcphost's state in the window title.
+    """Notifier that alerts the user while the terminal is not focused, and shows mcphost's state in the window title.
 
     The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A user whose terminal does not report its
     focus gets no notifications.

@@ -195,7 +195,7 @@ def guess_theme(environ: Mapping[str, str]) -> str:
 class ThemeOptions(NamedTuple):
     """Options for the theme at startup: the user's last choice, the configured theme, and the user's themes folder.
 
-    `remembered` stores the themes that the user chooses for later runs; if it is None, they are not stored.
+    `remembered` stores the user's choice of theme for later runs; if it is None, the choice is not stored.
     """
 
     chosen: str = ""
@@ -246,7 +246,8 @@ class ThemeChoice:
     def _set_before_start(self, name: str) -> None:
         """Set a dark theme without Textual's watcher, which would parse all style sheets twice for the first frame.
 
-        Not for a light theme: the watcher also selects the colors that replace the terminal's 16 colors.
+        Do not call this for a light theme, which needs the watcher: it also selects the colors that replace the
+        terminal's 16 colors.
         """
         self._app.set_reactive(type(self._app).theme, name)
         self._app.add_class(f"-theme-{name}", update=False)
@@ -276,7 +277,7 @@ class ThemeChoice:
             self._remembered.save(self.wanted, self.configured)
 
     def use_background(self, is_dark: bool) -> None:
-        """Match the default dark or light theme to the terminal's background, unless another theme was chosen."""
+        """Select the default dark or light theme to match the terminal's background, unless another was chosen."""
         self._detected = DEFAULT if is_dark else DEFAULT_LIGHT
         if self.is_automatic and self._app.theme in {DEFAULT, DEFAULT_LIGHT}:
             self.show_wanted()

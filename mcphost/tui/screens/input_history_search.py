@@ -56,7 +56,7 @@ class InputHistoryScreen(ListScreen):
         """Do nothing, because messages do not depend on the servers."""
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each message that was read."""
+        """Return a row for each message that the latest search found."""
         found = () if self._found is None else self._found.prompts
         return [
             ListRow(one, one.text.strip()[:_TITLE_CHARS], f"{format_time(one.at)} · {one.title or _('(untitled)')}")
@@ -117,7 +117,7 @@ class InputHistoryScreen(ListScreen):
         self.query_one(LongText).show(prompt.text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Choose the message under the cursor; if the search has not ended yet, choose the first match afterwards."""
+        """Choose the message under the cursor; if a search is still pending, choose its first match once it ends."""
         event.stop()
         if event.value == self._searched_text:
             self.action_choose()

@@ -67,7 +67,7 @@ class InstructionsScreen(ListScreen):
             self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each file."""
+        """Return a row for each AGENTS.md file, and one more if the project's instructions are turned off."""
         rows = [
             ListRow(
                 one,

@@ -146,7 +146,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Load the entries again and apply the search; the cursor stays on the same entry, even if that has moved."""
+        """Load the entries again and apply the search; the cursor stays on the same entry, even if it has moved."""
         before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
@@ -226,7 +226,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Allow the upper details pane to get the focus only while its content is long enough to scroll."""
+        """Make the upper details pane focusable only while its content is long enough to scroll."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 

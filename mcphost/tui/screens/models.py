@@ -112,7 +112,7 @@ class ModelsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Start to look for models in the background; meanwhile, the user can already type a search."""
+        """Start looking for models in the background; in the meantime, the user can type a search."""
         self.run_worker(self._load_models)
 
     async def _load_models(self) -> None:
@@ -124,7 +124,7 @@ class ModelsScreen(ListScreen):
     async def _add_models(
         self, find: "Callable[[Sequence[AvailableModel]], Awaitable[Sequence[AvailableModel]]]"
     ) -> None:
-        """Wait for the models that *find* returns for those listed so far, and add them."""
+        """Call *find* with the models listed so far, and add the models that it returns to the list."""
         from mcphost.llm.model_finder import insert_usable_models
 
         found = await find(self._models)
@@ -197,7 +197,7 @@ class ModelsScreen(ListScreen):
         self.action_choose()
 
     def action_edit(self) -> None:
-        """Open a form with the settings of the selected model."""
+        """Open a form with the selected model's settings."""
         if row := self.current_row():
             model: AvailableModel = row.value
             self._open_form(model.config)
@@ -266,7 +266,7 @@ class ModelsScreen(ListScreen):
 
 
 def describe_model(model: "AvailableModel") -> str:
-    """Return a line with the context size, price, capabilities and origin of a model.
+    """Return a line with a model's context size, price, capabilities and origin.
 
     Because a narrow list truncates the line, it begins with the data that distinguishes models of the same provider.
     """
@@ -347,7 +347,7 @@ class ModelChoice(Struct, frozen=True):
 
 
 class ModelForm(FormScreen[ModelChoice]):
-    """Form for the settings of a model; its result is a ModelChoice, or None if the user cancels.
+    """Form for a model's settings; its result is a ModelChoice, or None if the user cancels.
 
     Secrets in headers are stored in the keyring; the resulting settings contain only references to them.
     """
@@ -372,10 +372,10 @@ class ModelForm(FormScreen[ModelChoice]):
         self._config = config
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key press is ignored as too early.
+        """Return False, so that a key pressed before the form appeared is not ignored.
 
-        Enter moves to the next field before it submits anything, and Ctrl+S saves the model, as it does in the models
-        list.
+        Such a key does no harm: Enter only moves to the next field, and Ctrl+S saves the model, just as it does in the
+        models list.
         """
         return False
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def render_prompt_result(result: GetPromptResult) -> str:
-    """Return the messages of a prompt as one sanitized text, which the user can review in the composer.
+    """Return the messages of a prompt as a single sanitized string, which the user can review in the composer.
 
     If there are several messages, the text of each begins with its role. An embedded text resource begins with its URI.
     """
@@ -353,7 +353,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         self._decide("answer")
 
     def action_edit(self) -> None:
-        """Insert the messages into the composer as a single text."""
+        """Close the preview and insert the text of the messages into the composer for editing."""
         self.dismiss(("edit", self.messages))
 
     def action_read_links(self) -> None:

@@ -92,7 +92,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """Render the QR code in the large size or else the small size; if neither fits, show a message."""
+        """Render the QR code in the largest size that fits, or show a message if none does."""
         if not self.modules:
             self.update(Content.styled(_("This is too long for a QR code."), "$warning"))
             return

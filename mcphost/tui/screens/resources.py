@@ -74,7 +74,7 @@ def describe_type(item: Resource) -> str:
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return name-value pairs about a resource: audience, priority, modification date, number of linked icons.
+    """Return name-value pairs about a resource: audience, priority, modification date, and number of linked icons.
 
     Linked icons are not fetched; only those that a server at *server_url* may link to are counted. The value is "" for
     data that the server did not provide.

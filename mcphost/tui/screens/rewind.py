@@ -37,8 +37,9 @@ _STAY_DONE = N_("Going back does not undo these tool calls.")
 class RewindChoice(NamedTuple):
     """The user's choice on the rewind screen.
 
-    "edit", "retry" and "call_again" go back to the first `keep` messages, "fork" copies them to a new conversation, and
-    "branch" opens the branch `number`. "retry" may reuse results of read-only tool calls; "call_again" does not.
+    "edit", "retry" and "call_again" go back to the point after the first `keep` messages, "fork" copies these messages
+    to a new conversation, and "branch" opens the branch `number`. "retry" may reuse results of read-only tool calls;
+    "call_again" does not.
     """
 
     action: Literal["edit", "retry", "call_again", "fork", "branch"]
@@ -196,7 +197,7 @@ class RewindScreen(ListScreen):
             self.dismiss(RewindChoice("retry", row.value.position + 1))
 
     def action_fork(self) -> None:
-        """Close the screen with a RewindChoice that copies the messages up to the selected one and its answer."""
+        """Close the screen with a RewindChoice that forks the conversation after the answer to the selected message."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             messages = self.host.conversation.messages
             later = range(row.value.position + 1, len(messages))
@@ -266,7 +267,10 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
 
 
 def _is_editing(chat: "ChatScreen") -> bool:
-    """Return whether an earlier message is being edited, and the edit can be canceled with Esc."""
+    """Return whether an earlier message is being edited and the edit can be canceled now.
+
+    It cannot be canceled while a message is being sent or answered.
+    """
     pending, conversation = chat.pending_edit, chat.host.conversation
     if pending is None or conversation.is_busy or chat.is_sending:
         return False

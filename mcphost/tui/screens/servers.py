@@ -135,7 +135,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots although its protocol revision deprecates them, or "".
+    """Return a note if the server asked for roots although its protocol revision deprecates them; otherwise, return "".
 
     Roots are deprecated in revision 2026-07-28.
     """
@@ -155,7 +155,7 @@ _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disab
 class ServersScreen(ListScreen):
     """List of all configured servers; *initial_server* is selected when the screen opens.
 
-    Its result is a tool call that the user entered, an attachment for the next message, or None.
+    Its result is a tool call that the user entered, an attachment for the next message, or None if there is neither.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Servers")
@@ -379,8 +379,8 @@ class ServersScreen(ListScreen):
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key that currently works.
 
-        In the demo, servers cannot be changed. "undo" is included after a change, "changes" if tools are quarantined,
-        and "sign out" if there is an account.
+        In the demo, the keys that change servers are omitted. "undo" is included after a change, "changes" if any tools
+        are quarantined, and "sign out" if any server has an account.
         """
         setup = self.host.setup
         unused: set[str] = set()
@@ -463,8 +463,8 @@ class ServersScreen(ListScreen):
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file on the second key press.
 
-        The first press explains what is removed; it may also be a press of the key that deletes the server's data as
-        well.
+        The first press explains what will be removed. It may also be a press of the key that runs
+        `action_remove_with_data`.
         """
         self._confirm_removal(forgets=False)
 
@@ -472,7 +472,8 @@ class ServersScreen(ListScreen):
         """Remove the selected server and its stored data on the second key press.
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle and its sign-ins. The
-        first press explains what is removed; it may also be a press of the key that keeps the data.
+        first press explains what will be removed. It may also be a press of the key that runs `action_remove`, which
+        keeps the data.
         """
         self._confirm_removal(forgets=True)
 
@@ -487,7 +488,7 @@ class ServersScreen(ListScreen):
         self.run_worker(partial(self._remove, editor, row.value, forgets=forgets), group="change")
 
     async def _explain_removal(self, editor: "LiveServerEditor", name: str) -> None:
-        """Explain which key removes a server, and which data is stored in addition to its configuration entry."""
+        """Tell the user which key removes a server, and which of its stored data another key deletes as well."""
         file = self.host.servers.view(name).config.file
         text = _("Press x again to remove {title} from {file}.").format(title=name, file=file)
         stored = await self._describe_data(editor, name)

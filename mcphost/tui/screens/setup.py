@@ -342,7 +342,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return "" if index is None else list(PROVIDER_TITLES)[index]
 
     async def _ask_for_provider(self) -> None:
-        """List the providers below the key. None is preselected, so that the key goes to no wrong provider."""
+        """List the providers below the key. None is preselected, so that the key is not sent to the wrong provider."""
         self.show_fault(_("This key does not show its provider. Choose it with ↓, then press Enter."))
         if not self.query("#providers"):
             providers = OptionList(*PROVIDER_TITLES.values(), id="providers", markup=False, compact=True)

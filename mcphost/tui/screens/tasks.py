@@ -1,6 +1,6 @@
 """Tasks screen: running calls, subscriptions, and MCP tasks from earlier runs.
 
-It is opened with `/tasks`, or with F8 when no question is waiting.
+The user opens it with `/tasks`, or with F8 if no question is waiting for the user's answer.
 """
 
 from collections.abc import Sequence

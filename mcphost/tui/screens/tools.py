@@ -40,7 +40,7 @@ def describe_annotations(tool: Tool) -> str:
 class ToolsScreen(ListScreen):
     """List of the tools of one server, with marks on disabled and quarantined tools.
 
-    Its result is a tool call that the user entered in a form, or None.
+    Its result is a tool call that the user entered in a form, or None if the user entered none.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Tools")
@@ -71,7 +71,7 @@ class ToolsScreen(ListScreen):
         self._grants: tuple[GrantStatus, ...] = ()
 
     def on_screen_resume(self) -> None:
-        """Load each tool's last call and its permissions, at first and after another screen, which may change them."""
+        """Load each tool's last call and permissions, which may have changed while another screen was open."""
         self.run_worker(self._load_usage, group="usage", exclusive=True)
 
     async def _load_usage(self) -> None:

@@ -140,7 +140,7 @@ def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip
     """Draw an image with half-block characters, each of which shows two pixels, one above the other.
 
     Transparent pixels are blended with *background*. If *drawing* is a PlacedImage, the terminal draws the image
-    itself; the rows then contain the placeholder cells that tell the terminal where.
+    itself; the rows then contain the placeholder cells that tell the terminal where to draw it.
     """
     from mcphost.tui.kitty_graphics import PlacedImage, render_placeholders
 

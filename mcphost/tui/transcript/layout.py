@@ -246,8 +246,8 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 class BlockRenderer:
     """Renderer of blocks as styled rows (strips) of *width* columns, with the selected text highlighted.
 
-    *resolve_style* looks up a style by name. *current_style* is the style of the current block; it applies to all
-    content that sets no style.
+    *resolve_style* looks up a style by name. *current_style* marks the block that keys act on, and is empty for other
+    blocks; it applies to all content that sets no style of its own.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Line breaking for Chinese, Japanese and Korean text, with its punctuation rules (kinsoku shori).
 
-Textual breaks lines only at spaces, so a row could start with "。", and a row could stay half empty because the next
-word between ideographs did not fit.
+Textual breaks lines only at spaces, and splits text without spaces wherever a row is full. A row could therefore start
+with "。", or stay half empty because the text up to the next space did not fit.
 """
 
 from textual import content
@@ -37,7 +37,7 @@ def use_own_breaks() -> None:
 
 
 def needs_own_breaks(text: str, width: int) -> bool:
-    """Return whether *text* has a line wider than *width* cells, and two-cell characters such as ideographs."""
+    """Return whether *text* has a line wider than *width* cells and contains two-cell characters such as ideographs."""
     return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
         cell_len(line) > width for line in text.split("\n")
     )

@@ -49,7 +49,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*+ ?%?)?", re.ASCII)
 
 
 class MarkdownFragment(NamedTuple):
-    """Part of a Markdown text that can be rendered separately.
+    """Part of Markdown source that can be rendered separately.
 
     If `is_joined` is true, no blank line separates this part from the previous one. If `continues_code` is true, this
     part begins with the rest of the previous part's last code block.
@@ -69,7 +69,7 @@ def _parser() -> "MarkdownIt":
 
 @cache
 def _block_parser() -> "MarkdownIt":
-    """Return a parser that finds only the blocks of a Markdown text and ignores inline formatting."""
+    """Return a parser that finds only the blocks of Markdown source and ignores inline formatting."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table"]).disable("inline")
@@ -97,7 +97,7 @@ def highlight_code(code: str, language: str) -> Content:
 
 
 class _Builder:
-    """Builder that collects the rendered content of a Markdown text and tracks the open lists and block quotes."""
+    """Builder that collects the rendered content of Markdown source and tracks the open lists and block quotes."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -170,7 +170,7 @@ def _next_list_marker(build: _Builder, token: "Token") -> str:
 def render_markdown(
     source: str, width: int, *, continues_code: bool = False, is_linear: bool = False
 ) -> list[PrefixedContent]:
-    """Render a Markdown text for *width* columns.
+    """Render Markdown source for *width* columns.
 
     Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
     content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. If
@@ -311,7 +311,7 @@ class CopyablePart(NamedTuple):
 
 
 def list_parts(source: str) -> list[CopyablePart]:
-    """Return the code blocks and tables of a Markdown text in order; a part's index is its number for copying."""
+    """Return the code blocks and tables in Markdown source, in order; a part's index is its number for copying."""
     if is_too_complex(source):
         return []
     tokens = _parser().parse(source)

@@ -100,7 +100,7 @@ def describe_attachment(part: Part) -> str:
 
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
-    """Return the blocks for a complete text from the model; a long text is split into several blocks."""
+    """Return the blocks for complete text from the model; long text is split into several blocks."""
     return [MarkdownBlock(text)] if len(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
 
 
@@ -587,7 +587,7 @@ class TranscriptPresenter:
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Add a notice that a subscribed resource, or one below it, has changed, once per resource and turn."""
+        """Add a notice, once per resource and turn, that a subscribed resource or one below it has changed."""
         from mcphost.protocol.resources import UriIndex
 
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:

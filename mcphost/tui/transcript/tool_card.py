@@ -274,7 +274,10 @@ class ToolCard(TranscriptBlock):
         return ((name, format_value(value)) for name, value in (self.arguments or {}).items())
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Show the result line that contains match number *place* of *pattern*, or unfold the arguments."""
+        """Make match number *place* of *pattern* visible: show its line of the result, or unfold the arguments.
+
+        The arguments are unfolded if the match is not in the result.
+        """
         text = self.search_text()
         match = next(islice(pattern.finditer(text), place, None), None)
         in_result = match.start() - (len(text) - len(self.result)) if match else -1

@@ -403,7 +403,7 @@ class Transcript(ScrollView, can_focus=True):
         return self._block_layout.find_index(self.scroll_offset.y) if self.blocks else 0
 
     def show_find(self, query: "FindQuery | None", match: "FindMatch | None" = None) -> None:
-        """Highlight all matches of *query*, or none if it is None; unfold and scroll to *match*, if given."""
+        """Highlight all matches of *query*, or none if it is None; reveal *match*, if given, and scroll to it."""
         self._found = FoundText(query.pattern, match.place if match else -1) if query else None
         self._found_block = match.block if match else None
         self._block_layout.clear_strips()

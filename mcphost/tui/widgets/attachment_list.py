@@ -86,7 +86,7 @@ class AttachmentList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The index of the first row to show; it keeps the cursor or, without the focus, the newest row visible."""
+        """The index of the first row shown, chosen to keep the cursor or, without the focus, the newest row visible."""
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 

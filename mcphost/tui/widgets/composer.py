@@ -146,7 +146,7 @@ class ComposerInput(OrderedTextArea):
             event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Insert pasted text, replacing a long text by a placeholder, and record that it was not typed."""
+        """Insert pasted text, or a placeholder if the text is long, and record that it was not typed."""
         event.prevent_default()  # TextArea's own handler would insert the text again
         # Most terminals send line breaks as carriage returns, as if Enter had been pressed.
         self._insert_paste(event.text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -385,7 +385,7 @@ class Composer(Vertical):
         """Return whether *key* must be ignored: an Enter right after text was inserted, or held down since then.
 
         *ago* is the number of seconds since the key was pressed. A key that belongs to a paste marks the text as
-        inserted, even if the key first clears the message.
+        inserted, even if an earlier key of the paste has cleared the message.
         """
         guard = self._paste_guard
         if guard is None:

@@ -205,7 +205,7 @@ def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> in
     """Return a row break at or before *at* that does not separate a character from its combining marks.
 
     The break moves back by at most 8 characters, and not beyond *least*. If all of these places would separate a
-    character from its marks, *at* is returned unchanged.
+    character from its marks, *at* is returned unchanged. If *plain* is true, the line is ASCII and has no such marks.
     """
     if plain or not _are_joined(line[at - 1 : at + 1]):
         return at
@@ -237,7 +237,7 @@ _MARGIN = len(_BAR)
 class LongText(ScrollView, can_focus=True):
     """Scrollable read-only text of any size, wrapped between words where possible.
 
-    The rows of a long text are counted in the background, so the scrollable height may grow after the text appears.
+    The rows of long text are counted in the background, so the scrollable height may grow after the text appears.
     """
 
     ALLOW_SELECT = True
@@ -439,8 +439,8 @@ def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize *text* unless it is too long; return the text and whether it was sanitized.
 
     Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller must
-    sanitize it row by row. The rows of such text may be shorter, because a replacement can depend on neighboring
-    characters.
+    sanitize it row by row. Such text may be wrapped early: a replacement can depend on neighboring characters, so the
+    width of a row is only known to be below a maximum.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)

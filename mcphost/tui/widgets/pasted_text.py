@@ -55,7 +55,7 @@ class PasteGuard:
     def is_early_enter(self, ago: float) -> bool:
         """Record an Enter that was pressed *ago* seconds ago; return whether it may belong to the paste.
 
-        That is, whether it came right after the paste, or repeats one that did because the key is held down.
+        It may if it came right after the paste, or if it repeats such an Enter because the key is held down.
         """
         at = input_guard.clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
@@ -93,7 +93,7 @@ class FoldedPastes:
         return self._rows[placeholder]
 
     def fold(self, text: str) -> str | None:
-        """Store a long text and return its placeholder; return None if the text is too short to be folded."""
+        """Store a long paste and return its placeholder; return None if *text* is too short to be folded."""
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines < FOLDED_LINES and len(text) < FOLDED_LENGTH:
             return None
@@ -110,7 +110,10 @@ class FoldedPastes:
         return placeholder
 
     def expand(self, text: str) -> str:
-        """Return the text with the placeholders replaced by the pasted texts."""
+        """Return the text with each placeholder replaced by the paste that it stands for.
+
+        Only the first occurrence of a placeholder is replaced; any other was typed by the user.
+        """
         if not self._texts:
             return text
         used: set[str] = set()
@@ -157,7 +160,7 @@ def parse_pasted_paths(text: str) -> tuple[str, ...]:
     """Return the file paths in a paste, or () if the paste contains anything other than paths.
 
     Paths may be plain, quoted, escaped or `file://` URLs, as terminals paste them when files are dragged into the
-    window. Only absolute paths and paths that begin with `~/` are accepted, at most 20.
+    window. Only absolute paths and paths that begin with `~/` are accepted. If there are more than 20, return ().
     """
     text = text.strip()
     if not text or len(text) > MAX_PATH_TEXT or not text.startswith(("/", "~/", "'", '"', "file://")):

@@ -1,4 +1,7 @@
-"""List of the messages that wait for the running answer, any of which the user can take back or remove."""
+"""List of the messages that the user has queued while the model is answering.
+
+The user can take a message back or remove it until it has been passed to the running answer.
+"""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -47,7 +50,10 @@ class QueueList(Widget, can_focus=True):
         self.index = 0
 
     def show(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """Show a row for each message: its text, and whether it has been passed to the running answer."""
+        """Show a row for each message: its text, and whether it has been passed to the running answer.
+
+        A message that has been passed on can no longer be taken back or removed.
+        """
         if (shown := tuple(rows)) == self.rows:
             return
         if self.rows[1:] == shown:  # the oldest was sent; the cursor stays on its message
@@ -115,7 +121,10 @@ class QueueList(Widget, can_focus=True):
         self.refresh()
 
     def action_take(self, is_removal: bool) -> None:
-        """Request that the message at the cursor be moved into the composer or, if *is_removal* is true, dropped."""
+        """Request that the message at the cursor be moved into the composer or, if *is_removal* is true, dropped.
+
+        Does nothing if the message has been passed to the running answer.
+        """
         if not self.rows or self.rows[self.index][1]:
             return
         self.post_message(QueueRecallRequested((self.index, self.rows[self.index][0]), is_removal=is_removal))

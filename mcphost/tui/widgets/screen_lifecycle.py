@@ -31,7 +31,10 @@ class ScreenLifecycle:
         return leaves(result) if app.screen is self else AwaitComplete()
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-        """Call *callback* after the next refresh, unless the screen has been closed by then."""
+        """Call *callback* after the next refresh, unless the screen has been closed by then.
+
+        Return whether the callback was scheduled.
+        """
 
         def late() -> Any:
             """Run the callback if the screen is still open."""

@@ -220,7 +220,7 @@ class KeyBar(Widget):
         self.keys = keys
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
-        """Show these (key, label, action) tuples, or the chat's keys for (); do nothing if the keys are unchanged."""
+        """Show these (key, label, action) tuples, or the chat's keys if *keys* is (). Do nothing if nothing changes."""
         if keys != self.keys:
             self.keys = keys
             self.refresh(layout=True)

@@ -21,8 +21,7 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
     """Run the widget's binding for a key immediately, when the key reaches the widget.
 
     Textual inserts a letter as soon as the letter reaches the widget, but runs a binding such as Backspace only after
-    the key has bubbled up to the app. Without this function, Backspace would delete letters typed after it in a busy
-    app.
+    the key has bubbled up to the app. In a busy app, Backspace would otherwise delete letters that were typed after it.
     """
     for binding in () if event.is_printable else widget._bindings.key_to_bindings.get(event.key, ()):  # pyright: ignore[reportPrivateUsage]
         if not binding.priority and await widget.app.run_action(binding.action, widget):  # pyright: ignore[reportUnknownMemberType]
@@ -109,8 +108,8 @@ class LabeledInputGroup(Vertical):
     class Submitted(Message):
         """Posted when the user presses Enter.
 
-        `index` is the position of the input in which Enter was pressed, starting at 0; `values` are the texts of all
-        inputs.
+        `index` is the position of the input in which Enter was pressed, starting at 0; `values` contains the text of
+        each input.
         """
 
         def __init__(self, index: int, values: tuple[str, ...]) -> None:
