@@ -229,7 +229,7 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
 
 
 async def find_missing_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> str:
-    """Return the environment variable whose API key a model needs and lacks, or "" if it lacks none.
+    """Return the name of the environment variable for an API key that a model needs but that is missing, else "".
 
     A key that cannot be read from the keyring counts as missing.
     """

@@ -420,7 +420,7 @@ class RenameForm(FormScreen[str]):
         self._title_text = title
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key press is ignored as too early: a wrong title does no harm."""
+        """Return False: keys are accepted as soon as the form appears, because a wrong title does no harm."""
         return False
 
     def headline(self) -> str:
