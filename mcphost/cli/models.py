@@ -70,13 +70,15 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
     from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
     from mcphost.cli.output import print_json, print_note, print_table, show_status
     from mcphost.config.remembered_models import ToolRefusals
+    from mcphost.llm.local_servers import LATE_PROBE_SECONDS
     from mcphost.llm.model_finder import ModelFinder
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
     with show_status(_("Searching for models…"), quiet=options.quiet):
         refusals = ToolRefusals(paths.state_dir())
-        finder = ModelFinder(os.environ, create_secrets(config.secret_store).get, refusals=refusals)
+        keyring = create_secrets(config.secret_store).get
+        finder = ModelFinder(os.environ, keyring, refusals=refusals, probe_seconds=LATE_PROBE_SECONDS)
         models = await (finder.find_proposed() if provider is None else finder.list_all())
     if provider is not None:
         known = sorted({model.provider for model in models})

@@ -148,14 +148,16 @@ class ModelFinder:
         keyring: KeyLookup | None,
         is_session_only: Callable[[str], bool] = lambda name: False,
         refusals: ToolRefusals | None = None,
+        probe_seconds: float | None = None,
     ) -> None:
         """Create a finder that reads API keys from *environ* and *keyring*.
 
         *is_session_only* receives the name of a keyring entry and returns whether its API key is kept only in memory
         until mcphost quits. A model whose provider rejected tools, according to *refusals*, is shown as not supporting
-        tools.
+        tools. *probe_seconds* is how long to wait for model servers on this machine, by default PROBE_SECONDS.
         """
         self._refusals = refusals
+        self._probe_seconds = probe_seconds
         self._environ = environ
         self._keyring = keyring
         self._is_session_only = is_session_only
@@ -302,7 +304,7 @@ class ModelFinder:
             keys = await self._find_keys()
 
         async def search_local() -> None:
-            local.extend(await self._search_local(addresses=addresses))
+            local.extend(await self._search_local(self._probe_seconds, addresses))
 
         async def load() -> None:
             nonlocal catalog
