@@ -84,7 +84,7 @@ class ChatServer(Server):
         return f"{self.public_url}{self._path}/"
 
     def make_app(self) -> web.Application:
-        """Return the web application, which serves only paths that begin with the key."""
+        """Return the web application, which serves only paths that begin with the address's secret key."""
         app = web.Application(middlewares=[self._guard], client_max_size=MAX_MESSAGE_BYTES)
         aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(self.templates_path))
         app.add_routes([

@@ -139,7 +139,7 @@ def _make_secret(keys: tuple[str, ...], value: str) -> PlaintextSecret:
 
 
 def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
-    """Return the start and end of the value at *path* in JSON without comments. Raises ConfigError."""
+    """Return the start and end of the value at *path* in JSON without comments. Raises ConfigError if it is missing."""
     decoder = json.JSONDecoder()
     at = _skip_whitespace(plain, 0)
     for key in path:

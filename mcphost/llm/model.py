@@ -91,7 +91,7 @@ class ToolsRefused(Struct, frozen=True):
 
 
 class ToolQuarantined(Struct, frozen=True):
-    """Event for a tool that is omitted from now on, because the provider rejected its definition."""
+    """Event for a tool that is omitted from further requests, because the provider rejected its definition."""
 
     name: str
     reason: str

@@ -249,7 +249,7 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return the protocol eras that the server with this digest supported when last connected; None if unknown.
+        """Return the protocol eras that the server with this endpoint digest supported last; None if unknown.
 
         "handshake" means revisions up to 2025-11-25, "stateless" revisions from 2026-07-28 on, and "dual" both.
         """
@@ -259,7 +259,10 @@ class GrantStore:
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Store the protocol eras that a server supports, so that the next connection need not detect them."""
+        """Store the protocol eras that a server supports, so that the next connection need not detect them.
+
+        *digest* is the digest of the server's address or command, as for `load_eras`.
+        """
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )

@@ -479,7 +479,7 @@ class HttpChannel:
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
         """Return whether the response to a GET is an event stream.
 
-        Raises SessionExpired if the server no longer knows *session* and had a GET stream in it earlier.
+        Raises SessionExpired if the server no longer knows *session*, in which it had opened a GET stream before.
         """
         body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without a GET stream send 405; some send 404, which does not mean that the session has expired.

@@ -101,7 +101,7 @@ class Guarded(Protocol):
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a form field of the question has the focus, so that keys type text into the field."""
+        """Whether a form field in the question has the focus, so that keystrokes go into that field."""
         ...
 
     def enter(self) -> None:

@@ -65,7 +65,7 @@ class StoredConversations:
         return SearchStore(self._database)
 
     async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        """Return the pinned conversations and then the newest others, at most *limit* in total. Raises StoreError."""
+        """Return the pinned conversations, then the newest of the rest, at most *limit* in total. Raises StoreError."""
         return await self._conversations.list_recent(limit, pinned_first=True)
 
     async def find(self, id_prefix: str) -> ConversationInfo:

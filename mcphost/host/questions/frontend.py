@@ -79,7 +79,7 @@ class FrontendWrapper(Frontend):
 
 
 class RefusingFrontend:
-    """Frontend without a user, which refuses every question."""
+    """Frontend without a user, which answers every question with a refusal."""
 
     kinds: frozenset[str] = frozenset()
     who = "nobody"

@@ -344,7 +344,7 @@ class Form(Vertical):
         yield from self.rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Make the title column as wide as the longest title, but at most 40 cells or half of the form."""
+        """Make the title column as wide as the longest title, but at most 40 cells and half the width of the form."""
         width = self._compute_label_width(event.size.width)
         if width != self.label_cells:
             self.label_cells = width
