@@ -1,6 +1,7 @@
 """Numbered migrations of the database schema, each of which is applied once and recorded by name."""
 
 import json
+import re
 import secrets
 import sqlite3
 from collections.abc import Callable
@@ -337,13 +338,20 @@ MIGRATIONS: Migrations = (
 )
 
 
+_NAME = re.compile(r"\d{3}_\w{1,80}", re.ASCII)
+
+
 def migrate(db: sqlite3.Connection, migrations: Migrations = MIGRATIONS) -> None:
     """Apply the missing migrations, each in its own transaction.
 
-    Raises LookupError if the database has a migration that is unknown to this version of mcphost.
+    Raises LookupError if the database has a migration that is unknown to this version of mcphost, and
+    sqlite3.DatabaseError if the file is damaged.
     """
     db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT")
     applied = {name for (name,) in db.execute("SELECT name FROM migrations")}
+    # The pages of a damaged file may be those of another table.
+    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in applied):
+        raise sqlite3.DatabaseError("the table of migrations contains other data")
     unknown = applied - {name for name, _ in migrations}
     if unknown:
         raise LookupError(", ".join(sorted(unknown)))

@@ -224,6 +224,20 @@ async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> Non
     assert str(asides[0]) in messages[0][1]
 
 
+@pytest.mark.parametrize("name", [7, 1.5, None, b"001", "a message of a conversation"])
+async def test_a_file_whose_migrations_are_the_rows_of_another_table_is_damaged(tmp_path: Path, name: Any) -> None:
+    path = tmp_path / "s.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE migrations (name, at)")
+        db.execute("INSERT INTO migrations VALUES (?, 0)", (name,))
+    messages: list[tuple[str, str]] = []
+    saved = ConversationStore(Database(path, lambda text, hint: messages.append((text, hint))))
+    await saved.append("c", stored_user_message("hi"), title="hi", model="m")
+    assert [row.id for row in await saved.list_recent()] == ["c"]
+    assert len(damaged_copies(tmp_path)) == 1
+    assert "damaged" in messages[0][0]
+
+
 async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     await ConversationStore(Database(path)).append("c", stored_user_message("hi"), title="hi", model="m")
