@@ -20,7 +20,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Serve chats on 127.0.0.1 until Ctrl+C is pressed. Raises UsageError if the extra is not installed."""
     try:
-        from mcphost.cli.serve_app import serve_chats
+        from mcphost.cli.chat_web_server import serve_chats
     except ImportError as error:
         raise UsageError(
             '`serve` needs the optional extra "serve".',

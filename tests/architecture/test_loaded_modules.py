@@ -24,7 +24,7 @@ OUTSIDE_THE_CORE = (
     "mcphost.tui",
     "mcphost.cli.chat",
     "mcphost.cli.terminal_output",
-    "mcphost.cli.serve_app",
+    "mcphost.cli.chat_web_server",
     "mcphost.llm.worker",
     "mcphost.__main__",
 )

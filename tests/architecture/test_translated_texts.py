@@ -94,7 +94,7 @@ NOT_TRANSLATED_COMMANDS = {
     "colors.py": {"not approved"},  # a state
 }  # fmt: skip
 """Texts of commands that are not translated where they are written, with the reason."""
-NOT_FOR_PEOPLE = {"completion.py", "serve_app.py"}
+NOT_FOR_PEOPLE = {"completion.py", "chat_web_server.py"}
 """Modules with scripts for shells, and with responses to browsers."""
 
 

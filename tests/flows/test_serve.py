@@ -15,7 +15,7 @@ import aiohttp
 import psutil
 import pytest
 
-from mcphost.cli import serve_app
+from mcphost.cli import chat_web_server
 from mcphost.cli.main import parse_arguments
 from mcphost.cli.serve import chat_command
 from tests.flows.fork_server import MCPHOST
@@ -123,8 +123,8 @@ async def test_other_pages_hosts_and_addresses_are_refused(program: Program) -> 
 
 @pytest.mark.anyio
 async def test_no_more_chats_than_the_limit_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve_app, "MAX_CHATS", 0)
-    server = serve_app.ChatServer(["true"], 1)
+    monkeypatch.setattr(chat_web_server, "MAX_CHATS", 0)
+    server = chat_web_server.ChatServer(["true"], 1)
     with pytest.raises(aiohttp.web.HTTPServiceUnavailable):
         await server.handle_websocket(cast("aiohttp.web.Request", None))
 
