@@ -288,7 +288,7 @@ class McpHostApp(QuestionApp):
             _("Its result is added to the conversation after this answer.")
             if self.host.conversation.is_busy
             else keys_in_use(self).fill(
-                _("{again} lets the model read its result now; otherwise it reads it with your next message.")
+                _("{continue_turn} lets the model read its result now; otherwise it reads it with your next message.")
             )
         )
         said = _("{name} has ended in the background: {outcome}. {later}")

@@ -26,6 +26,7 @@ from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
+from mcphost.tui.widgets.key_hints import KeyHints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
@@ -298,7 +299,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             with WrappingRow(id="buttons"):
                 for number, (button_id, label) in enumerate(self.BUTTONS):
                     yield Button(Content(_(label)), id=button_id, classes="" if number else "refuse", compact=True)
-            yield Static(_(self.KEYS), id="keys", markup=False)
+            yield KeyHints(_(self.KEYS))
 
     def _requester_text(self) -> str:
         """Return the reason for the request and the account, preceded by the title if the frame truncates the title."""

@@ -14,13 +14,14 @@ from textual.widgets import Button, Static
 
 from mcphost.translation import translate_sentence
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.key_hints import KeyHints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 A = TypeVar("A")
 _MAX_FAULT_LENGTH = 4_096
 
 
-class _KeyHintLine(Static):
+class _KeyHintLine(KeyHints):
     """Key hints in the last line of a form; drawing them means that the form is visible.
 
     A callback after the refresh is not sufficient: on a busy machine, Textual may call it only after the user has
@@ -98,7 +99,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
                 with Horizontal(id="buttons"):
                     for action, label in buttons:
                         yield Button(label, id=action, compact=True)
-            yield _KeyHintLine(self.key_hints(), id="keys", markup=False)
+            yield _KeyHintLine(self.key_hints())
 
     def show_fault(self, text: str) -> None:
         """Show an error message below the body, replacing the previous one; "" clears it."""

@@ -1,0 +1,53 @@
+"""Key hints at the bottom of questions and forms; clicking a hint presses its key."""
+
+import re
+
+from textual import events
+from textual.content import Content
+from textual.style import Style
+from textual.visual import VisualType
+from textual.widgets import Static
+
+SEPARATOR = " · "
+_KEY_NAMES = {"esc": "escape", "enter": "enter", "tab": "tab", "space": "space", "shift+tab": "shift+tab"}
+_FUNCTION_OR_CTRL = re.compile(r"F\d{1,2}|ctrl\+\w|\^\w", re.IGNORECASE)
+
+
+def parse_key(hint: str) -> str:
+    """Return Textual's name for the first key in a hint such as "esc/d deny" or "^S apply", or "" if it names none."""
+    word = hint.split(" ", 1)[0]
+    key = word if len(word) == 1 else word.split("/", 1)[0]
+    if _FUNCTION_OR_CTRL.fullmatch(key):
+        return key.lower().replace("^", "ctrl+")
+    if len(key) == 1 and key.isascii() and key.isalnum():
+        return key
+    return _KEY_NAMES.get(key.lower(), "")
+
+
+def link_keys(hints: str) -> Content:
+    """Return hints, separated by " · " or line breaks, as content in which each hint carries its key for a click."""
+    lines = [
+        Content(SEPARATOR).join(
+            Content(hint).stylize(Style.from_meta({"press": key})) if (key := parse_key(hint)) else Content(hint)
+            for hint in line.split(SEPARATOR)
+        )
+        for line in hints.split("\n")
+    ]
+    return Content("\n").join(lines)
+
+
+class KeyHints(Static):
+    """Clickable key hints. A key pressed by a click is subject to the same rules as one on the keyboard."""
+
+    def __init__(self, hints: str) -> None:
+        super().__init__(link_keys(hints), id="keys", markup=False)
+
+    def update(self, content: VisualType = "", *, layout: bool = True) -> None:
+        """Replace the hints by *content*, which is a text or unstyled Content."""
+        super().update(link_keys(str(content)), layout=layout)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key of the hint that was clicked."""
+        if key := event.style.meta.get("press"):
+            event.stop()
+            self.app.simulate_key(str(key))  # pyright: ignore[reportUnknownMemberType]
