@@ -99,7 +99,7 @@ class ChangeWatcher:
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.
-        self._idle_until = self._listing_seconds = 0.0
+        self._idle_until = 0.0
         return self.listing
 
     async def run(self) -> None:
