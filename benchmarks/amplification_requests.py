@@ -2,12 +2,14 @@
 
 # pyright: basic
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks.amplification import MB, Meter, case
 from benchmarks.amplification_host import Work
-from benchmarks.amplification_session import answered, listed, page
+from benchmarks.amplification_session import LISTS, answered, listed, page
+from benchmarks.amplification_wire import session_with
 
 Make = Callable[[], tuple[int, Work]]
 
@@ -245,3 +247,46 @@ def _kept_case(name: str, body: bytes) -> None:
 
 _kept_case("a message of 10 MB", b'{"role":"user","parts":[{"type":"text","text":"' + b"a" * 10 * MB + b'"}]}')
 _kept_case("100,000 parts", b'{"role":"user","parts":[' + b",".join([b'{"type":"text","text":""}'] * 100_000) + b"]}")
+
+
+@case("session: 20 forms of 15 MB at the same time", size=20 * 15 * MB)
+async def open_questions(meter: Meter, size: int) -> None:
+    import anyio
+
+    from mcphost.host.audit.audit_log import create_in_memory_log
+    from mcphost.host.questions.frontend import RefusingFrontend
+    from mcphost.host.server_requests.request_handler import ServerRequestHandler, ServerRequestHandlerFactory
+    from mcphost.protocol.server_requests import ServerRequestRejection
+    from mcphost.protocol.tools import CallTool
+
+    class NeverAnswers(RefusingFrontend):
+        kinds = frozenset({"fill_form"})
+
+        async def ask(self, question: Any) -> Any:
+            await anyio.sleep_forever()
+
+    rejected: list[str] = []
+    all_rejected = anyio.Event()
+
+    class Handler(ServerRequestHandler):
+        async def answer(self, request: Any, context: Any) -> Any:
+            result = await super().answer(request, context)
+            assert isinstance(result, ServerRequestRejection)
+            rejected.append(result.message)
+            if len(rejected) == 20:
+                all_rejected.set()
+            return result
+
+    nothing: Any = None
+    factory = ServerRequestHandlerFactory(NeverAnswers(), nothing, nothing, print, create_in_memory_log())
+    request = b'{"jsonrpc":"2.0","id":"a%d","method":"elicitation/create","params":%s}\n'
+    params = b'{"message":"m","requestedSchema":{"type":"object","$comment":"' + b"c" * (size // 20) + b'"}}'
+    flood = b"".join(request % (number, params) for number in range(20))
+    answers = {"tools/call": b'{"content":[]}}\n' + flood + b'{"jsonrpc":"2.0","id":0,"result":{}'}
+    handler = Handler("s", factory, {}, str, str)
+    async with session_with(answers, LISTS, responder=handler) as session:
+        del answers, flood
+        with meter.measuring(size):
+            await session.request(CallTool("x"))
+            await all_rejected.wait()
+        print(rejected[:2], file=sys.stderr)

@@ -117,9 +117,12 @@ class Silent:
 
 @asynccontextmanager
 async def session_with(
-    answers: dict[str, bytes], capabilities: dict[str, Any], revision: str = "2025-11-25"
+    answers: dict[str, bytes], capabilities: dict[str, Any], revision: str = "2025-11-25", responder: Any = None
 ) -> AsyncGenerator[Any]:
-    """Open a session with a stdio server that responds to each method with the given bytes."""
+    """Open a session with a stdio server that responds to each method with the given bytes.
+
+    *responder* handles the server's requests; without it, they fail.
+    """
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
 
@@ -128,7 +131,7 @@ async def session_with(
         answers.clear()
         argv = ("-S", "-E", str(HERE / "hostile_server.py"), revision, json.dumps(capabilities), *pairs)
         config = ServerConfig(name="hostile", command=sys.executable, args=argv, era="handshake")
-        async with ClientSessionOpener(expand=str).open(config, Silent(), Silent()) as session:  # type: ignore[arg-type]
+        async with ClientSessionOpener(expand=str).open(config, responder or Silent(), Silent()) as session:  # type: ignore[arg-type]
             yield session
 
 

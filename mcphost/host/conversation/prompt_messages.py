@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
-import anyio.to_thread
-
 from mcphost.errors import UsageError
 from mcphost.host.content_rendering import render_block, truncate_text
 from mcphost.host.conversation.attachment_fitting import AttachmentFitter
@@ -25,6 +23,7 @@ from mcphost.protocol.prompts import GetPromptResult, PromptMessage
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import replace
+from mcphost.threads import run_in_thread
 
 MAX_PROMPT_MESSAGES = 100
 MAX_PROMPT_SIZE = 20 * 1024 * 1024
@@ -57,7 +56,7 @@ async def make_prompt_messages(
             f"The prompt {name!r} of {server!r} has {size:,} bytes; at most {MAX_PROMPT_SIZE:,} can be inserted."
         )
     source = PromptSource(server, name)
-    messages = await anyio.to_thread.run_sync(partial(_convert, source, result.messages, facts))
+    messages = await run_in_thread(partial(_convert, source, result.messages, facts))
     return tuple([replace(one, parts=await fitter.fit_parts(one.parts, facts)) for one in messages])
 
 
@@ -92,7 +91,7 @@ async def read_links(
             raise UsageError(
                 f"The linked resources have more than {MAX_PROMPT_SIZE:,} bytes together.", "Insert only the links."
             )
-        parts = await anyio.to_thread.run_sync(partial(_convert_contents, source, contents, facts))
+        parts = await run_in_thread(partial(_convert_contents, source, contents, facts))
         out[at] = replace(messages[at], parts=(*messages[at].parts, *await fitter.fit_parts(parts, facts)))
     return tuple(out)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from urllib.parse import quote, urlunsplit
 
 import anyio
-import anyio.to_thread
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.errors import MalformedMessage, UsageError
@@ -29,6 +28,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection, UrlElicitationRequired
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
+from mcphost.threads import run_in_thread
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 MAX_URL = 16 * 1024
@@ -189,7 +189,7 @@ class ElicitationHandler:
 
     async def _answer_form(self, request: Elicit, why: str) -> ElicitResult | ServerRequestRejection:
         if len(bytes(request.requested_schema)) > SHORT_SCHEMA:
-            fields = await anyio.to_thread.run_sync(parse_form, request.requested_schema)
+            fields = await run_in_thread(parse_form, request.requested_schema)
         else:
             fields = parse_form(request.requested_schema)
         secrets = [sanitize(field.title or field.name, keep_newlines=False) for field in fields if field.secret]

@@ -1,0 +1,47 @@
+"""Functions that run in worker threads without keeping their arguments in memory after an error."""
+
+from collections.abc import Callable
+from typing import NoReturn, TypeVar, TypeVarTuple
+
+from anyio import to_thread
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class _Failure:
+    """Error of a function, passed out of the thread as a value."""
+
+    __slots__ = ("_errors",)
+
+    def __init__(self, error: BaseException) -> None:
+        self._errors = [error]
+
+    def reraise(self) -> NoReturn:
+        """Raise the error without keeping a reference to it; may be called once."""
+        error = self._errors.pop()
+        try:
+            raise error
+        finally:
+            del error
+
+
+async def run_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    """Run a function in a worker thread; return its result or raise its error.
+
+    Use this function instead of `anyio.to_thread.run_sync` if the arguments come from outside and may be large. There,
+    the future that waits for the thread and the traceback of the function's error refer to each other, so the
+    arguments remain in memory until the next full garbage collection, and a server that sends large invalid input again
+    and again fills the memory. Cancelling waits for the function to end.
+    """
+    result = await to_thread.run_sync(_catch, function, *arguments)
+    if isinstance(result, _Failure):
+        result.reraise()
+    return result
+
+
+def _catch(function: Callable[[*Ts], T], *arguments: *Ts) -> T | _Failure:
+    try:
+        return function(*arguments)
+    except BaseException as error:  # noqa: BLE001 - raised again in run_in_thread
+        return _Failure(error)
