@@ -103,7 +103,12 @@ _ADD_MESSAGE = """
     CASE WHEN ?3 IS NULL THEN (SELECT leaf FROM conversations WHERE id = ?1) ELSE nullif(?3, coalesce(max(seq), 0)) END
     FROM messages WHERE conversation = ?1 RETURNING seq
 """
-_BRANCHES_QUERY = "SELECT seq, parent, {column} FROM messages WHERE conversation = ? ORDER BY seq"
+# In a damaged file, the rows may be those of another table: only a number can be one of a message.
+_BRANCHES_QUERY = """
+    SELECT seq, CASE WHEN typeof(parent) = 'integer' THEN parent END, {column} FROM messages
+    WHERE conversation = ? AND typeof(seq) = 'integer' ORDER BY seq
+"""
+_BODY = "CASE WHEN typeof(body) = 'blob' THEN body ELSE x'' END"
 _LIST_QUERY = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated,
     c.pinned IS NOT NULL, c.named = 2
@@ -212,14 +217,14 @@ class ConversationStore:
             parents: list[int | None] = []
             bodies: list[bytes] = []
             # Row by row: a list of 100,000 rows would trigger a full garbage collection.
-            for number, parent, body in db.execute(_BRANCHES_QUERY.format(column="body"), (conversation_id,)):
+            for number, parent, body in db.execute(_BRANCHES_QUERY.format(column=_BODY), (conversation_id,)):
                 numbers.append(number)
                 parents.append(parent)
                 bodies.append(body)
             if found[0] is not None or any(parent is not None for parent in parents):
                 places = trace_branch(list(map(MessageLink, numbers, parents)), found[0])
                 numbers, bodies = [numbers[at] for at in places], [bodies[at] for at in places]
-            for (body,) in db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)):
+            for (body,) in db.execute(f"SELECT {_BODY} FROM drafts WHERE conversation = ?", (conversation_id,)):  # noqa: S608
                 numbers.append(0)
                 bodies.append(body)
             return BranchBodies(numbers, bodies)
@@ -257,7 +262,7 @@ class ConversationStore:
                 numbers = [links[at].number for at in trace_branch(links, number)]
             place = numbers.index(number) if number in numbers else len(numbers)
             start = max(0, min(place - count // 2, len(numbers) - count))
-            query = "SELECT seq, body FROM messages WHERE conversation = ? AND seq = ? AND length(body) < ?"
+            query = f"SELECT seq, {_BODY} FROM messages WHERE conversation = ? AND seq = ? AND length(body) < ?"  # noqa: S608
             wanted = numbers[start : start + count]
             bodies = (db.execute(query, (conversation_id, one, _MAX_PREVIEWED_BYTES)).fetchone() for one in wanted)
             return [body for body in bodies if body is not None]

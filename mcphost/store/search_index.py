@@ -334,8 +334,10 @@ def rebuild(db: sqlite3.Connection) -> None:
     db.execute("INSERT OR REPLACE INTO search_pending (conversation, done) SELECT id, 0 FROM conversations")
 
 
-def decode_message(body: bytes) -> Message | None:
-    """Decode a stored message, or return None if it is damaged."""
+def decode_message(body: object) -> Message | None:
+    """Decode a stored message, or return None if it is damaged; in a damaged file, *body* may have any type."""
+    if not isinstance(body, bytes):
+        return None
     try:
         return decode(body, Message, "stored message")
     except MalformedMessage:

@@ -1,5 +1,7 @@
 """Tests for renaming, pinning and deleting stored conversations."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,23 @@ async def test_pinned_conversations_come_first(tmp_path: Path) -> None:
     assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["0", "2", "1"]
     await conversations.set_pinned("0", is_pinned=False)
     assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["2", "1", "0"]
+
+
+@pytest.mark.parametrize("body", [7, 2.5, "text", None])
+async def test_a_row_of_another_table_does_not_hide_the_messages_beside_it(tmp_path: Path, body: object) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_message(database, "c", TextPart("first"))
+    await database.close()
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as db:
+        db.executescript(
+            "CREATE TABLE other AS SELECT * FROM messages; DROP TABLE messages; ALTER TABLE other RENAME TO messages;"
+        )
+        db.executemany("INSERT INTO messages VALUES ('c', ?, ?, ?)", [(2, body, "x"), ("a", b"b", 1), (None, b"c", 1)])
+        db.execute("INSERT INTO messages SELECT conversation, 3, body, 1 FROM messages WHERE seq = 1")
+    conversations = ConversationStore(database)
+    assert [number for number, _ in await conversations.load_branch("c") or ()] == [1, 3]
+    assert [number for number, _ in await conversations.load_around("c", 0, 9)] == [1, 3]
+    assert await conversations.list_branches("c") != ()
 
 
 async def test_deleting_names_only_files_that_no_other_conversation_uses(tmp_path: Path) -> None:
