@@ -325,7 +325,7 @@ ACTIONS: tuple[Action, ...] = (
         "ctrl+l",
         N_("theme"),
         N_("Choose a theme"),
-        N_("Choose a dark or light theme; each is previewed"),
+        N_("Choose dark or light colors; each theme is previewed"),
         "theme",
         priority=True,
     ),

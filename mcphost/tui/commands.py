@@ -125,13 +125,15 @@ class CommandPaletteProvider(Provider):
                 )
 
     async def search(self, query: str) -> Hits:
-        """Yield the actions whose title, label, slash command or help matches the query."""
+        """Yield the actions whose title, label or command matches the query, or whose texts contain all its words."""
         matcher = self.matcher(query)
+        words = query.casefold().split()
         for action in ACTIONS:
             # Match any name of the action: "theme" must find "Light or dark".
             names = (_(action.title), _(action.label), action.title, action.label, action.slash)
             score = max(map(matcher.match, names))
-            score = score or 0.1 * (query.lower() in _(action.help).lower())
+            texts = " ".join((*names, *action.aliases, action.help, _(action.help))).casefold()
+            score = score or 0.1 * all(word in texts for word in words)
             if score and action.name != "palette":
                 shown = matcher.highlight(f"{_(action.title)}  ({self._key(action.name)})")
                 yield Hit(score, shown, partial(self._run, action.name), help=_(action.help))

@@ -55,7 +55,7 @@ async def test_page_up_and_down_scroll_the_conversation_while_a_message_is_writt
         assert driver.app.query_one(Composer).composer_input.text == "next"
 
 
-@pytest.mark.parametrize("words", ["theme", "light theme"])
+@pytest.mark.parametrize("words", ["theme", "light theme", "color THEME"])
 async def test_the_palette_finds_an_action_by_any_of_its_names(run: Run, words: str) -> None:
     async with run() as driver:
         await driver.pilot.press("ctrl+p")
