@@ -72,8 +72,8 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
 def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tuple[CompletedCall, ...]:
     """Return the tool calls in *messages* that were or may have been sent to a server, oldest first.
 
-    Calls that were denied, or whose tool was unknown, never reached a server. A call without a result was interrupted
-    and counts as "stopped".
+    Calls that were denied, were stopped before they were sent, or whose tool was unknown never reached a server. A call
+    without a result was interrupted and counts as "stopped".
     """
     from mcphost.host.consent.grants import has_read_only_hint
 
@@ -86,7 +86,7 @@ def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tup
             result = returned.get(use.id)
             server, tool = (result.server, result.tool) if result else ("", use.name)
             outcome = (result.outcome or ("error" if result.is_error else "ok")) if result else "stopped"
-            if outcome == "declined" or (result is not None and (not server or result.reused_at)):
+            if outcome == "declined" or (result is not None and (not server or result.reused_at or result.is_unsent)):
                 continue
             calls.append(
                 CompletedCall(

@@ -40,7 +40,7 @@ from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 DRAFT_SECONDS = 1.0
 MAX_INVALID_ROUNDS = 3
@@ -50,7 +50,6 @@ _UNFINISHED = {
     "content_filter": ("The provider's content filter stopped the answer.", "Rephrase it, or choose another model."),
     "unknown": ("The answer was cut off: its end marker is missing.", "Ask it to continue."),
 }
-STOPPED_TEXT = "The user stopped this call before its result arrived."
 _EMPTY_ANSWER = ("The model's answer was cut off before any text arrived.", "Send it again.")
 
 
@@ -360,8 +359,8 @@ class Turn:
 
     def _make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
         """Return the result that tells the model that a call was stopped, and whether the tool had already run."""
-        text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
-        return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
+        part = self._scheduler.pop_stopped(use)
+        return replace(part, text=STOPPED_AFTER_RUN) if self._reviewer.pop_interrupted(use.id) else part
 
 
 def _is_too_long(error: ModelError, answer: StreamedAnswer) -> bool:

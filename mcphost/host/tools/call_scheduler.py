@@ -20,12 +20,15 @@ from mcphost.host.live_settings import LiveSettings
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
+from mcphost.serialization import replace
 
 MAX_BACKGROUND_CALLS = 8
 BACKGROUND_TEXT = (
     "The user sent this call to the background. It is still running. Its result will arrive later, in a separate "
     "message that names the call {id}. Continue without the result, and do not repeat the call."
 )
+STOPPED_TEXT = "The user stopped this call before its result arrived."
+NEVER_RAN_TEXT = "The user stopped this call before it started; the tool did not run."
 _CRASHED_TEXT = "The call failed in mcphost. The tool may have run."
 _log = logging.getLogger(__name__)
 
@@ -38,6 +41,7 @@ class _Call:
     def __init__(self, use: ToolUsePart, conversation: str) -> None:
         self.use, self.conversation = use, conversation
         self.server, self.tool = "", use.name
+        self.is_unsent = False
         self.scope = anyio.CancelScope()
         self.released, self.done = anyio.Event(), anyio.Event()
         self.outcome: ToolCallOutcome | None = None
@@ -47,6 +51,11 @@ class _Call:
 
     def make_return(self, text: str, outcome: Outcome) -> ToolReturnPart:
         return make_tool_return(self.use, self.server, self.tool, text, outcome=outcome)
+
+    def make_stopped_return(self) -> ToolReturnPart:
+        if self.is_unsent:
+            return _make_unsent_return(self.use, self.server, self.tool)
+        return self.make_return(STOPPED_TEXT, "stopped")
 
 
 _current_call: ContextVar[_Call] = ContextVar("current call")
@@ -69,13 +78,14 @@ class CallScheduler:
         self._settings = settings
         self._limiter = anyio.CapacityLimiter(settings.limits.parallel_calls)
         self._calls: list[_Call] = []
+        self._stopped: dict[str, ToolReturnPart] = {}
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
     async def run(self, use: ToolUsePart, conversation: str, run: RunCall) -> ToolCallOutcome:
         """Execute a call with *run* and return its outcome, or a placeholder if the user sent it to the background.
 
         *conversation* is the id of the conversation that later receives the result of a background call. Cancelling
-        stops the call and waits until it has ended.
+        stops the call and waits until it has ended; `pop_stopped` then returns its result.
         """
         tasks = self._lifetime.tasks
         if tasks is None:
@@ -91,6 +101,7 @@ class CallScheduler:
             call.scope.cancel()
             with anyio.CancelScope(shield=True):
                 await call.done.wait()
+            self._stopped[use.id] = call.make_stopped_return()
             raise
         if call.is_in_background:
             return ToolCallOutcome(call.make_return(BACKGROUND_TEXT.format(id=use.id), "background"))
@@ -118,22 +129,34 @@ class CallScheduler:
         if call.error is not None:
             _log.error("call of %r in the background", call.tool, exc_info=call.error)
             return call.make_return(_CRASHED_TEXT, "failed")
-        return call.make_return("The user stopped this call before its result arrived.", "stopped")
+        return call.make_stopped_return()
+
+    def pop_stopped(self, use: ToolUsePart) -> ToolReturnPart:
+        """Return the result of a call whose `run` was cancelled, or that never began, and forget the call.
+
+        The result tells the model that the user stopped the call, and whether the tool may have run.
+        """
+        return self._stopped.pop(use.id, None) or _make_unsent_return(use, "", use.name)
+
+    def describe_call(self, server: str, tool: str) -> None:
+        """Name the tool of the current call; until it gets a slot, a stopped call is one that did not run."""
+        call = _current_call.get()
+        call.server, call.tool, call.is_unsent = server, tool, True
 
     @asynccontextmanager
-    async def slot(self, server: str, tool: str) -> AsyncGenerator[None]:
-        """Return a context manager that waits for a free execution slot and holds it while *tool* runs.
+    async def slot(self) -> AsyncGenerator[None]:
+        """Return a context manager that waits for a free execution slot and holds it while the current call runs.
 
         A call that is sent to the background frees its slot, so that it does not block other calls.
         """
         call = _current_call.get()
-        call.server, call.tool = server, tool
         if call.is_in_background:
             yield
             return
         call.slot = slot = object()
         self._limiter.total_tokens = self._settings.limits.parallel_calls
         await self._limiter.acquire_on_behalf_of(slot)
+        call.is_unsent = False
         try:
             yield
         finally:
@@ -177,3 +200,7 @@ class CallScheduler:
         for call in chosen:
             call.scope.cancel()
         return bool(chosen)
+
+
+def _make_unsent_return(use: ToolUsePart, server: str, tool: str) -> ToolReturnPart:
+    return replace(make_tool_return(use, server, tool, NEVER_RAN_TEXT, outcome="stopped"), is_unsent=True)

@@ -76,6 +76,7 @@ class ToolPipeline:
         offered = self._tool_registry.resolve(use.name)
         server, tool = (offered.connection.config.name, offered.definition.name) if offered else ("", use.name)
         call = ProposedCall(use, server, tool, why)
+        self._scheduler.describe_call(server, tool)
         self._events.publish(ToolProposed(use.id, server, tool, use.arguments, use.raw))
         try:
             offered = _require_available(offered, f"There is no tool named {use.name!r}.")
@@ -88,7 +89,7 @@ class ToolPipeline:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
                     # Results are reviewed outside the limiter, so that a review does not block other calls.
-                    async with self._scheduler.slot(server, tool):
+                    async with self._scheduler.slot():
                         result: CallExecution | McpHostError = await self._executor.execute(use.id, offered, approval)
                 except ToolChanged as error:
                     # The approval was for the previous definition: resolve the tool again and ask about the new one.

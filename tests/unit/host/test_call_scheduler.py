@@ -25,7 +25,7 @@ async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> 
         async def call(text: str) -> ToolCallOutcome:
             if text == "second":
                 await has_ended.wait()
-            async with scheduler.slot("s", "t"):
+            async with scheduler.slot():
                 return ToolCallOutcome(make_tool_return(USE, "s", "t", text, outcome="ok"))
 
         async def run(text: str) -> None:
@@ -49,7 +49,7 @@ async def test_a_lower_number_of_parallel_calls_holds_from_the_next_call() -> No
 
         async def call() -> ToolCallOutcome:
             nonlocal running, most
-            async with scheduler.slot("s", "t"):
+            async with scheduler.slot():
                 running += 1
                 most = max(most, running)
                 await anyio.lowlevel.checkpoint()

@@ -11,7 +11,7 @@ import pytest
 from mcphost.config.schema import AuditConfig
 from mcphost.headless.run import parse_rules
 from mcphost.host.audit.audit_log import AuditLog
-from mcphost.host.conversation.turn import STOPPED_TEXT
+from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Question
@@ -28,6 +28,7 @@ from mcphost.host.questions.questions import (
     WithholdResult,
 )
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
+from mcphost.host.tools.call_scheduler import NEVER_RAN_TEXT
 from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, STOPPED_AFTER_RUN, WITHHELD
 from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.llm.model import ModelRequest
@@ -281,7 +282,6 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_run(tmp_
     assert [(row.event, row.decision) for row in rows if row.event == "ended"] == [("ended", "ok")]
     assert [row.event for row in reviews] == ["withdrawn"]
     assert b"hunter2" not in read_all_files(tmp_path)
-    assert STOPPED_TEXT != STOPPED_AFTER_RUN
 
 
 async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) -> None:
@@ -293,7 +293,10 @@ async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) 
             tasks.start_soon(host.conversation.send, "go")
             await frontend.asked_now.wait()
             host.conversation.stop()
-        assert host.conversation.messages[-1].parts[0].text == STOPPED_TEXT  # type: ignore[union-attr]
+        (part,) = (part for part in host.conversation.messages[-1].parts if isinstance(part, ToolReturnPart))
+        assert (part.text, part.outcome) == (NEVER_RAN_TEXT, "stopped")
+        assert list_completed_calls(host.conversation.messages, host.servers) == ()
+    assert (part.server, part.tool) == ("peer", "it")
 
 
 # -- the audit log
