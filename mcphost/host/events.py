@@ -381,14 +381,14 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
     """Progress in summarizing the first `messages` messages: `done` of `planned` model requests are finished.
 
-    When summarization ends, whether it succeeded, failed or was cancelled, `planned` is 0 and `usage` is the total
-    usage of its requests.
+    When summarization ends, `planned` is 0, `outcome` is not "", and `usage` is the total usage of its requests.
     """
 
     messages: int
     done: int
     planned: int
     usage: Usage = Usage()
+    outcome: Literal["", "done", "failed", "stopped"] = ""
 
 
 class CompactionChanged(HostEvent, frozen=True, tag="compaction_changed"):

@@ -11,7 +11,7 @@ from mcphost.llm import demo_model
 from mcphost.llm.model import ModelEvent, ModelRequest
 from mcphost.serialization import replace
 from mcphost.store.compactions import SummarySentence
-from tests.fakes.model import ScriptedModel, text_round
+from tests.fakes.model import HANG, ScriptedModel, text_round
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import OFFER, REVIEW
@@ -141,3 +141,26 @@ async def test_a_summary_is_made_used_shown_and_undone_by_commands(
         await driver.until(lambda: "gets the messages themselves again" in driver.transcript(), "the undo")
         await send(driver, "last", "six")
         assert re.search("say one$", model.requests[-1].messages[0].text)
+
+
+async def test_the_end_of_summarizing_and_a_refused_summary_are_told(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [text_round(f"{word} {LONG}") for word in ("one", "two", "three", "four")]
+    model = ScriptedModel(*answers, summary_round, [HANG])
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: model)
+    files.write_settings("[compaction]\nkeep_messages = 2\n")
+    async with files.open((100, 40)) as driver:
+        for word in ("one", "two", "three", "four"):
+            await send(driver, f"{LONG} say {word}", f"{word} word")
+        await run_command(driver, "/compact")
+        await driver.enter_question()
+        assert "Summarized 6 messages." in driver.transcript()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "The summary is not used" in driver.transcript(), "the refusal")
+        assert "Summarizing" not in driver.transcript()
+        await run_command(driver, "/compact")
+        await driver.until(lambda: "Summarizing 6 messages…" in driver.transcript(), "the second summary")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Summarizing 6 messages was stopped" in driver.transcript(), "the end")
+        assert "Esc stops it" not in driver.transcript()

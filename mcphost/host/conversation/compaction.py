@@ -35,7 +35,7 @@ from mcphost.llm.token_estimate import (
 )
 from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
-from mcphost.store.compactions import Compaction
+from mcphost.store.compactions import Compaction, SummarySentence
 from mcphost.store.spending import SpendingEntry, TokenShare
 
 _MAX_SOURCE_CHARS = 20_000
@@ -205,11 +205,15 @@ class Compactor:
             )
             return self._spending.track(entry, model.facts)
 
-        summarizer = Summarizer(model, instructions, publish_progress, track)
+        summarizer, outcome = Summarizer(model, instructions, publish_progress, track), "stopped"
         try:
             compaction = await summarizer.summarize(conversation, count)
+            outcome = "done"
+        except Exception:
+            outcome = "failed"
+            raise
         finally:
-            self._events.publish(SummaryProgress(count, 0, 0, summarizer.usage))
+            self._events.publish(SummaryProgress(count, 0, 0, summarizer.usage, outcome))
         before, after = _count_message_tokens(conversation, count), self._count_summary_tokens(conversation, compaction)
         if after >= before:
             raise ModelError(
@@ -217,15 +221,26 @@ class Compactor:
                 "Choose another model for summaries, or continue without one.",
             )
         if is_reviewed:
-            question = _make_review(conversation, compaction, before, after, why)
-            answer = await self._frontend.ask(question)
-            sentences = mark_edited(answer.sentences, question.sentences) if isinstance(answer, UseSummary) else ()
-            if summary_error(question, sentences):
+            sentences = await self._review(_make_review(conversation, compaction, before, after, why))
+            if not sentences:
                 return CompactionResult(usage=summarizer.usage)
             compaction = replace(compaction, sentences=sentences)
         await conversation.add_compaction(compaction)
         self._publish_change()
         return CompactionResult(is_changed=True, usage=summarizer.usage)
+
+    async def _review(self, question: ReviewCompaction) -> tuple[SummarySentence, ...]:
+        """Return the sentences that the user accepts; if there are none, tell the user that nothing has changed."""
+        sentences: tuple[SummarySentence, ...] = ()
+        try:
+            answer = await self._frontend.ask(question)
+            if isinstance(answer, UseSummary):
+                marked = mark_edited(answer.sentences, question.sentences)
+                sentences = () if summary_error(question, marked) else marked
+        finally:
+            if not sentences:
+                self._events.notify("info", "The summary is not used: the model still gets the messages themselves.")
+        return sentences
 
     def _model(self) -> ChatModel:
         """Return the model that writes summaries. Raises ModelError if no model is selected."""

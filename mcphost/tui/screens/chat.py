@@ -208,7 +208,8 @@ class ChatScreen(Screen[None]):
 
     def load_conversation(self) -> None:
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
-        from mcphost.tui.transcript.opened_conversation import TimedNotice, build_compaction_notice
+        from mcphost.tui.transcript.compaction_notices import build_compaction_notice
+        from mcphost.tui.transcript.opened_conversation import TimedNotice
 
         messages = self.host.conversation.messages
         self.status.reset()

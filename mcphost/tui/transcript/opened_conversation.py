@@ -12,8 +12,6 @@ from time import perf_counter
 from typing import NamedTuple
 
 from mcphost.llm.messages import Message
-from mcphost.pluralize import translate_count
-from mcphost.translation import _
 from mcphost.tui.transcript.blocks import NoticeBlock, TranscriptBlock
 from mcphost.tui.transcript.transcript import Transcript
 
@@ -160,21 +158,3 @@ class NoticePlace:
             return None
         self._notice = None
         return notice
-
-
-def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
-    """Return a notice that a summary replaces the first *messages* messages in requests to the model.
-
-    *sentences* is the number of sentences in the summary; *unknown* is how many of those sentences have no known
-    source. If *messages* is 0, the notice says that the summary is no longer used.
-    """
-    if not messages:
-        return NoticeBlock("info", _("The model gets the messages themselves again."))
-    more = _(", {unknown} of unknown source").format(unknown=unknown) if unknown else ""
-    return NoticeBlock(
-        "info",
-        _("The model gets messages 1 to {messages} as {sentences}{unknown}.").format(
-            messages=messages, sentences=translate_count(sentences, "sentence"), unknown=more
-        ),
-        _("/summary shows them with the messages; /undo-summary removes it."),
-    )

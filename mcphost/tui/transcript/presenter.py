@@ -18,7 +18,6 @@ from mcphost.llm.messages import (
     resource_key,
 )
 from mcphost.local_time import local_moment
-from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
@@ -32,6 +31,7 @@ from mcphost.tui.transcript.blocks import (
     TranscriptBlock,
     UserMessage,
 )
+from mcphost.tui.transcript.compaction_notices import SummarizingNotice, build_compaction_notice
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
 from mcphost.tui.transcript.streaming import split_into_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
@@ -216,6 +216,7 @@ class TranscriptPresenter:
         """The last block of the user's message: the message itself, or its last image."""
 
         self._retry_notice: NoticeBlock | None = None
+        self._summarizing_notice = SummarizingNotice(transcript)
         self.event_handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
             events.TurnStarted: self._handle_turn_started,
             events.UserMessageAdded: self._handle_user_message,
@@ -574,16 +575,9 @@ class TranscriptPresenter:
 
     def _handle_summary_progress(self, event: events.SummaryProgress) -> None:
         self.phase = _("summarizing") if event.planned else ""
-        if event.planned and not event.done:
-            self.add_notice(
-                "info",
-                _("Summarizing {messages}…").format(messages=translate_count(event.messages, "message")),
-                _("Esc stops it."),
-            )
+        self._summarizing_notice.show(event)
 
     def _handle_compaction(self, event: events.CompactionChanged) -> None:
-        from mcphost.tui.transcript.opened_conversation import build_compaction_notice
-
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:

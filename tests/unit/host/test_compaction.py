@@ -200,6 +200,7 @@ async def test_a_summary_is_shown_before_it_is_used_and_changes_no_message(tmp_p
         told = [event for event in events.drain() if isinstance(event, CompactionChanged | SummaryProgress)]
         assert [type(event) for event in told] == [SummaryProgress, SummaryProgress, CompactionChanged]
         assert told[-1] == CompactionChanged(4, 3, 1)
+        assert told[1].outcome == "done"  # pyright: ignore[reportAttributeAccessIssue]
         assert told[1].usage.input_tokens == 10  # pyright: ignore[reportAttributeAccessIssue]
 
 

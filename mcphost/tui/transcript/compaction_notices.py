@@ -1,0 +1,52 @@
+"""Notices in the transcript about summaries, which replace messages in requests to the model."""
+
+from mcphost.host.events import SummaryProgress
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
+from mcphost.tui.transcript.blocks import NoticeBlock
+from mcphost.tui.transcript.transcript import Transcript
+
+_ENDINGS = {
+    "done": N_("Summarized {messages}."),
+    "failed": N_("Summarizing {messages} failed."),
+    "stopped": N_("Summarizing {messages} was stopped; nothing has changed."),
+}
+
+
+class SummarizingNotice:
+    """Notice that a model is summarizing messages, which is replaced by how that ended."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._block: NoticeBlock | None = None
+
+    def show(self, event: SummaryProgress) -> None:
+        """Append the notice if it is not shown yet; if the summarization has ended, say so in the notice."""
+        messages = translate_count(event.messages, "message")
+        if event.planned and self._block is None:
+            self._block = NoticeBlock(
+                "info", _("Summarizing {messages}…").format(messages=messages), _("Esc stops it.")
+            )
+            self._transcript.add(self._block)
+        elif not event.planned and self._block is not None:
+            self._block.text, self._block.hint = _(_ENDINGS[event.outcome]).format(messages=messages), ""
+            self._transcript.update_block(self._block)
+            self._block = None
+
+
+def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
+    """Return a notice that a summary replaces the first *messages* messages in requests to the model.
+
+    *sentences* is the number of sentences in the summary; *unknown* is how many of those sentences have no known
+    source. If *messages* is 0, the notice says that the summary is no longer used.
+    """
+    if not messages:
+        return NoticeBlock("info", _("The model gets the messages themselves again."))
+    more = _(", {unknown} of unknown source").format(unknown=unknown) if unknown else ""
+    return NoticeBlock(
+        "info",
+        _("The model gets messages 1 to {messages} as {sentences}{unknown}.").format(
+            messages=messages, sentences=translate_count(sentences, "sentence"), unknown=more
+        ),
+        _("/summary shows them with the messages; /undo-summary removes it."),
+    )
