@@ -115,7 +115,7 @@ async def test_claims_of_the_server_are_labelled_as_claims(run: Run) -> None:
         text = driver.text()
         assert "The server claims: only reads" in text
         assert "(a claim, not checked)" in text
-        assert "first use of this tool" in text
+        assert "first use in this session" in text
         assert "Does [/] it" in text
         assert "Run files · write_file?" in text
         assert "asked by the model, turn 3" in text

@@ -99,9 +99,10 @@ SERVER_CHANGED = "its server is now started or reached in another way"
 
 
 class ToolHistory(Struct, frozen=True):
-    """Whether the user has granted a tool before, as shown in the approval question.
+    """Whether the user has allowed a tool before, as shown in the approval question.
 
-    `first_use`: no grant exists for it. `changed`: grants exist, but all for other definitions of the tool.
+    `first_use`: no call to it was allowed in this session, and no grant exists for it. `changed`: grants exist, but all
+    for other definitions of the tool.
     """
 
     first_use: bool
@@ -137,6 +138,7 @@ class ActiveGrants:
         self._session_grants: list[Grant] = []
         self._use_recorded = anyio.Event()
         self._revoked_ids: set[str] = set()
+        self._allowed: set[tuple[str, str, str, str]] = set()
 
     def grant_session(self, grant: Grant) -> Grant:
         """Add a session grant, replacing an earlier one for the same calls; return it with its new id."""
@@ -225,10 +227,9 @@ class ActiveGrants:
         call = identity.to_rule_input(arguments, origins)
         for grant in (*self._session_grants, *stored):
             if await self._covers(grant, identity, call, _last_event_time(stored)) and self._count_use(grant):
-                return CoveringGrant("session" if grant.session else "grant", grant.id), _tool_history(
-                    identity, (*self._session_grants, *stored)
-                )
-        return None, _tool_history(identity, (*self._session_grants, *stored))
+                found = CoveringGrant("session" if grant.session else "grant", grant.id)
+                return found, self._tool_history(identity, stored)
+        return None, self._tool_history(identity, stored)
 
     async def covers(
         self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
@@ -241,7 +242,17 @@ class ActiveGrants:
 
         Raises StoreError.
         """
-        return _tool_history(identity, (*self._session_grants, *await self._grants.list_for_server(identity.server)))
+        return self._tool_history(identity, await self._grants.list_for_server(identity.server))
+
+    def remember_allowed(self, identity: ToolIdentity) -> None:
+        """Remember that a call to the tool was allowed in this session, by whatever means."""
+        self._allowed.add(_definition_key(identity))
+
+    def _tool_history(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> ToolHistory:
+        grants = (*self._session_grants, *stored)
+        known = {grant.tools[identity.tool] for grant in grants if identity.tool in grant.tools}
+        first_use = not known and _definition_key(identity) not in self._allowed
+        return ToolHistory(first_use=first_use, changed=bool(known) and identity.digest not in known)
 
     async def write_uses(self) -> None:
         """Write the counted uses of grants to the store every 2 seconds until cancelled."""
@@ -333,6 +344,10 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
     return replace(grant.rule, account=None), grant.server_digest, grant.account, grant.place
 
 
+def _definition_key(identity: ToolIdentity) -> tuple[str, str, str, str]:
+    return identity.server, identity.server_digest, identity.tool, identity.digest
+
+
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
     """Return the latest time at which one of these grants was created or used; 0 if there are no grants.
 
@@ -349,11 +364,6 @@ def _is_unexpired(grant: Grant, newest: float) -> bool:
     """
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
-
-
-def _tool_history(identity: ToolIdentity, grants: tuple[Grant, ...]) -> ToolHistory:
-    known = {grant.tools[identity.tool] for grant in grants if identity.tool in grant.tools}
-    return ToolHistory(first_use=not known, changed=bool(known) and identity.digest not in known)
 
 
 GrantState = Literal["counts", "elsewhere", "suspended"]

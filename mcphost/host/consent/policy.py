@@ -98,6 +98,23 @@ class ConsentPolicy:
         changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a
         rule given with the answer is not stored.
         """
+        verdict = await self._authorize(
+            identity, arguments, make_question, call=call, has_changed=has_changed, is_valid=is_valid
+        )
+        if isinstance(verdict, Approval):
+            self._active_grants.remember_allowed(identity)
+        return verdict
+
+    async def _authorize(
+        self,
+        identity: ToolIdentity,
+        arguments: dict[str, Any],
+        make_question: QuestionFactory,
+        *,
+        call: str,
+        has_changed: bool,
+        is_valid: ArgumentsCheck | None,
+    ) -> Approval | Deny:
         origins = await self._find_origins(identity.server, arguments)
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest, origins=origins.found)  # fmt: skip

@@ -151,8 +151,12 @@ class Turn:
         parts: TurnParts,
         steering: list[str] | None = None,
     ) -> None:
-        """Create a turn; texts appended to *steering* while it runs are sent along with the next tool results."""
+        """Create a turn; texts appended to *steering* while it runs are sent along with the next tool results.
+
+        *number* identifies the turn in events; questions count the user's messages in the conversation instead.
+        """
         self._number = number
+        self._ordinal = max(1, sum(message.is_typed for message in conversation.messages))
         self._id = secrets.token_hex(6)
         self._model = model
         self._conversation = conversation
@@ -180,7 +184,7 @@ class Turn:
         allowed = self._settings.limits.max_rounds
         while True:
             if rounds >= allowed:
-                why = f"turn {self._number} used {rounds} rounds of tool calls"
+                why = f"turn {self._ordinal} used {rounds} rounds of tool calls"
                 question = ContinueTurn(server="", why=why, rounds=rounds)
                 if not self._auto_approval.can_continue() and not await self._frontend.ask(question):
                     return self._make_outcome("rounds")
@@ -336,7 +340,7 @@ class Turn:
         outcomes: dict[str, ToolCallOutcome] = {}
 
         async def run_call(use: ToolUsePart) -> None:
-            run = partial(self._tool_pipeline.run, use, f"the model asked for it in turn {self._number}")
+            run = partial(self._tool_pipeline.run, use, f"the model asked for it in turn {self._ordinal}")
             outcomes[use.id] = await self._scheduler.run(use, self._conversation.id, run)
 
         try:

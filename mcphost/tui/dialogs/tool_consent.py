@@ -239,7 +239,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             words = _("▲ The server changed this tool since you allowed it. Review it again.")
             out.append(Content.styled(words, "bold $warning"))
         elif question.first_use:
-            out.append(Content.styled(_("first use of this tool"), "$warning"))
+            out.append(Content.styled(_("first use in this session"), "$warning"))
         if question.arguments_error:
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
         out += render_origins(

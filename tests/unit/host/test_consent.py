@@ -245,7 +245,17 @@ async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(open_con
     assert isinstance(approval, Approval)
     await consent.again().grants.revoke(approval.grant_id)
     assert await consent.decide(create_identity()) == NO
-    assert consent.frontend.asked[-1].first_use is True
+    assert consent.frontend.asked[-1].has_changed is False
+
+
+async def test_only_the_first_question_of_a_session_about_a_tool_says_so(open_consent: Make) -> None:
+    consent = open_consent(NO, AllowOnce(), AllowOnce(), NO, NO, NO)
+    for words in ("", "", "", "", "changed"):
+        await consent.decide(create_identity(words=words), n=5)
+    assert [question.first_use for question in consent.frontend.asked] == [True, True, False, False, True]
+    after = consent.again(NO)
+    await after.decide(create_identity(), n=5)
+    assert after.frontend.asked[-1].first_use is True
 
 
 async def test_without_a_place_nothing_is_allowed_for_it(open_consent: Make) -> None:

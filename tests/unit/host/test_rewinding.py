@@ -129,3 +129,16 @@ async def test_nothing_is_left_behind_while_a_turn_runs_or_messages_are_not_save
         with pytest.raises(UsageError, match="not saved yet"):
             await host.conversation.branches.rewind(0)
         assert "lost?" in dialogue(host)
+
+
+async def test_a_question_counts_the_turns_of_the_whole_conversation_also_when_it_is_reopened(tmp_path: Path) -> None:
+    peer = create_peer("2026-07-28", tools__list=tools_result(tool_definition("it")), tools__call=text_result("done"))
+    async with open_host_with(tmp_path, {}, ScriptedModel(text_round("one"), text_round("two"))) as host:
+        await host.conversation.send("first")
+        await host.conversation.send("second")
+        conversation = host.conversation.id
+    frontend, model = ScriptedFrontend(AllowOnce()), ScriptedModel(tool_round(("peer__it", {})), text_round("three"))
+    async with open_host_with(tmp_path, peer, model, frontend) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.send("third")
+    assert [question.why for question in frontend.asked] == ["the model asked for it in turn 3"]
