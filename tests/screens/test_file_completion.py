@@ -107,7 +107,60 @@ async def test_a_file_that_cannot_be_attached_is_reported(run: Run, folder: Path
 async def test_a_word_that_matches_nothing_is_text(run: Run) -> None:
     async with run() as driver:
         await driver.type("mail me@zzz or @zzz")
-        await driver.until(lambda: rows(driver) == ["No matching resource or file."], "the remark")
+        await driver.until(lambda: rows(driver) == ["No matching resource or file: it is sent as text."], "the remark")
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent, "the message")
         assert driver.host.sent[0] == ("mail me@zzz or @zzz", ())
+
+
+@pytest.mark.parametrize("place", ["zebra.md", "src/zebra.md"])
+async def test_a_file_made_after_the_first_search_is_found_and_attached(run: Run, folder: Path, place: str) -> None:
+    typed = place.removesuffix("bra.md")
+    async with run() as driver:
+        await driver.type(f"see @{typed}")
+        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        (folder / place).write_text("just made")
+        await driver.type("b")
+        await driver.until(lambda: any("zebra.md" in row for row in rows(driver)), "the file")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: names(driver), "the attachment")
+        assert parts(driver) == [ResourcePart("", place, "just made", "text/plain")]
+        assert text(driver) == "see "
+
+
+async def test_a_mention_that_attaches_nothing_is_pointed_out_before_and_after_sending(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("@nosuch.txt")
+        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.type(" hi")
+        await driver.until(lambda: "@nosuch.txt matches no file or resource" in driver.text(), "the hint")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0] == ("@nosuch.txt hi", ())
+        assert [one.message for one in driver.app._notifications] == [
+            "@nosuch.txt was sent as text: no file or resource matches it."
+        ]
+
+
+async def test_a_file_that_is_named_but_not_attached_is_pointed_out(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("@notes.md,")
+        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.pilot.press("backspace")
+        await driver.until(lambda: any("notes.md" in row for row in rows(driver)), "the file")
+        await driver.type(" please")
+        await driver.until(lambda: "@notes.md is sent as text, without the file" in driver.text(), "the hint")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0] == ("@notes.md please", ())
+
+
+async def test_a_name_that_is_not_meant_as_a_mention_is_sent_without_a_warning(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("@zzz")
+        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.type(" says hi")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0] == ("@zzz says hi", ())
+        assert not list(driver.app._notifications)

@@ -303,17 +303,27 @@ def _read_rules(path: str) -> IgnoreRules:
         return IgnoreRules(file.read(MAX_FILE_BYTES).decode("utf-8", "replace"))
 
 
-def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
-    """Return at most *limit* files and folders whose absolute path, or path with `~`, begins with *typed*.
+def find_exact(typed: str) -> tuple[FileMatch, ...]:
+    """Return the file or folder with the relative path *typed*, also if an index would leave it out; () if none."""
+    path = typed.rstrip("/")
+    if not path or not is_sanitized(path) or not path.isprintable() or not os.path.lexists(path):
+        return ()
+    is_folder = os.path.isdir(path)
+    return (FileMatch(f"{path}/" if is_folder else path, is_folder),)
 
-    Hidden files are included only if the dot was typed. Only the first 5,000 entries of a folder are considered.
+
+def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
+    """Return at most *limit* files and folders whose path, which may begin with `~`, begins with *typed*.
+
+    A relative path is relative to the working folder. Hidden files are included only if the dot was typed. Only the
+    first 5,000 entries of a folder are considered.
     """
     if typed == "~":
         return (FileMatch("~/", is_folder=True),)
     head, slash, start = typed.rpartition("/")
     found: list[FileMatch] = []
     try:
-        with os.scandir(os.path.expanduser(head + slash)) as entries:
+        with os.scandir(os.path.expanduser(head + slash) or ".") as entries:
             for _count, entry in zip(range(5_000), entries, strict=False):
                 matches = entry.name.casefold().startswith(start.casefold()) and entry.name.isprintable()
                 if matches and (start.startswith(".") or not entry.name.startswith(".")) and is_sanitized(entry.name):

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 INDEX_AGE = 30.0
-"""Age in seconds after which the index is rebuilt before the next search."""
+"""Maximum age in seconds of the index that a search uses."""
+_MIN_AGE = 1.0
+_AGE_PER_BUILD = 20
+"""An index that was built quickly is rebuilt sooner: after this many times the duration of building it."""
+_AGE_PER_BUILD_IF_EMPTY = 2
+"""The same for a search that found nothing, perhaps because the file is new."""
 
 
 class FileCompletion:
@@ -22,7 +27,7 @@ class FileCompletion:
     def __init__(self, screen: "Screen[None]", popup: CompletionPopup, host: "Host") -> None:
         self._screen, self._popup, self._host = screen, popup, host
         self._index: FileIndex | None = None
-        self._built_at = 0.0
+        self._built_at = self._build_seconds = 0.0
         self._wanted: str | None = None
         self._is_running = False
 
@@ -51,14 +56,25 @@ class FileCompletion:
         return self._index.cut if self._index is not None else ""
 
     def _find(self, typed: str, roots: list[str]) -> "tuple[FileMatch, ...]":
-        from mcphost.host.conversation.file_index import build_index, complete_typed_path
+        from mcphost.host.conversation.file_index import complete_typed_path, find_exact
 
         if typed.startswith(("/", "~", "..")):
             return complete_typed_path(typed)
-        if self._index is None or monotonic() - self._built_at > INDEX_AGE:
+        found = self._get_index(roots, max(_MIN_AGE, _AGE_PER_BUILD * self._build_seconds)).search(typed)
+        found = found or self._get_index(roots, _AGE_PER_BUILD_IF_EMPTY * self._build_seconds).search(typed)
+        exact = tuple(one for one in find_exact(typed) if one not in found)
+        return (*exact, *found) or complete_typed_path(typed)
+
+    def _get_index(self, roots: list[str], max_age: float) -> "FileIndex":
+        """Return the index, which is built again if it is older than *max_age* seconds, or than 30 seconds."""
+        from mcphost.host.conversation.file_index import build_index
+
+        begun = monotonic()
+        if self._index is None or begun - self._built_at > min(INDEX_AGE, max_age):
             self._index = build_index(os.getcwd(), roots)
             self._built_at = monotonic()
-        return self._index.search(typed)
+            self._build_seconds = self._built_at - begun
+        return self._index
 
 
 def _split_lines(query: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from textual.content import Content
 from mcphost.translation import N_, _
 from mcphost.tui.messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
 from mcphost.tui.screen_text import clean_line, pad_cells
+from mcphost.tui.widgets.mentions import Mentions
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -56,13 +57,19 @@ class CompletionPopup:
     """
 
     def __init__(
-        self, composer: "Widget", text_area: "Callable[[], OrderedTextArea]", is_typed: Callable[[], bool]
+        self,
+        composer: "Widget",
+        text_area: "Callable[[], OrderedTextArea]",
+        is_typed: Callable[[], bool],
+        mentions: Mentions,
     ) -> None:
         """Create a popup; *is_typed* returns whether the user typed all of the text.
 
-        Commands and tools are completed only if all of the text was typed.
+        Commands and tools are completed only if all of the text was typed. What is found for a word with "@" is
+        recorded in *mentions*.
         """
         self._composer, self._text_area, self._is_typed = composer, text_area, is_typed
+        self._mentions = mentions
         self.source: CompletionSource = no_completions
         self.file_search: FileSearch | None = None
         self.is_suppressed = False
@@ -101,6 +108,9 @@ class CompletionPopup:
         *note* names a limit of the search that was reached, or is "".
         """
         word = f"@{query}"
+        self._mentions.record(
+            word, [item.value for item in files], is_unknown=not files and not self._find_offered(word)
+        )
         if word != self._word or self._completion_word() != word:
             return
         self._files = (word, files, note)
@@ -111,14 +121,23 @@ class CompletionPopup:
             self._apply(0)
         self._applies_next = False
 
-    def _find(self, word: str) -> list[CompletionItem]:
+    def _find_offered(self, word: str) -> list[CompletionItem]:
         needle = word[1:].lower()
-        found = [
+        return [
             offer for offer in self.source(word[0]) if needle in offer.title.lower() or needle in offer.value.lower()
         ]
+
+    def _find(self, word: str) -> list[CompletionItem]:
+        needle = word[1:].lower()
+        found = self._find_offered(word)
         found.sort(key=lambda offer: not offer.title.lower().lstrip("/").startswith(needle))
         files = self._files[1] if self._files[0] == word else []
         return [*found[: _MAX_BESIDE_FILES if files else _MAX_SHOWN], *files][:_MAX_SHOWN]
+
+    @property
+    def word_at_cursor(self) -> str | None:
+        """The word at the cursor that can be completed, or None if there is none."""
+        return self._completion_word()
 
     def _completion_word(self) -> str | None:
         text_area = self._text_area()
@@ -151,7 +170,7 @@ class CompletionPopup:
 
         word = self._word or ""
         if not self._items:
-            empty = {"@": _("No matching resource or file."), "!": _("No matching tool.")}
+            empty = {"@": _("No matching resource or file: it is sent as text."), "!": _("No matching tool.")}
             return [remark(_(SEARCHING) if self._is_searching else empty.get(word[:1], _("No matching command.")))]
         titles = [clean_line(offer.title, 60 if offer.kind == "file" else 40) for offer in self._items]
         width = min(_TITLE_WIDTH, max(map(len, titles)))

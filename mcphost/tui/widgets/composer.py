@@ -27,6 +27,7 @@ from mcphost.tui.messages import (
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
+from mcphost.tui.widgets.mentions import Mentions
 from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
@@ -251,7 +252,8 @@ class Composer(Vertical):
         """
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self._placeholder = select_placeholder(width)
-        self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed")
+        self._mentions = Mentions(self._show_origin)
+        self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed", self._mentions)
         self.submit_handler: SubmitHandler = no_submit
         self._attachments: tuple[AttachmentRow, ...] = ()
         self._pastes_shown: tuple[str, ...] = ()
@@ -291,6 +293,9 @@ class Composer(Vertical):
     def mark_sent(self) -> None:
         """Add the text to the history, and clear the composer."""
         draft = self.draft
+        is_message = not draft.text.startswith(("/", "!"))
+        if is_message and (told := self._mentions.describe_sent(self.composer_input.document.lines)):
+            self.notify(told, markup=False, timeout=8)
         if draft.text.strip() and (not self._history or self._history[-1] != draft):
             self._history = [*self._history[-_MAX_HISTORY:], draft]
         self._history_index = len(self._history)
@@ -413,7 +418,9 @@ class Composer(Vertical):
         # The first line is enough; the text may have a size of megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
         said = describe_origin(Draft(beginning, self._origin, self._source), document.line_count)
-        said = self._describe_paste() or said
+        said = (
+            self._describe_paste() or said or self._mentions.describe_unsent(document.lines, self.popup.word_at_cursor)
+        )
         line = next(iter(self.query("#origin").results(Static)), None)
         if line is None and said:
             line = Static("", id="origin", markup=False)

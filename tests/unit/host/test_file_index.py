@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from mcphost.host.conversation import file_index
-from mcphost.host.conversation.file_index import FileIndex, IgnoreRules, build_index, complete_typed_path
+from mcphost.host.conversation.file_index import (
+    FileIndex,
+    FileMatch,
+    IgnoreRules,
+    build_index,
+    complete_typed_path,
+    find_exact,
+)
 
 
 def create(folder: Path, *paths: str) -> None:
@@ -138,3 +145,18 @@ def test_absolute_and_home_paths_are_completed(tmp_path: Path, monkeypatch: pyte
     ]  # fmt: skip
     assert [one.path for one in complete_typed_path("~/.")] == ["~/.hidden"]
     assert complete_typed_path("/nowhere/x") == ()
+
+
+def test_an_exact_relative_path_is_found_also_when_it_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".gitignore").write_text("build/\n")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "out.log").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert build_index(str(tmp_path)).search("out.log") == ()
+    assert find_exact("build/out.log") == (FileMatch("build/out.log"),)
+    assert find_exact("build") == find_exact("build/") == (FileMatch("build/", is_folder=True),)
+    assert find_exact("out.log") == find_exact("") == find_exact("/") == ()
+    assert complete_typed_path("build/o") == (FileMatch("build/out.log"),)
+    assert complete_typed_path("bu") == (FileMatch("build/", is_folder=True),)
