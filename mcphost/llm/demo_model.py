@@ -25,11 +25,12 @@ from mcphost.llm.model import (
     ToolUseReady,
     ToolUseStarted,
 )
-from mcphost.serialization import Struct, dumps, loads, replace
+from mcphost.serialization import Struct, decode_or_none, dumps, loads, replace
 
 LABEL = "demo (not an AI)"
 DELTA_INTERVAL = 0.01
 """Delay in seconds between two streamed pieces of text."""
+_EXCERPT_LENGTH = 60
 MAX_REQUEST_LENGTH = 4_000
 """Maximum number of characters of a message that the rules examine."""
 
@@ -154,6 +155,8 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
         return HELP, ()
     if last.role == "tool":
         return report_results(request.messages), ()
+    if not request.tools and (summary := summarize_lines(last.text)):
+        return summary, ()
     text = " ".join(last.text.split())[:MAX_REQUEST_LENGTH]
     if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", text, re.IGNORECASE):
         return HELP + list_tools(request.tools) + list_attachments(last), ()
@@ -176,6 +179,42 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
         names = " and ".join(f"`{use.name}`" for use in uses)
         notes.append(f"I am calling {names}.")
     return "\n\n".join(notes), tuple(uses)
+
+
+def summarize_lines(text: str) -> str:
+    """Return a summary of messages, or "" if *text* does not have the format of a request for one: JSON lines.
+
+    For each message of the user, a line has its beginning, that of the last answer to it, and the numbers of the
+    messages up to the next one. Sentences of an earlier summary stay as they are.
+    """
+    sentences: list[tuple[str, str]] = []
+    question, answer, numbers = "", "", list[int]()
+
+    def end_turn() -> None:
+        if numbers:
+            told = " ".join(filter(None, (question, answer)))
+            sentences.append((told, f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"))
+
+    for line in text.splitlines():
+        match decode_or_none(line.encode(), dict[str, Any]):
+            case {"n": int(number), "role": str(role), "text": str(content)}:
+                if role == "user":
+                    end_turn()
+                    question, answer, numbers = f"The user wrote: {_shorten(content)}", "", []
+                elif role == "assistant":
+                    answer = f"The answer was: {_shorten(content)}"
+                numbers.append(number)
+            case {"sentence": str(sentence), "for": str(sources)}:
+                sentences.append((sentence, sources))
+            case _:
+                return ""
+    end_turn()
+    return "\n".join(f"{sentence} [{sources}]" if sources else sentence for sentence, sources in sentences)
+
+
+def _shorten(text: str) -> str:
+    words = " ".join(text[:MAX_REQUEST_LENGTH].split())
+    return words if len(words) <= _EXCERPT_LENGTH else f"{words[:_EXCERPT_LENGTH]}…"
 
 
 def find_requests(text: str) -> list[DemoRequest]:

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from mcphost.demo.server import TOOLS
+from mcphost.host.conversation.summarizer import encode_message, encode_sentence, parse_summary
 from mcphost.llm.demo_model import DemoModel, make_answer
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelRequest, StreamFinished, TextDelta, ToolSpec, ToolUseDelta, ToolUseReady
 from mcphost.serialization import Raw, encode
+from mcphost.store.compactions import SummarySentence
 
 OFFERED = tuple(ToolSpec(f"demo__{tool['name']}", "", Raw(encode(tool["inputSchema"]))) for tool in TOOLS)
 
@@ -99,6 +101,26 @@ def test_results_are_reported_and_a_refusal_is_accepted_with_its_reason() -> Non
     assert "- **add** returned: 42" in text
     assert "**clear_notes** was declined" in text
     assert "mine" in text
+
+
+def test_a_summary_has_a_line_with_its_sources_for_each_turn() -> None:
+    use = ToolUsePart("c1", "demo__add", {"a": 2, "b": 40})
+    messages = (
+        Message(role="user", parts=(TextPart("what is\n2 + 40?"),)),
+        Message(role="assistant", parts=(use,)),
+        Message(role="tool", parts=(ToolReturnPart("c1", "demo__add", "42", tool="add"),)),
+        Message(role="assistant", parts=(TextPart("**add** returned: 42"),)),
+        Message(role="user", parts=(TextPart("x" * 100),)),
+    )
+    lines = [encode_message(number, message) for number, message in enumerate(messages, 3)]
+    earlier = encode_sentence(SummarySentence("They met.", (1, 2)))
+    text, uses = make_answer(model_request("\n".join((earlier, *lines)), ()))
+    assert uses == ()
+    assert parse_summary(text, range(1, 8)) == (
+        SummarySentence("They met.", (1, 2)),
+        SummarySentence("The user wrote: what is 2 + 40? The answer was: **add** returned: 42", (3, 4, 5, 6)),
+        SummarySentence(f"The user wrote: {'x' * 60}…", (7,)),
+    )
 
 
 @pytest.mark.anyio
