@@ -254,6 +254,7 @@ async def run_turn(
                 printer.handle(event)
             tasks.cancel_scope.cancel()
             raise not_approved_error(untrusted)
+        host.conversation.set_title_prefix("run: ")
         result = await host.conversation.send(prompt, attachments)
         if schema is not None:
             result, value = await _enforce_schema(host, schema, result, printer.print_message)

@@ -41,6 +41,9 @@ class Conversation:
     def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
         self.title = ""
+        self.title_prefix = ""
+        """The beginning of the title that the first message will give the conversation."""
+
         self.messages = MessageList()
         self.compaction: Compaction | None = None
         """The summary that replaces the beginning of this branch in model requests; None if there is none."""
@@ -180,7 +183,7 @@ class Conversation:
         message = message if message.at else replace(message, at=time.time())
         if not self.id:
             self.id = secrets.token_hex(6)
-            self.title = _title(message)
+            self.title = f"{self.title_prefix}{_title(message)}"
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))
@@ -249,8 +252,10 @@ class Conversation:
         del self._numbers[count:]
         self._choose_compaction()
 
-    async def fork(self, count: int) -> ForkPoint:
+    async def fork(self, count: int, mark: str = "copy") -> ForkPoint:
         """Copy the first *count* messages to a new stored conversation, and return its id and where the copy ends.
+
+        The title of the copy ends with *mark* in parentheses.
 
         Raises UsageError if a message is not saved yet, if *count* is out of range, or if there is nothing to copy.
         Raises StoreError if the copy cannot be stored.
@@ -259,7 +264,7 @@ class Conversation:
             raise UsageError("There are no saved messages to copy.", "Write a message first.")
         new_id = secrets.token_hex(6)
         numbers = [number for number in self._numbers[:count] if number]
-        await self._store.fork(self.id, numbers, new_id=new_id, at=time.time())
+        await self._store.fork(self.id, numbers, new_id=new_id, at=time.time(), mark=mark)
         return ForkPoint(new_id, self.id, numbers[-1], count)
 
     def _find_saved_number(self, count: int) -> int:

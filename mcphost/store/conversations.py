@@ -4,6 +4,8 @@ A conversation is a tree: if the user goes back to an earlier message, a new bra
 stay stored. The current branch ends with the newest message, or with the message that the user went back to.
 """
 
+import itertools
+import re
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -305,18 +307,21 @@ class ConversationStore:
             branches.append(BranchInfo(number, count, user.text if user else "", last.at if last else 0.0))
         return tuple(branches)
 
-    async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
+    async def fork(
+        self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float, mark: str = "copy"
+    ) -> None:
         """Copy the messages with these *numbers* to a new conversation, together with the system prompt.
 
-        The index of reusable tool results is copied as well. *at* is the creation time of the new conversation, in
-        seconds since 1970. Raises StoreError.
+        The index of reusable tool results is copied as well. The title of the copy ends with *mark* in parentheses,
+        and with a number if a conversation already has this title. *at* is the creation time of the new conversation,
+        in seconds since 1970. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "INSERT INTO conversations (id, title, model, created, updated)"
-                " SELECT ?2, title, model, ?3, ?3 FROM conversations WHERE id = ?1",
-                (conversation_id, new_id, at),
+                " SELECT ?2, ?4, model, ?3, ?3 FROM conversations WHERE id = ?1",
+                (conversation_id, new_id, at, _title_copy(db, conversation_id, mark)),
             )
             db.executemany(
                 "INSERT INTO messages (conversation, seq, body)"
@@ -416,6 +421,15 @@ class MessageLink(NamedTuple):
 
     number: int
     parent: int | None
+
+
+def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
+    """Return a title for a copy of a conversation, or of a copy, that no other conversation has."""
+    row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    title = re.sub(rf" \({re.escape(mark)}(?: \d+)?\)\Z", "", row[0] if row else "")
+    titles = (f"{title} ({mark}{f' {number}' if number > 1 else ''})" for number in itertools.count(1))
+    exists = "SELECT 1 FROM conversations WHERE title = ?"
+    return next(one for one in titles if db.execute(exists, (one,)).fetchone() is None)
 
 
 def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:

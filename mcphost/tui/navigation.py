@@ -539,7 +539,7 @@ class NavigationApp(InputGuardApp):
         try:
             await self.host.conversation.open(choice.id)
             if choice.is_fork:
-                await self.host.conversation.branches.fork()
+                await self.host.conversation.branches.fork(mark=_("copy"))
                 self.notify(self.key_table.fill(_(COPY_NOTE)), markup=False, timeout=8)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)

@@ -22,7 +22,7 @@ def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Pr
     program.text("sessions", "rename", gone[:8], "Kitchen", "notes")
     assert [row["title"] for row in json.loads(program.text("sessions", "--json"))["sessions"]] == [
         "Kitchen notes",
-        "Plan the harbour festival",
+        "run: Plan the harbour festival",
     ]
     assert gone in program.text("sessions", "search", "kitchen")
     refused = program.run("sessions", "delete", gone)
@@ -72,7 +72,7 @@ def test_each_export_has_the_whole_conversation(program: Program) -> None:
         )
         assert changed.rowcount
     markdown = program.text("sessions", "export", ident)
-    assert markdown.startswith("# Say &lt;b>hello&lt;/b>")
+    assert markdown.startswith("# run: Say &lt;b>hello&lt;/b>")
     assert "\x1b" not in markdown
     assert "good␛bye" in markdown
     document = json.loads(program.text("sessions", "export", ident, "--format", "json"))

@@ -92,6 +92,10 @@ class ConversationController:
         """The title of the open conversation; "" until it has a message."""
         return self._active.current.title
 
+    def set_title_prefix(self, prefix: str) -> None:
+        """Let the title begin with *prefix* if the open conversation has no message yet."""
+        self._active.current.title_prefix = prefix
+
     @property
     def messages(self) -> Sequence[Message]:
         """The messages of the open conversation, oldest first."""

@@ -40,13 +40,13 @@ class ConversationBranches:
         """Switch to another branch of the conversation; *number* is the `number` of the branch's BranchInfo."""
         await self._active.switch_branch(number)
 
-    async def fork(self, count: int | None = None) -> None:
+    async def fork(self, count: int | None = None, *, mark: str = "copy") -> None:
         """Copy the first *count* messages, or all if it is None, to a new conversation, and open it.
 
-        Also raises UsageError if there is no saved message.
+        The title of the copy ends with *mark* in parentheses. Also raises UsageError if there is no saved message.
         """
         self._active.require_idle()
-        forked = await self._active.current.fork(len(self._active.messages) if count is None else count)
+        forked = await self._active.current.fork(len(self._active.messages) if count is None else count, mark)
         await self._active.open(forked.id)
         self._active.current.forked = forked
 

@@ -233,7 +233,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
         case "branch":
             await conversation.branches.switch(choice.number)
         case "fork":
-            await conversation.branches.fork(choice.keep)
+            await conversation.branches.fork(choice.keep, mark=_("copy"))
             # the transcript is about to be replaced, so a notice in it would vanish
             chat.notify(keys_in_use(chat).fill(_(COPY_NOTE)), markup=False, timeout=8)
         case "edit":

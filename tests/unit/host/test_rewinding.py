@@ -86,6 +86,11 @@ async def test_a_fork_is_a_conversation_of_its_own(tmp_path: Path) -> None:
             host.conversation.id: 4,
         }
         forked = host.conversation.id
+        assert host.conversation.title == "first (copy)"
+        await host.conversation.branches.fork()
+        assert host.conversation.title == "first (copy 2)"
+        await host.conversation.branches.fork(mark="another")
+        assert host.conversation.title == "first (copy 2) (another)"
     assert await stored_dialogue(tmp_path, original) == ["first", "one", "second", "two"]
     assert await stored_dialogue(tmp_path, forked) == ["first", "one", "third", "three"]
 
