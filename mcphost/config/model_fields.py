@@ -14,7 +14,7 @@ MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("temperature", N_("temperature"), N_("0 to 2")),
     ("top_p", N_("top_p"), N_("above 0, at most 1")),
     ("max_output_tokens", N_("output tokens"), N_("limit of one answer")),
-    ("context_window", N_("context tokens"), N_("if litellm does not know it")),
+    ("context_window", N_("context tokens"), N_("the model's own, if it is known")),
     ("input_price", N_("input price"), N_("dollars per million tokens")),
     ("output_price", N_("output price"), N_("dollars per million tokens")),
     ("reasoning_effort", N_("reasoning"), N_("low, medium, high")),

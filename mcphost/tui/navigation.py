@@ -227,7 +227,7 @@ class NavigationApp(InputGuardApp):
             return
         from mcphost.tui.screens.models import ModelsScreen
 
-        self.open_page(ModelsScreen(setup, self.host.model_selection.config.name), use)
+        self.open_page(ModelsScreen(setup, self.host.model_selection.config), use)
 
     def _use_model(self, choice: "ModelChoice | None") -> None:
         if choice is not None:

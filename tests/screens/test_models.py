@@ -341,3 +341,20 @@ async def test_arrow_keys_move_in_the_list_while_the_search_line_has_the_focus(r
         await open_page(driver)
         await driver.pilot.press(*"context", "down", "up", "down", "enter")
         await driver.until(lambda: "Key for xAI" in driver.text(), "the second of two matches")
+
+
+@pytest.mark.parametrize("current", [KEYLESS.config, ModelConfig(name="demo", context_window=9_000)])
+async def test_the_model_in_use_is_listed_first_and_marked_also_if_it_was_not_found(
+    run: Run, current: ModelConfig
+) -> None:
+    setup = FakeModels()
+    async with run(size=(120, 40), setup=setup) as driver:
+        driver.host.model_selection.config = current
+        await driver.pilot.press("ctrl+b")
+        await driver.until(lambda: "anthropic/one" in driver.text(), "the list")
+        lines = driver.text().splitlines()
+        (first,) = (at for at, line in enumerate(lines) if f"● {current.name}" in line)
+        assert first < min(at for at, line in enumerate(lines) if "anthropic/one" in line)
+        assert "in use" in lines[first + 1]
+        await driver.pilot.press("down", "enter")
+        await driver.until(lambda: setup.used == [("anthropic/one", False)], "the use")

@@ -103,8 +103,8 @@ class ModelsScreen(ListScreen):
         Binding("ctrl+r", "retry_tools", show=False, priority=True),
     ]
 
-    def __init__(self, setup: "Setup", current: str) -> None:
-        """Create the screen; *current* is the name of the model in use, or "" if there is none."""
+    def __init__(self, setup: "Setup", current: ModelConfig) -> None:
+        """Create the screen; *current* is the model in use, whose name is "" if there is none."""
         super().__init__()
         self._setup = setup
         self._current = current
@@ -133,17 +133,27 @@ class ModelsScreen(ListScreen):
             self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each model: favorites first, then recently used and other usable models, then the rest."""
-        return [
-            ListRow(
-                model,
-                model.config.name,
-                describe_model(model),
-                mark="●" if model.config.name == self._current else "★" if model.is_favorite else "",
-                mark_style="$accent" if model.is_usable else "$faint",
-            )
-            for model in self._models
-        ]
+        """Return a row for each model.
+
+        The model in use is first, also if it was not found; then come favorites, recently used models, other usable
+        models, and the rest.
+        """
+        used = [model for model in self._models if model.config.name == self._current.name]
+        others = [model for model in self._models if model.config.name != self._current.name]
+        if not used and self._current.name and self._models:
+            used = [_make_model(self._current)]
+        return [self._make_row(model) for model in (*used, *others)]
+
+    def _make_row(self, model: "AvailableModel") -> ListRow:
+        is_used = model.config.name == self._current.name
+        about = describe_model(model)
+        return ListRow(
+            model,
+            model.config.name,
+            f"{_('in use')} · {about}" if is_used and model.origin != _("in use") else about,
+            mark="●" if is_used else "★" if model.is_favorite else "",
+            mark_style="$accent" if model.is_usable else "$faint",
+        )
 
     def show_details(self, row: ListRow) -> None:
         """Show the provider, context size, capabilities and price of a model."""
@@ -263,6 +273,22 @@ class ModelsScreen(ListScreen):
 
         form = ProviderKeyForm(self._setup, model.config, model.provider_title, model.key_variable)
         self.app.push_screen(form, use)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _make_model(config: ModelConfig) -> "AvailableModel":
+    """Return a list entry for the model in use, about which nothing else is known."""
+    from mcphost.llm.model_finder import AvailableModel
+
+    provider = config.name.partition("/")[0]
+    return AvailableModel(
+        config=config,
+        provider=provider,
+        provider_title=provider,
+        origin=_("in use"),
+        context_window=config.context_window,
+        input_price=config.input_price,
+        output_price=config.output_price,
+    )
 
 
 def describe_model(model: "AvailableModel") -> str:
