@@ -76,7 +76,7 @@ def test_session_grants_are_listed_and_revoked_on_the_pipe(program: Program) -> 
         assert pipe.result(sent)["result"]["declined"] == 0
         pipe.result(pipe.send("send", text="what is 3 + 40?"))
         (grant,) = pipe.ask("grants", text="session")["result"]["grants"]
-        assert (grant["rule"], grant["scope"], grant["state"], grant["uses"]) == ("demo/add", "session", "counts", 1)
+        assert (grant["rule"], grant["scope"], grant["state"], grant["uses"]) == ("demo/add", "session", "counts", 2)
         assert json.loads(program.text("grants", "--json")) == {"grants": [], "folders": []}
         assert pipe.ask("revoke", grant=grant["id"])["result"] == {"revoked": grant["id"]}
         assert pipe.ask("grants")["result"]["grants"] == []
@@ -127,7 +127,7 @@ def test_grants_are_listed_searched_and_revoked_on_the_command_line(program: Pro
     ident = create_grant(program)
     line = program.text("grants")
     assert line.split()[:3] == [ident, "demo/add", "everywhere"]
-    assert "used once, last 20" in line
+    assert "used 2 times, last 20" in line
     assert program.text("grants", "search", "ADD") == line
     assert program.text("grants", "list", "--server", "demo") == line
     assert program.text("grants", "search", "multiply") == program.text("grants", "--server", "x") == ""

@@ -226,7 +226,7 @@ class ActiveGrants:
         await self._suspend_outdated(identity, stored)
         call = identity.to_rule_input(arguments, origins)
         for grant in (*self._session_grants, *stored):
-            if await self._covers(grant, identity, call, _last_event_time(stored)) and self._count_use(grant):
+            if await self._covers(grant, identity, call, _last_event_time(stored)) and self.count_use(grant):
                 found = CoveringGrant("session" if grant.session else "grant", grant.id)
                 return found, self._tool_history(identity, stored)
         return None, self._tool_history(identity, stored)
@@ -266,8 +266,11 @@ class ActiveGrants:
             with anyio.CancelScope(shield=True):
                 await self._write()
 
-    def _count_use(self, grant: Grant) -> bool:
-        """Count one use of a grant; return False if it is a session grant that was revoked in the meantime."""
+    def count_use(self, grant: Grant) -> bool:
+        """Count one use of a grant; return False if it is a session grant that was revoked in the meantime.
+
+        The call with whose approval the grant was created counts as well.
+        """
         if not grant.session:
             self._grants.count_use(grant.id)
             self._use_recorded.set()

@@ -171,6 +171,7 @@ class ConsentPolicy:
             else self._active_grants.grant_session(grant)
         )
         await self._record_grant(grant)
+        self._active_grants.count_use(grant)
         return Approval("always" if is_permanent else "session", arguments, grant.id, origins.found)
 
     async def _approve_edited(
@@ -210,6 +211,7 @@ class ConsentPolicy:
         if not await self._active_grants.covers(grant, identity, arguments, origins):
             return Deny(RULE_MISMATCH)  # it was already expired
         await self._record_grant(grant)
+        self._active_grants.count_use(grant)
         return Approval("grant", arguments, grant.id, origins.found)
 
     async def _record_decision(

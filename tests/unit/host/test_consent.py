@@ -258,6 +258,15 @@ async def test_only_the_first_question_of_a_session_about_a_tool_says_so(open_co
     assert after.frontend.asked[-1].first_use is True
 
 
+@pytest.mark.parametrize("answer", [AllowSession(), AllowAlways(), allow_rule("s/t")])
+async def test_the_call_with_which_a_grant_is_given_counts_as_its_first_use(open_consent: Make, answer: Any) -> None:
+    consent = open_consent(answer)
+    await consent.decide(create_identity())
+    await consent.grants.write_uses()
+    (grant,) = (*consent.active_grants.session_grants(), *await consent.grants.list_all())
+    assert (grant.uses, bool(grant.last_used)) == (1, True)
+
+
 async def test_without_a_place_nothing_is_allowed_for_it(open_consent: Make) -> None:
     consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
     consent.conversation.id = ""
@@ -293,7 +302,7 @@ async def test_a_revoked_grant_of_this_session_asks_again(open_consent: Make) ->
     approval = await consent.decide(create_identity())
     assert isinstance(approval, Approval)
     assert await consent.decide(create_identity()) == Approval("session", {}, approval.grant_id)
-    assert [(grant.id, grant.uses) for grant in consent.active_grants.session_grants()] == [(approval.grant_id, 1)]
+    assert [(grant.id, grant.uses) for grant in consent.active_grants.session_grants()] == [(approval.grant_id, 2)]
     assert consent.active_grants.revoke_session(approval.grant_id) is not None
     assert await consent.decide(create_identity()) == NO
     assert consent.active_grants.revoke_session(approval.grant_id) is None
@@ -537,7 +546,7 @@ async def test_uses_are_counted_and_written_after_the_calls(open_consent: Make) 
         for _ in range(4):
             await consent.decide(create_identity())
         tasks.cancel_scope.cancel()
-    assert [grant.uses for grant in await consent.grants.list_for_server("s")] == [3]
+    assert [grant.uses for grant in await consent.grants.list_for_server("s")] == [4]
 
 
 async def test_a_failing_store_allows_nothing_stored_and_keeps_new_answers_for_the_run(
