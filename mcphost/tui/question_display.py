@@ -33,7 +33,10 @@ _TITLE_ROWS = 2
 
 
 class QuestionCard(Widget):
-    """Card that announces a waiting question without taking the focus; a click on the card opens the question."""
+    """Card that announces a waiting question without taking the focus; a click on the card opens the question.
+
+    With the class "slim", it is a single row at the bottom of the screen, so that it hides nothing of a form.
+    """
 
     can_focus = False
     DEFAULT_CSS: ClassVar[str] = """
@@ -41,6 +44,7 @@ class QuestionCard(Widget):
         height: auto; margin: 0 1; padding: 0 1; background: $panel; border: round $warning;
         border-title-color: $warning; border-title-style: bold; border-subtitle-color: $muted;
     }
+    QuestionCard.slim { dock: bottom; border: none; }
     """
 
     def __init__(self) -> None:
@@ -61,6 +65,11 @@ class QuestionCard(Widget):
 
     def _rows(self, width: int) -> list[Content]:
         title, lines, _place = self._texts
+        if self.has_class("slim"):
+            hint = Content.styled(f" · {keys_in_use(self).fill(_(_SHORT_ENTER_HINT))}", "$accent")
+            room = max(8, width - hint.cell_length)
+            named = Content.styled(f"◆ {title}", "bold $warning").truncate(room, ellipsis=True)
+            return [Content.assemble(named, hint).truncate(width, ellipsis=True)]
         rows = [Content.styled(line, "$text").truncate(width, ellipsis=True) for line in lines if line]
         if cell_len(title) + _FRAME_CELLS > width:  # the title does not fit into the border
             rows = [*Content.styled(title, "bold $warning").wrap(width)[:_TITLE_ROWS], *rows]
@@ -209,5 +218,5 @@ class QuestionApp(NavigationApp):
             if places:
                 screen.mount(card, before=places[0])
             else:
-                card.styles.dock = "bottom"
+                card.add_class("slim")
                 screen.mount(card)

@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.questions.questions import ContinueTurn
-from tests.screens.ask_question import PendingQuestion
+from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
@@ -45,3 +45,25 @@ async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: 
         await driver.pilot.press("escape")
         await driver.until(lambda: "Auto-approve" not in driver.text())
         assert driver.host.auto_approval.started == []
+
+
+async def test_a_waiting_question_hides_nothing_of_the_form_in_a_small_terminal(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        listed = driver.host.auto_approval.candidates() * 5
+        monkeypatch.setattr(driver.host.auto_approval, "candidates", lambda: listed)
+        await driver.type("hi")
+        pending = PendingQuestion(driver, tool_question())
+        await driver.until(lambda: driver.app.chat.query("QuestionCard"), "the card")
+        await driver.pilot.press("f9")
+        await driver.until(lambda: "Auto-approve" in driver.text() and "◆ Run files · write_file?" in driver.text())
+        text = driver.text()
+        assert "^S start · esc back" in text
+        assert "Back     Start" in text
+        assert "Press F8 or click to open" in text
+        await driver.pilot.press("f8")
+        await driver.until(
+            lambda: "Run files · write_file?" in driver.text() and "deny" in driver.text(), "the question"
+        )
+        assert pending.answer is None
