@@ -104,17 +104,17 @@ class DemoServer:
             if box is not None:
                 box.put(message)
             elif "result" not in message and "error" not in message:
-                self._send_error(None, JsonRpcError(-32600, "A request has a method."))
+                self._send_error(None, JsonRpcError(-32600, "A request must have a method."))
             return
         if "id" not in message:
             self._handle_notification(method, params or {})
             return
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
-            self._send_error(None, JsonRpcError(-32600, "An id is a string or an integer."))
+            self._send_error(None, JsonRpcError(-32600, "An id must be a string or an integer."))
             return
         try:
             if params is None:
-                raise JsonRpcError(-32602, "params is an object.")
+                raise JsonRpcError(-32602, "params must be an object.")
             is_stateless = self._is_stateless_request(method, params)
             if method == "tools/call":
                 self._start_call(request_id, params, is_stateless)

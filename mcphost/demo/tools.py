@@ -214,7 +214,7 @@ def render_prompt(arguments: dict[str, Any]) -> str:
     if not isinstance(topic, str) or not topic.strip():
         raise DemoToolError("The prompt needs the argument topic, a string.")
     if not isinstance(tone, str):
-        raise DemoToolError("The argument tone is a string.")
+        raise DemoToolError("The argument tone must be a string.")
     sound = f" Keep the tone {tone.strip()}." if tone.strip() else ""
     return f"Make a short plan about {topic.strip()}: three steps, each with a first action.{sound}"
 
@@ -252,14 +252,14 @@ def _validate_value(name: str, value: Any, rule: dict[str, Any]) -> Any:
     if kind == "string":
         if not isinstance(value, str) or not rule["minLength"] <= len(value) <= rule["maxLength"]:
             raise DemoToolError(
-                f"The argument {name!r} is a string of {rule['minLength']} to {rule['maxLength']} characters."
+                f"The argument {name!r} must be a string of {rule['minLength']} to {rule['maxLength']} characters."
             )
         return value
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or abs(value) > 1e300 or (kind == "integer" and value % 1 != 0):
-        raise DemoToolError(f"The argument {name!r} is {'a whole number' if kind == 'integer' else 'a number'}.")
+        raise DemoToolError(f"The argument {name!r} must be {'a whole number' if kind == 'integer' else 'a number'}.")
     if not rule.get("minimum", value) <= value <= rule.get("maximum", value):
-        raise DemoToolError(f"The argument {name!r} is between {rule['minimum']} and {rule['maximum']}.")
+        raise DemoToolError(f"The argument {name!r} must be between {rule['minimum']} and {rule['maximum']}.")
     return int(value) if kind == "integer" else value
 
 

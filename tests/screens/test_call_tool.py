@@ -114,6 +114,21 @@ async def test_a_result_that_a_hook_withholds_is_not_attached(run: Run) -> None:
         assert driver.app.chat.attachments.parts == []
 
 
+async def test_attaching_is_not_offered_for_a_failed_call(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").state == "ready", "the server")
+        for line, said in (
+            ("!demo/add a=x b=1", "The argument 'a'"),
+            ("!nosuch/add a=1", "There is no server named 'nosuch'"),
+        ):
+            await driver.type(line)
+            await driver.pilot.press("escape", "enter")
+            await driver.until(lambda said=said: said in driver.transcript(), said)
+        await driver.until(lambda: not driver.app.chat.manual_calls.is_running, "the end")
+        assert not driver.has_notified("/attach adds the result")
+
+
 async def test_without_a_result_there_is_nothing_to_attach(files: Files) -> None:
     async with files.open() as driver:
         await driver.app.run_action("attach_result")

@@ -148,7 +148,8 @@ class ManualCallRunner:
         try:
             result = await self._host.tools.call(card.server, card.tool, card.arguments or {})
             self._result = ManualCall(card.server, card.tool, card.arguments or {}), result
-            self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
+            if not result.result.is_error:
+                self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
         except McpHostError as error:
             self._presenter.fail_manual_call(card, "failed", str(error))
         except asyncio.CancelledError:

@@ -82,7 +82,7 @@ def test_tools_declare_their_annotations(peer: DemoClient) -> None:
     ("name", "arguments", "text"),
     [
         ("add", {"a": 1}, "'b' is missing"),
-        ("add", {"a": 1, "b": "2"}, "'b' is a number"),
+        ("add", {"a": 1, "b": "2"}, "'b' must be a number"),
         ("add", {"a": 1, "b": 2, "c": 3}, "no argument 'c'"),
         ("roll_dice", {"sides": 1}, "between 2 and 1000"),
         ("count_slowly", {"to": 2.5}, "whole number"),
