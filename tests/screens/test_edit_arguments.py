@@ -210,3 +210,12 @@ async def test_keys_typed_right_after_those_that_open_something_approve_nothing(
         assert pending.answer is None
         await driver.pilot.press("escape", "escape", "escape")
         await driver.until(lambda: pending.answer is not None)
+
+
+@pytest.mark.parametrize(("description", "count"), [("A number", 1), ("a number.", 1), ("The first number", 1)])
+async def test_what_a_field_allows_is_not_said_twice(run: Run, description: str, count: int) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "number", "description": description}}}
+    async with run(size=(100, 40)) as driver:
+        await open_argument_editor(driver, {"a": 1}, schema)
+        await driver.until(lambda: description in driver.text(), "the description")
+        assert driver.text().lower().count("a number") == count

@@ -249,9 +249,10 @@ class FormRow(Vertical):
             lines.append(Content.styled(clean(self.field.description[:2_000]), "$muted"))
         if focused:
             name = clean_line(self.field.name, 80) if self.field.title and self._shows_name else ""
-            known = " · ".join(
-                word for word in (name, describe_constraints(self.field), self.field_widget.key_hints) if word
-            )
+            allowed = describe_constraints(self.field)
+            if allowed.casefold() == self.field.description.strip(" .").casefold():
+                allowed = ""  # the description says it already
+            known = " · ".join(word for word in (name, allowed, self.field_widget.key_hints) if word)
             lines += [Content.styled(known, "$faint")] if known else []
         note = Content("\n").join(lines)
         if not note.is_same(self._shown_note):
