@@ -11,6 +11,7 @@ from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
+    from mcphost.host.conversation.export import ExportFormat
     from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.llm.messages import ToolReturnPart
     from mcphost.store.conversations import ConversationInfo
@@ -29,7 +30,9 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default: list)")
     parser.add_argument("id", nargs="?", metavar="ID|TEXT", help="the beginning of an id; search: the text to find")
     parser.add_argument("rest", nargs="*", metavar="WORD", help="search: more words; rename: the new title")
-    parser.add_argument("--format", choices=("markdown", "json", "html"), help="export: the format (default: markdown)")
+    parser.add_argument(
+        "--format", choices=("markdown", "json", "html"), help="export: the format, if not the one of FILE's ending"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="export: the file to write")
     parser.add_argument("--yes", action="store_true", help="delete: do not ask for confirmation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -41,6 +44,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     from mcphost.cli.parser import build_options
 
     _check_arguments(args)
+    args.format = args.format or _default_format(args)
     options = build_options(args, one_shot=False)
 
     async def work() -> int:
@@ -81,6 +85,23 @@ def _check_arguments(args: argparse.Namespace) -> None:
         raise UsageError(f"sessions {action} takes one id.", "Run it once for each conversation.")
     if (args.format or args.output) and action != "export":
         raise UsageError("--format and -o belong to: mcphost sessions export ID.")
+
+
+def _default_format(args: argparse.Namespace) -> "ExportFormat":
+    """Return the format that the ending of `-o FILE` chooses; Markdown for a name without an ending.
+
+    Without a file, `--json` chooses JSON. Raises UsageError if no format has the ending.
+    """
+    from pathlib import PurePath
+
+    from mcphost.host.conversation.export import find_format
+
+    if not args.output:
+        return "json" if args.json else "markdown"
+    found = find_format(args.output)
+    if found is None and PurePath(args.output).suffix:
+        raise UsageError(f"{args.output} does not end with .md, .html or .json.", "To write it anyway, add --format.")
+    return found or "markdown"
 
 
 async def _list(history: "StoredConversations", options: "Options", *, as_json: bool) -> int:
@@ -148,16 +169,15 @@ async def _export(history: "StoredConversations", info: "ConversationInfo", args
     from mcphost.cli.output import print_json, print_note, write_output_file
     from mcphost.host.conversation.export import export_conversation
 
-    form = args.format or ("json" if args.json and not args.output else "markdown")
     prompt = await history.load_system_prompt(info.id)
-    text = export_conversation(info, await history.load(info.id), form, system_prompt=prompt)
+    text = export_conversation(info, await history.load(info.id), args.format, system_prompt=prompt)
     if not args.output:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         return 0
     write_output_file(args.output, text.encode("utf-8", "replace"), new_mode=0o600)
     if args.json:
-        print_json({"id": info.id, "format": form, "file": args.output})
+        print_json({"id": info.id, "format": args.format, "file": args.output})
     else:
         print_note(_("Wrote {file}.").format(file=args.output))
     return 0

@@ -5,6 +5,7 @@ import re
 import sqlite3
 from contextlib import closing
 
+from mcphost.host.conversation.export import ENDINGS
 from tests.flows.program import DEMO, Program
 
 
@@ -86,6 +87,23 @@ def test_each_export_has_the_whole_conversation(program: Program) -> None:
     assert "&lt;b&gt;hello&lt;/b&gt; &amp;" in written
     assert not re.search(r"<script|\son\w+=|javascript:", written)
     assert page.stat().st_mode & 0o077 == 0
+
+
+def test_the_ending_of_an_exported_file_chooses_its_format(program: Program) -> None:
+    ident = save_conversation(program, "hello")
+    for name, start in (
+        ("talk.md", "# hello"),
+        ("talk.HTML", "<!DOCTYPE html>"),
+        ("talk.json", "{"),
+        ("talk", "# hello"),
+    ):
+        program.text("sessions", "export", ident, "-o", name)
+        assert (program.work / name).read_text().startswith(start), name
+    program.text("sessions", "export", ident, "-o", "page.txt", "--format", "html")
+    assert (program.work / "page.txt").read_text().startswith("<!DOCTYPE html>")
+    told = program.error("sessions", "export", ident, "-o", "talk.pdf", code=2)
+    assert all(ending in told for ending in ENDINGS), told
+    assert not (program.work / "talk.pdf").exists()
 
 
 def test_wrong_uses_say_what_is_missing(program: Program) -> None:

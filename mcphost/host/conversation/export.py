@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from pathlib import PurePath
 from typing import Literal, get_args
 
 from mcphost.host.conversation.inert_markdown import escape_line, make_inert
@@ -32,7 +33,8 @@ from mcphost.store.conversations import ConversationInfo
 
 ExportFormat = Literal["markdown", "json", "html"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
-ENDINGS: dict[ExportFormat, str] = {"markdown": "md", "json": "json", "html": "html"}
+ENDINGS: dict[str, ExportFormat] = {".md": "markdown", ".html": "html", ".json": "json"}
+"""Endings of file names, each with the format that it chooses."""
 JSON_VERSION = 1
 MAX_IMAGE_BYTES = 2_000_000
 MAX_IMAGES_BYTES = 20_000_000
@@ -75,11 +77,17 @@ def export_conversation(
             return _to_markdown(info, messages, system_prompt)
 
 
+def find_format(file_name: str) -> ExportFormat | None:
+    """Return the format that the ending of a file's name chooses, or None if it is not one of ENDINGS."""
+    return ENDINGS.get(PurePath(file_name).suffix.lower())
+
+
 def suggest_file_name(info: ConversationInfo, form: ExportFormat) -> str:
     """Return a file name derived from a conversation's title, with only letters, digits and hyphens."""
     words = re.findall(r"[^\W_]+", info.title.lower())
     stem = "-".join(words)[:60].strip("-") or "conversation"
-    return f"{stem}-{info.id[:6]}.{ENDINGS[form]}"
+    ending = next(ending for ending, its_form in ENDINGS.items() if its_form == form)
+    return f"{stem}-{info.id[:6]}{ending}"
 
 
 def _describe(info: ConversationInfo) -> str:

@@ -31,7 +31,6 @@ from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
 if TYPE_CHECKING:
-    from mcphost.host.conversation.export import ExportFormat
     from mcphost.host.conversation.stored_conversations import ConversationPreview, StoredConversations
     from mcphost.host.host import Host
     from mcphost.llm.messages import Message
@@ -407,9 +406,6 @@ def _message_text(message: "Message") -> str:
     return "\n".join(texts)
 
 
-_FORMS: "dict[str, ExportFormat]" = {".md": "markdown", ".json": "json", ".html": "html"}
-
-
 class RenameForm(FormScreen[str]):
     """Form that renames a conversation; its result is the new title, or None if the user cancels."""
 
@@ -489,12 +485,12 @@ class ExportForm(FormScreen[None]):
         self.run_worker(self._write, group="submit", exclusive=True)
 
     async def _write(self) -> None:
-        from mcphost.host.conversation.export import export_conversation
+        from mcphost.host.conversation.export import export_conversation, find_format
 
         field = self.query_one("#file", Input)
         await wait_for_typed_text(field)
         path = _resolve(field.value)
-        form = _FORMS.get(path.suffix.lower())
+        form = find_format(path.name)
         if form is None:
             self.show_fault(_("The name must end with .md, .html or .json."))
             return
