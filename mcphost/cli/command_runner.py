@@ -13,8 +13,8 @@ from mcphost import log
 from mcphost.cli.build_host import open_host
 from mcphost.cli.output import conversation_not_found, print_note
 from mcphost.cli.parser import Options
-from mcphost.config.loader import find_file_problem, find_server_problem
-from mcphost.config.schema import HostConfig, ModelConfig
+from mcphost.config.loader import find_file_problem, find_server_problem, find_unread_file
+from mcphost.config.schema import HostConfig, ModelConfig, UnreadFile
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, RefusingFrontend
@@ -103,10 +103,15 @@ def require_server(config: HostConfig, name: str) -> None:
 
 
 def print_config_problems(config: HostConfig, options: Options) -> None:
-    """Print all configuration problems to stderr, unless `--quiet` is given."""
-    if not options.quiet:
-        for problem in config.problems:
+    """Print all configuration problems to stderr; with `--quiet`, only those of files that could not be read."""
+    for problem in config.problems:
+        if not options.quiet or isinstance(problem, UnreadFile):
             print_note(problem)
+
+
+def unread_file_code(config: HostConfig) -> int:
+    """Return the exit code of ConfigError if a file's servers could not be read, otherwise 0."""
+    return ConfigError.exit_code if find_unread_file(config) else 0
 
 
 ROUND_TRIP_TIMEOUT = 10

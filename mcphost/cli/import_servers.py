@@ -207,11 +207,14 @@ def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
 
 async def _export(options: "Options") -> int:
     """Print the configured servers as an `mcpServers` object, with `${env:NAME}` in place of each secret."""
+    from mcphost.cli.command_runner import print_config_problems, unread_file_code
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_json
     from mcphost.config.server_export import export_entry
 
     async with open_server_editor(options) as (editor, config):
         entries = {server.name: export_entry(server, editor.read_entry(server)) for server in config.servers}
+    if unread_file_code(config):
+        print_config_problems(config, options)
     print_json({"mcpServers": entries})
-    return 0
+    return unread_file_code(config)

@@ -42,7 +42,13 @@ def run(command: str, args: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.build_host import open_host
         from mcphost.cli.colors import StateWord
-        from mcphost.cli.command_runner import connect_servers, print_config_problems, remove_model, require_server
+        from mcphost.cli.command_runner import (
+            connect_servers,
+            print_config_problems,
+            remove_model,
+            require_server,
+            unread_file_code,
+        )
         from mcphost.cli.output import (
             first_line,
             print_error,
@@ -61,6 +67,7 @@ def run(command: str, args: argparse.Namespace) -> int:
                 print_config_problems(host.config, options)
             with show_status(_connecting_text(args.server), quiet=options.quiet):
                 answers = await connect_servers(host, [args.server] if args.server else None)
+        unread = 0 if args.server else unread_file_code(host.config)
         entries: list[dict[str, Any]] = []
         for answer in answers:
             if answer.error is not None:
@@ -83,9 +90,9 @@ def run(command: str, args: argparse.Namespace) -> int:
                 first_line(entry.get("description") or entry.get("title"))
             ) for entry in entries]  # fmt: skip
             print_table(rows, headers)
-            if not entries and not options.quiet and all(answer.error is None for answer in answers):
+            if not entries and not unread and not options.quiet and all(answer.error is None for answer in answers):
                 print_note(_nothing_text(command, args.server, has_servers=bool(answers)))
-        return next((answer.error.exit_code for answer in answers if answer.error is not None), 0)
+        return next((answer.error.exit_code for answer in answers if answer.error is not None), unread)
 
     return run_command(options, work)
 

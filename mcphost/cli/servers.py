@@ -101,23 +101,24 @@ async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost import paths
     from mcphost.cli.build_host import load_configuration, open_grants
     from mcphost.cli.colors import StateWord
-    from mcphost.cli.command_runner import print_config_problems
+    from mcphost.cli.command_runner import print_config_problems, unread_file_code
     from mcphost.cli.output import print_json, print_note, print_table
     from mcphost.config.loader import SERVERS_FILE
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
         states = [(server, await _approval_state(server, grants)) for server in config.servers]
+    code = unread_file_code(config)
     if as_json:
         print_json({"servers": [_server_entry(*one) for one in states], "problems": list(config.problems)})
-        return 0
+        return code
     print_config_problems(config, options)
     rows = [
         (server.name, StateWord(state), " ".join(server.argv) if server.is_stdio else server.url)
         for server, state in states
     ]
     print_table(rows, (_("Server"), _("State"), _("Command or URL")))
-    if not states and not options.quiet:
+    if not states and not code and not options.quiet:
         own = paths.config_dir(options.config_dir) / SERVERS_FILE
         read = ", ".join(options.mcp_config)
         print_note(
@@ -125,7 +126,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
             if read
             else _("No servers are configured in {own}. Add one: mcphost servers add NAME -- COMMAND").format(own=own)
         )
-    return 0
+    return code
 
 
 async def _approval_state(server: "ServerConfig", grants: "GrantStore") -> str:
@@ -274,6 +275,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         print_config_problems,
         remove_model,
         require_server,
+        unread_file_code,
     )
     from mcphost.cli.output import GrowingTable, print_json, show_status
     from mcphost.headless.json_output import server_json
@@ -320,9 +322,10 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         ]
         print_json({"servers": [*checked, *invalid], "problems": list(host.config.problems)})
     codes = [one.error.exit_code for one in answers if one.error is not None]
+    unread = 0 if name else unread_file_code(host.config)
     if len(codes) == len(answers):
-        return codes[0] if codes and set(codes) in ({5}, {6}) and not broken else 4
-    return next(iter(codes), 3 if broken else 0)
+        return unread or (codes[0] if codes and set(codes) in ({5}, {6}) and not broken else 4)
+    return next(iter(codes), 3 if broken else unread)
 
 
 def invalid_entries(config: "HostConfig") -> dict[str, str]:

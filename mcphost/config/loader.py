@@ -11,7 +11,7 @@ from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.profiles import apply_profile
 from mcphost.config.restrictions import apply_restrictions
-from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source, find_config_error
+from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source, UnreadFile, find_config_error
 from mcphost.config.server_inputs import with_input_values
 from mcphost.config.settings import Overrides, apply_overrides, parse_settings
 from mcphost.errors import ConfigError, McpHostError, UsageError
@@ -92,7 +92,7 @@ def load_config(
             except ConfigError as error:
                 if strict:
                     raise
-                problems.append(str(error))
+                problems.append(UnreadFile(error))
             else:
                 _add_servers(servers, content.servers, problems)
                 roots += content.roots
@@ -161,6 +161,11 @@ def find_file_problem(config: HostConfig) -> str:
     return find_config_error(problems, SERVERS_FILE)
 
 
+def find_unread_file(config: HostConfig) -> str:
+    """Return the problem of the first file whose servers could not be read, or "" if there is none."""
+    return next((problem for problem in config.problems if isinstance(problem, UnreadFile)), "")
+
+
 def _write_problem(path: Path) -> str:
     """Return a warning if other users can change the file or folder at *path*, otherwise "".
 
@@ -211,7 +216,7 @@ def _load_user_file(path: Path, problems: list[str]) -> _FileContent:
     except FileNotFoundError:
         return _FileContent()
     except ConfigError as error:
-        problems.append(str(error))
+        problems.append(UnreadFile(error))
         return _FileContent()
 
 
@@ -224,7 +229,7 @@ def _load_local_servers(path: Path, problems: list[str]) -> tuple[ServerConfig, 
     except FileNotFoundError:
         return ()
     except ConfigError as error:
-        problems.append(str(error))
+        problems.append(UnreadFile(error))
         return ()
 
 
@@ -246,7 +251,7 @@ def _parse_or_report(raw: bytes, file: str, source: Source, problems: list[str])
     try:
         return _parse_file(raw, file, source, problems)
     except ConfigError as error:
-        problems.append(str(error))
+        problems.append(UnreadFile(error))
         return _FileContent()
 
 

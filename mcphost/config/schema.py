@@ -21,6 +21,12 @@ class ConfigWarning(str):
     __slots__ = ()
 
 
+class UnreadFile(str):
+    """A problem because of which none of a file's servers is used."""
+
+    __slots__ = ()
+
+
 ProblemCallback = Callable[[str], None]
 """Callback for a sentence about an invalid part of a configuration."""
 

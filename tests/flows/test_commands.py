@@ -316,7 +316,7 @@ def test_invalid_utf8_is_replaced_by_a_mark_and_breaks_nothing(program: Program)
     folder = program.home / os.fsdecode(b"config\xff")
     folder.mkdir()
     (folder / "mcp.json").write_text("{")
-    listed = json.loads(program.text("servers", "list", "--json", MCPHOST_CONFIG_DIR=str(folder)))
+    listed = json.loads(program.text("servers", "list", "--json", code=3, MCPHOST_CONFIG_DIR=str(folder)))
     assert "not valid JSON" in listed["problems"][0]
     with program.pipe(MCPHOST_CONFIG_DIR=str(folder)) as pipe:
         assert pipe.ask("stop")["ok"]

@@ -261,7 +261,19 @@ def test_broken_configuration_is_named_and_the_rest_works(program: Program) -> N
     path.write_text('{"mcpServers": {oops}}')
     error_text = program.error("call", "demo", "add", code=3)
     assert f"{path}, line 1, column 17" in error_text
-    assert json.loads(program.text("servers", "list", "--json"))["problems"]
+    assert json.loads(program.text("servers", "list", "--json", code=3))["problems"]
+
+
+@pytest.mark.parametrize("arguments", [("servers",), ("servers", "check"), ("servers", "export"), ("tools",)])
+def test_a_file_of_servers_that_cannot_be_read_is_not_taken_for_an_empty_one(
+    program: Program, arguments: tuple[str, ...]
+) -> None:
+    path = program.configure()
+    path.write_text('{"mcpServers": {oops}}')
+    for flags in ((), ("--quiet",)):
+        told = program.error(*flags, *arguments, code=3)
+        assert f"{path}, line 1, column 17" in told
+        assert told.count("mcphost: ") == 1, "it says that there are no servers, or the same twice"
 
 
 def test_missing_reference_exits_3_naming_it_and_a_given_one_works(program: Program) -> None:

@@ -27,6 +27,23 @@ async def test_a_server_that_another_program_adds_asks_for_its_approval_without_
         await driver.until(lambda: "add time" in driver.text(), "the notice")
 
 
+async def test_a_file_of_servers_that_cannot_be_read_is_not_shown_as_an_empty_one(files: Files) -> None:
+    (files.folder / "mcp.json").write_text('{"mcpServers": {oops}}')
+    async with files.open((120, 40), approved=False) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "not valid JSON" in driver.text(), "the problem")
+        assert "mcp.json, line 1" in driver.text()
+        assert "No servers are configured" not in driver.text()
+        await driver.pilot.press("escape")
+        files.write_servers(time=DEMO_ENTRY)
+        await driver.until(lambda: "Use the server time?" in driver.text(), "the approval")
+        await driver.enter_question()
+        await driver.pilot.press("d")
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "configured in" in driver.text(), "the server")
+        assert "not valid JSON" not in driver.text()
+
+
 async def test_changes_are_told_reviewed_and_applied_together(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a", "env": {"KEY": "secret-one"}}, gone={"command": "/nowhere/b"})
     async with files.open((120, 40)) as driver:

@@ -99,6 +99,14 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     # -- for subclasses
 
+    def empty_text(self) -> str:
+        """Return what is shown in place of an empty list."""
+        return keys_in_use(self).fill(_(self.EMPTY_TEXT))
+
+    def warning(self) -> str:
+        """Return a warning that is shown beside the title of a list with entries; none by default."""
+        return ""
+
     def load(self) -> Sequence[ListRow]:
         """Return all entries, including those that do not match the search."""
         return ()
@@ -188,7 +196,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             else ""
         )
         self.query_one("#head", Static).update(
-            Content.assemble((_(self.TITLE_TEXT), "bold $accent"), (count, "$faint"))
+            Content.assemble(
+                (_(self.TITLE_TEXT), "bold $accent"),
+                (count, "$faint"),
+                (f"  {self.warning()}" if self.entries else "", "$warning"),
+            )
         )
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
@@ -200,7 +212,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
                 entries.add_option(Option(Content.styled(_(" No matches."), "$muted"), disabled=True))
                 self.show_about(Content(""))
             else:
-                self.show_about(Content.styled(keys_in_use(self).fill(_(self.EMPTY_TEXT)), "$muted"))
+                self.show_about(Content.styled(self.empty_text(), "$muted"))
             self.query_one(LongText).show("")
             return
         entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
+from mcphost.config.loader import find_unread_file
 from mcphost.errors import McpHostError
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
@@ -23,7 +24,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_reader import update_seconds
-from mcphost.tui.screen_text import account_title, pad_cells
+from mcphost.tui.screen_text import account_title, clean_line, pad_cells
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.server_form import ServerForm
@@ -223,6 +224,18 @@ class ServersScreen(ListScreen):
             if row != before and row.mark == STATES["connecting"][0]:
                 self.visible_rows[at] = row
                 entries.replace_option_prompt_at_index(at, self.render_row(row))
+
+    def empty_text(self) -> str:
+        """Return how to add a server, or why a file of servers could not be read."""
+        problem = self.warning()
+        corrected = _("Once it is corrected, its servers appear here.")
+        return f"{problem}\n\n{corrected}" if problem else super().empty_text()
+
+    def warning(self) -> str:
+        """Return why a file's servers could not be read, or "" if every file was read."""
+        live = self.host.live_config
+        problem = find_unread_file(self.host.config if live is None else live.config)
+        return clean_line(translate_sentence(problem), 600)
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each server with its state or, if the server is ready, its number of tools."""
