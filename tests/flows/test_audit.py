@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 
 import pytest
@@ -38,6 +39,26 @@ def test_a_call_that_the_model_wanted_is_recorded_from_the_question_to_its_end(p
     assert ended["size"]
     assert started["definition"]
     assert "8675309135" not in json.dumps([row["detail"] for row in found])
+
+
+@pytest.mark.parametrize(
+    ("entry", "outcome"),
+    [
+        ({"command": "no-such-program"}, "failed"),
+        ({"command": sys.executable, "env": {"KEY": "${env:NOT_THERE_1}"}}, "failed"),
+        ({"url": "http://127.0.0.1:9/mcp"}, "failed"),
+        ({"command": sys.executable, "args": ["-c", "exit(3)"]}, "lost"),
+    ],
+)
+def test_a_server_that_could_not_be_started_is_not_recorded_as_one_that_crashed(
+    program: Program, entry: dict[str, object], outcome: str
+) -> None:
+    program.run("--mcp-config", program.servers(odd=entry), "servers", "check")
+    rows = [row for row in print_rows(program, "--server", "odd") if row["kind"] in ("process", "connection")]
+    assert [(row["event"], row["decision"]) for row in rows] == [("started", ""), ("ended", outcome)]
+    labels = program.text("audit", "--server", "odd")
+    assert "started" not in labels
+    assert ("crashed" in labels) == (outcome == "lost")
 
 
 @pytest.mark.anyio

@@ -21,7 +21,7 @@ async def test_rows_are_newest_first_explained_searched_and_cleaned(run: Run, tm
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
         await driver.until(lambda: "tool failed" in driver.text(), "the newest row")
-        assert driver.text().index("create_issue") < driver.text().index("server started")
+        assert driver.text().index("create_issue") < driver.text().index("server starting")
         await driver.until(lambda: "took" in driver.text() and "60,000 ms" in driver.text(), "what is told of it")
         assert "\x1b" not in driver.text()
         assert "\u202e" not in driver.text()

@@ -135,7 +135,7 @@ async def test_audit_rows_are_shown_in_chinese_and_stored_in_english(run: Run, t
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
         await driver.until(lambda: "工具：失败" in driver.text(), "the newest row")
-        for words in ("工具：已拒绝", "服务器：开始", "· 你 ·", "create_issue"):
+        for words in ("工具：已拒绝", "服务器：正在启动", "· 你 ·", "create_issue"):
             assert words in driver.text()
         assert {row.event for row in await driver.host.audit.read_page(AuditFilter())} >= {"answered", "ended"}
         await driver.host.audit.close()
@@ -176,13 +176,13 @@ async def test_the_search_of_the_audit_screen_finds_the_words_that_it_shows(run:
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
-        await driver.until(lambda: "工具：失败" in driver.text() and "服务器：开始" in driver.text(), "all rows")
+        await driver.until(lambda: "工具：失败" in driver.text() and "服务器：正在启动" in driver.text(), "all rows")
         for typed, shown, hidden in (
-            ("工具：失败", "工具：失败", "服务器：开始"),
-            ("服务器：", "服务器：开始", "工具：失败"),
-            ("你 已拒绝", "工具：已拒绝", "服务器：开始"),
-            ("ended FAILED", "工具：失败", "服务器：开始"),
-            ("create_issue 失败", "工具：失败", "服务器：开始"),
+            ("工具：失败", "工具：失败", "服务器：正在启动"),
+            ("服务器：", "服务器：正在启动", "工具：失败"),
+            ("你 已拒绝", "工具：已拒绝", "服务器：正在启动"),
+            ("ended FAILED", "工具：失败", "服务器：正在启动"),
+            ("create_issue 失败", "工具：失败", "服务器：正在启动"),
         ):
             driver.app.screen.query_one("#search").value = typed
             await driver.until(lambda h=hidden: h not in driver.text(), f"only what matches {typed}")

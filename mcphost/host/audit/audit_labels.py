@@ -55,11 +55,14 @@ SOURCE_LABELS = {
     "flag": N_("command line"), "once": N_("answer"), "always": N_("permission"), "user": N_("you"),
 }  # fmt: skip
 _OUTCOME_LABELS = {
+    ("process", "failed"): N_("did not start"),
     ("process", "lost"): N_("crashed"),
     ("process", "ok"): N_("stopped"),
     ("result", "changed"): N_("edited, then sent to the model"),
 }
 """Labels of the decisions that mean something else for one kind."""
+_START_LABELS = {"connection": N_("opening"), "process": N_("starting")}
+"""Labels of starts that can still fail, because the row is written before the command or address is tried."""
 _SHOWS_ONLY_DECISION = frozenset({"answered", "decided", "ended"})
 _SEPARATORS = re.compile(r"(, |: )")
 
@@ -96,7 +99,8 @@ def outcome_label(kind: str, event: str, decision: str) -> str:
     if decision and (event in _SHOWS_ONLY_DECISION or (event == "kept" and decision != "always")):
         special = _OUTCOME_LABELS.get((kind, decision))
         return _(special) if special else decision_label(decision)
-    label = _(EVENT_LABELS[event]) if event in EVENT_LABELS else event
+    name = _START_LABELS.get(kind, EVENT_LABELS[event]) if event == "started" else EVENT_LABELS.get(event, "")
+    label = _(name) if name else event
     # "always" only says that a change of the configuration is permanent.
     return f"{label}: {decision_label(decision)}" if decision not in ("", "always") else label
 

@@ -5,7 +5,7 @@ digest of its content.
 """
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -185,10 +185,11 @@ class ServerApprovals:
         return await _stored_approval(self._grants, server.name, digest)
 
     @asynccontextmanager
-    async def record_connection(self, server: ServerConfig) -> AsyncGenerator[None]:
+    async def record_connection(self, server: ServerConfig, is_begun: Callable[[], bool]) -> AsyncGenerator[None]:
         """Return a context manager that records the start and end of a connection in the audit log.
 
-        The start is recorded before a process is started or an address contacted. Raises StoreError or ConsentDenied.
+        The start is recorded before a process is started or an address contacted. If that fails, so that *is_begun*
+        returns False, the outcome is "failed". Raises StoreError or ConsentDenied.
         """
         kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
         subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
@@ -197,7 +198,7 @@ class ServerApprovals:
         try:
             yield
         except Exception:
-            outcome = "lost"
+            outcome = "lost" if is_begun() else "failed"
             raise
         finally:
             span.end(outcome)

@@ -110,6 +110,7 @@ class ServerConnection:
         self._scope: anyio.CancelScope | None = None
         self._is_withdrawn = self._is_stopped = False
         self._attempts = 0
+        self._is_begun = False  # whether the process runs, or the address answered
         self._last_errors: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._told_drift = ""
 
@@ -387,12 +388,14 @@ class ServerConnection:
                 return 0.0
             self._last_errors.clear()
             self._attempts += 1
+            self._is_begun = False
             self._status.set_state("connecting")
             silence_timer = asyncio.get_running_loop().call_later(
                 SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS
             )
             opened = self._opener.open(approved, self.request_handler, self, self._prepare)
-            async with self._approvals.record_connection(approved), opened as session:
+            async with self._approvals.record_connection(approved, lambda: self._is_begun), opened as session:
+                self._is_begun = True
                 watcher = self._create_watcher(session)
                 self.listing = await watcher.list_all()
                 await self.tool_changes.compare_first(self.listing)
@@ -441,6 +444,7 @@ class ServerConnection:
 
         Raises StoreError.
         """
+        self._is_begun = self.config.is_stdio
         await self.request_handler.root_sharing.begin_connection()
         await self.tool_changes.load()
 
