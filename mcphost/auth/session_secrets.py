@@ -18,8 +18,10 @@ class SessionSecrets:
     cannot be used. However, while any secret is in memory, `get` treats a backend that cannot be read as empty.
     """
 
-    def __init__(self, open_storage: "Callable[[], SecretBackend]") -> None:
+    def __init__(self, open_storage: "Callable[[], SecretBackend]", place: str = "keyring") -> None:
+        """Create the store; *place* says what the backend is, "keyring" or "file"."""
         self._open_storage = open_storage
+        self._place = place
         self._in_memory: dict[str, str] = {}
 
     @cached_property
@@ -36,6 +38,14 @@ class SessionSecrets:
             if self._in_memory:  # the user has already been warned that the storage does not work
                 return None
             raise
+
+    async def find_place(self) -> str:
+        """Return where secrets are stored: "keyring", "file", or "session" if neither can be used. May be cancelled."""
+        try:
+            await self._storage.describe()
+        except McpHostError:
+            return "session"
+        return self._place
 
     async def set(self, name: str, secret: str) -> None:
         """Store or replace a secret."""

@@ -180,7 +180,7 @@ def create_secrets(store: SecretStore) -> SessionSecrets:
 
     Secrets are kept in the plain-text file if *store* is `file`, otherwise in the keyring.
     """
-    return SessionSecrets(partial(open_secret_backend, store))
+    return SessionSecrets(partial(open_secret_backend, store), "file" if store == "file" else "keyring")
 
 
 def open_secret_backend(store: str) -> "SecretBackend":

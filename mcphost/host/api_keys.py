@@ -18,10 +18,22 @@ from mcphost.llm.providers import (
     parse_provider,
 )
 from mcphost.redact import register_secret
+from mcphost.translation import N_
+
+PLACE_LABELS = {
+    "keyring": N_("stored in the keyring"),
+    "file": N_("stored in a file that only you can read"),
+    "session": N_("kept until mcphost quits, because no keyring can be used"),
+}
+"""Labels of the places in which an API key is kept."""
 
 
 class SessionSecretEntries(SecretEntries, Protocol):
     """API keys and other secrets, stored or kept only in memory for this session."""
+
+    async def find_place(self) -> str:
+        """Return where secrets are stored: "keyring", "file", or "session" if neither can be used."""
+        ...
 
     def keep_for_session(self, name: str, secret: str) -> None:
         """Keep the secret called *name* in memory until mcphost quits, without storing it on disk."""
@@ -49,6 +61,10 @@ class ApiKeys:
     def recognize_provider(self, key: str) -> str:
         """Return the provider whose API keys begin like *key*, or "" if the prefix is unknown."""
         return recognize_provider(key.strip())
+
+    async def find_place(self) -> str:
+        """Return where `store` puts a key: one of PLACE_LABELS. May be cancelled."""
+        return await self._secrets.find_place()
 
     async def find_missing(self, model: ModelConfig) -> str:
         """Return the name of the environment variable for an API key that a model needs but that is missing, else "".

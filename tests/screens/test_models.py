@@ -43,6 +43,7 @@ class FakeModels:
         self.retried: list[str] = []
         self.late: tuple[AvailableModel, ...] = ()
         self.is_late_found = anyio.Event()
+        self.key_place = "keyring"
 
     async def retry_tools(self, model: ModelConfig) -> None:
         self.retried.append(model.name)
@@ -79,6 +80,9 @@ class FakeModels:
 
     async def find_missing(self, model: ModelConfig) -> str:
         return model.api_key_env or ("XAI_API_KEY" if model.name.startswith("xai/") else "")
+
+    async def find_place(self) -> str:
+        return self.key_place
 
     async def store(self, key: str, model: ModelConfig) -> None:
         if key == "bad":
@@ -358,3 +362,13 @@ async def test_the_model_in_use_is_listed_first_and_marked_also_if_it_was_not_fo
         assert "in use" in lines[first + 1]
         await driver.pilot.press("down", "enter")
         await driver.until(lambda: setup.used == [("anthropic/one", False)], "the use")
+
+
+async def test_the_form_for_a_key_says_that_without_a_keyring_the_key_is_not_stored(run: Run) -> None:
+    setup = FakeModels()
+    setup.key_place = "session"
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"three", "enter")
+        await driver.until(lambda: "It is kept until mcphost quits" in driver.text(), "the place")
+        assert "stored in the keyring" not in driver.text()

@@ -55,6 +55,7 @@ class FakeSetup:
         self.is_found.set()
         self.late: tuple[AvailableModel, ...] = ()
         self.is_late_found = anyio.Event()
+        self.key_place = "keyring"
 
     @property
     def api_keys(self) -> Self:
@@ -81,6 +82,9 @@ class FakeSetup:
         names = [one.name for one in servers]
         self.applied.append((model and model.name, names, set(seen)))
         return SetupResult(model.name if model else "", tuple(names), ("one problem",))
+
+    async def find_place(self) -> str:
+        return self.key_place
 
     def recognize_provider(self, key: str) -> str:
         return "anthropic" if key in ("good", "bad") else ""
@@ -365,3 +369,15 @@ async def test_the_buttons_are_visible_with_many_models_and_servers(run: Run, si
         await card(driver)
         assert "Skip" in driver.text()
         assert "Start" in driver.text()
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("keyring", "stored in the keyring"), ("file", "stored in a file"), ("session", "kept until mcphost quits")],
+)
+async def test_the_card_says_where_the_key_will_be_kept_before_it_is_pasted(run: Run, place: str, words: str) -> None:
+    setup = FakeSetup(SetupOffers((), ()))
+    setup.key_place = place
+    async with run(size=(120, 24), **first_run(setup)) as driver:
+        await driver.until(lambda: f"Gemini and others); {words}" in driver.text(), "the label")
+        assert place == "keyring" or "in the keyring" not in driver.text()

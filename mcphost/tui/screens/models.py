@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 from mcphost.config.model_fields import MODEL_FIELDS, format_fields, parse_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
+from mcphost.host.api_keys import PLACE_LABELS
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.form_screen import FormScreen
@@ -53,8 +54,18 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 
     def body(self) -> ComposeResult:
         """Yield an explanation and the input for the key."""
-        yield Static(_("{name} needs a key. It is stored in the keyring.").format(name=self._config.name), markup=False)
+        yield Static(_("{name} needs a key.").format(name=self._config.name), id="about", markup=False)
         yield OrderedInput(password=True, id="key", compact=True, placeholder=self._variable)
+
+    def on_mount(self) -> None:
+        """Find out where the key will be stored."""
+        super().on_mount()
+        self.run_worker(self._show_place, group="key place")
+
+    async def _show_place(self) -> None:
+        place = _(PLACE_LABELS[await self._setup.api_keys.find_place()])
+        text = _("{name} needs a key. It is {place}.").format(name=self._config.name, place=place)
+        self.query_one("#about", Static).update(text)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""

@@ -14,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
+from mcphost.host.api_keys import PLACE_LABELS
 from mcphost.llm.model_catalog import PROVIDER_TITLES
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
@@ -46,7 +47,7 @@ _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
 """Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens."""
 
-_KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini and others); stored in the keyring")
+_KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini and others)")
 _MAX_PROVIDER_ROWS = 5
 
 
@@ -141,6 +142,13 @@ class SetupScreen(FormScreen[SetupChoice]):
         if self._is_entered:
             self._focus_first()
         self.run_worker(self._add_late_models, group="late models")
+        if self.query("#key-label"):
+            self.run_worker(self._show_key_place, group="key place")
+
+    async def _show_key_place(self) -> None:
+        """Add to the label of the API key where the key will be stored."""
+        label, place = _(_KEY_LABEL), _(PLACE_LABELS[await self._setup.api_keys.find_place()])
+        self.query_one("#key-label", Static).update(_("{label}; {place}").format(label=label, place=place))
 
     async def _add_late_models(self) -> None:
         """Add models of local model servers that respond late; the selection, cursor and focus do not move."""

@@ -9,6 +9,14 @@ from mcphost.errors import McpHostError
 pytestmark = pytest.mark.anyio
 
 
+class MissingBackend(MemoryBackend):
+    """A secret store that cannot be used."""
+
+    async def describe(self) -> str:
+        """Raise McpHostError, as without a keyring."""
+        raise McpHostError("There is no keyring.")
+
+
 class LockedBackend(MemoryBackend):
     """A secret store whose secrets cannot be deleted."""
 
@@ -32,3 +40,9 @@ async def test_a_deleted_secret_is_gone_from_memory_and_storage() -> None:
     secrets.keep_for_session("KEY", "new")
     await secrets.delete("KEY")
     assert await secrets.get("KEY") is None
+
+
+async def test_a_secret_is_announced_for_the_place_in_which_it_will_be_stored() -> None:
+    assert await SessionSecrets(MemoryBackend).find_place() == "keyring"
+    assert await SessionSecrets(MemoryBackend, "file").find_place() == "file"
+    assert await SessionSecrets(MissingBackend).find_place() == "session"
