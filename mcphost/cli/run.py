@@ -147,12 +147,15 @@ def _run_turn(args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.build_host import open_host
+        from mcphost.cli.command_runner import require_server
         from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
         from mcphost.headless.run_input import AnswerSchema, RunInput, read_schema, read_system_prompt
         from mcphost.serialization import replace
 
         def add_rules(config: "HostConfig") -> "HostConfig":
             check_servers((*options.allow, *options.pass_results), (server.name for server in config.servers))
+            for rule in (*rules, *passes):
+                require_server(config, rule.server)
             own = system or config.system_prompt
             config = _set_compaction(config, args.compact)
             return replace(config, allow_rules=rules, pass_rules=passes, system_prompt=own)

@@ -28,6 +28,7 @@ from mcphost.host.events import (
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
+from mcphost.host.reserved_names import LOAD_SKILL
 from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
@@ -255,6 +256,9 @@ async def run_turn(
             tasks.cancel_scope.cancel()
             raise not_approved_error(untrusted)
         host.conversation.set_title_prefix("run: ")
+        for flag, rule in find_rules_without_tool(host):
+            text = _("{flag} {rule}: the server has no such tool")
+            printer.print_message(text.format(flag=flag, rule=shlex.quote(format_rule(rule))), always=True)
         result = await host.conversation.send(prompt, attachments)
         if schema is not None:
             result, value = await _enforce_schema(host, schema, result, printer.print_message)
@@ -304,6 +308,19 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
     ):
         return True
     return any(one.state == "counts" for one in await host.grants.list_grants(server=view.name))
+
+
+def find_rules_without_tool(host: Host) -> list[tuple[str, Rule]]:
+    """Return the rules that cover none of the tools of a server that is ready, each with the option it was given by."""
+    flagged = [("--allow", rule) for rule in host.config.allow_rules]
+    flagged += [("--pass-results", rule) for rule in host.config.pass_rules]
+    found: list[tuple[str, Rule]] = []
+    for flag, rule in flagged:
+        view = host.servers.view(rule.server)
+        names = (*(tool.name for tool in view.catalog.tools), LOAD_SKILL)
+        if view.state == "ready" and not any(rule.covers(rule.server, name) for name in names):
+            found.append((flag, rule))
+    return found
 
 
 async def wait_for_servers(

@@ -56,6 +56,25 @@ def test_a_run_waits_for_a_server_that_its_rules_allow_and_reports_it(program: P
         assert process.wait(20) == 0
 
 
+@pytest.mark.parametrize("flag", ["--allow", "--pass-results"])
+def test_a_rule_for_an_unknown_server_ends_the_run_and_one_for_an_unknown_tool_is_pointed_out(
+    program: Program, flag: str
+) -> None:
+    flags = ("--model", "demo", "--mcp-config", program.servers(demo=DEMO))
+    told = program.error("run", SUM, *flags, "--allow", "demo", flag, "nosuch/add", code=2)
+    assert "There is no server named 'nosuch'. Configured servers: demo." in told
+    done = program.run("run", SUM, *flags, "--quiet", "--allow", "demo", flag, "demo/ad", flag, "demo/a*")
+    assert (done.returncode, b"42" in done.stdout) == (0, True)
+    assert done.stderr.decode() == f"mcphost: {flag} demo/ad: the server has no such tool\n"
+
+
+def test_a_tool_that_failed_is_pointed_out_and_does_not_change_the_exit_code(program: Program) -> None:
+    flags = ("--model", "demo", "--mcp-config", program.servers(demo=DEMO), "--allow", "demo")
+    done = program.run("run", "call add a=x b=1", *flags)
+    assert done.returncode == 0
+    assert b"mcphost: failed: demo/add: " in done.stderr
+
+
 def test_rule_for_another_tool_does_not_help(program: Program) -> None:
     file = program.servers(demo=DEMO)
     assert program.run("run", SUM, "--model", "demo", "--allow", "demo/mul*", "--mcp-config", file).returncode == 5
