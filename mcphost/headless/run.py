@@ -102,8 +102,8 @@ class RunFrontend(Frontend):
         if isinstance(question, ApproveTool):
             # A definition that changed since its approval must be reviewed, whatever a rule says.
             if question.has_changed:
-                return cast("A", Deny(_TOOL_CHANGED))
-            return cast("A", AllowOnce() if self._allow_all else Deny(_NO_CONSENT))
+                return cast("A", Deny(_TOOL_CHANGED, is_by_user=False))
+            return cast("A", AllowOnce() if self._allow_all else Deny(_NO_CONSENT, is_by_user=False))
         return question.refusal()
 
 

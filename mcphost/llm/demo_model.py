@@ -331,7 +331,7 @@ def report_results(messages: tuple[Message, ...]) -> str:
 def describe_result(part: ToolReturnPart) -> str:
     """Describe one tool result."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
-    if part.is_error and "declined" in text.lower():
+    if part.is_error and (part.outcome == "declined" or "declined" in text.lower()):
         return f"{name} was declined. {text}"
     if part.is_error:
         return f"{name} failed: {text}"

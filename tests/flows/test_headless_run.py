@@ -29,6 +29,8 @@ def test_without_a_rule_for_it_the_tool_does_not_run_and_the_exit_is_5(program: 
     assert done.returncode == document["exit_code"] == 5
     assert [call["outcome"] for call in document["calls"]] == ["declined"]
     assert b"--allow demo/add_note" in done.stderr
+    assert "This call was not allowed; the tool did not run." in document["text"]
+    assert "The user declined" not in document["text"]
 
 
 def test_a_server_of_which_no_rule_allows_a_call_is_neither_started_nor_waited_for(program: Program) -> None:

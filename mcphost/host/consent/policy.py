@@ -222,7 +222,7 @@ class ConsentPolicy:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)
         except ConsentDenied as error:
-            return Deny(error.message)
+            return Deny(error.message, is_by_user=False)
         return verdict
 
     async def _record_grant(self, grant: Grant) -> None:
@@ -322,7 +322,7 @@ class ConsentPolicy:
 
 
 def _config_denial(rule: Rule) -> Deny:
-    return Deny(f"The user's configuration never allows this: {format_rule(rule)}")
+    return Deny(f"The user's configuration never allows this: {format_rule(rule)}", is_by_user=False)
 
 
 def tool_question(

@@ -157,9 +157,13 @@ class AllowRule(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Answer that refuses the request; the model, or the server that made the request, receives `reason`."""
+    """Answer that refuses the request; the model, or the server that made the request, receives `reason`.
+
+    `is_by_user` is False if nobody was asked, because a rule refused the request or there is no user.
+    """
 
     reason: str = ""
+    is_by_user: bool = True
 
 
 ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny

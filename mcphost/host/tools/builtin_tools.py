@@ -260,7 +260,8 @@ class SkillTool:
             approval = Approval("session", args) if loaded else await self._ask(use, server, skill, account, why)
             if isinstance(approval, Deny):
                 reason = f" Reason: {approval.reason}" if approval.reason else ""
-                return self._fail(use, server, f"The user declined to load this skill.{reason}", is_declined=True)
+                what = "The user declined to load" if approval.is_by_user else "It was not allowed to load"
+                return self._fail(use, server, f"{what} this skill.{reason}", is_declined=True)
             content = await self._load(use, server, loaded or skill, account, approval, is_loaded=loaded is not None)
             heading, content_part = _heading(content), ResultPart(kind="text", text=content.text, size=len(content.raw))
         except McpHostError as error:

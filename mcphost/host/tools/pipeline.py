@@ -165,7 +165,7 @@ class ToolPipeline:
                 identity, arguments, call=call.use.id, recorded_call=found.part.use_id
             )
             if denial is not None:
-                raise CallDeclined(denial.reason)
+                raise CallDeclined(denial)
         part = replace(found.part, use_id=call.use.id, name=call.use.name, reused_at=found.at)
         await self.recorded.add(call.use.id, identity, arguments, grant_id=found.grant_id, at=found.at)
         self._events.publish(
@@ -218,7 +218,7 @@ class ToolPipeline:
                     call=call.use.id, has_changed=has_changed, is_valid=is_valid,
                 )  # fmt: skip
                 if isinstance(verdict, Deny):
-                    raise CallDeclined(verdict.reason)
+                    raise CallDeclined(verdict)
                 if arguments_digest(verdict.arguments) == arguments_digest(arguments):
                     if errors:
                         raise InvalidArguments(errors.sentence)

@@ -4,6 +4,7 @@ import logging
 from typing import Any, Literal
 
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.questions.questions import Deny
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Struct, dumps, replace
@@ -54,16 +55,17 @@ class InvalidArguments(ToolFailure):
 
 
 class CallDeclined(ToolFailure):
-    """Raised if the user or a `never` rule in the configuration declined the call."""
+    """Raised if the user, a `never` rule in the configuration, or the lack of a user to ask declined the call."""
 
     outcome = "declined"
     decision = "declined"
 
-    def __init__(self, reason: str) -> None:
-        super().__init__("The user declined this call; the tool did not run.")
-        self.user_text = reason or "Declined."
-        if reason:
-            self.model_text = f"{self.model_text} Reason: {reason}"
+    def __init__(self, denial: Deny) -> None:
+        what = "The user declined this call" if denial.is_by_user else "This call was not allowed"
+        super().__init__(f"{what}; the tool did not run.")
+        self.user_text = denial.reason or "Declined."
+        if denial.reason:
+            self.model_text = f"{self.model_text} Reason: {denial.reason}"
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
