@@ -36,24 +36,6 @@ MAX_PROPOSED_MODELS = 20
 """How many models on servers of this machine are proposed at the first start."""
 
 
-KEY_PREFIXES: tuple[tuple[str, str], ...] = (
-    ("sk-ant-", "anthropic"),
-    ("sk-proj-", "openai"),
-    ("sk-svcacct-", "openai"),
-    ("AIza", "gemini"),
-    ("gsk_", "groq"),
-    ("xai-", "xai"),
-    ("csk-", "cerebras"),
-    ("sk-or-", "openrouter"),
-)
-"""Prefixes of API keys that identify a provider; prefixes that several providers share are not listed."""
-
-
-def recognize_provider(key: str) -> str:
-    """Return the provider whose API keys have the same prefix as *key*, or "" if the prefix is unknown."""
-    return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
-
-
 class FoundKey(Struct, frozen=True):
     """A provider whose API key was found in the environment variable or keyring entry named `variable`."""
 

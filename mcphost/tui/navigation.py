@@ -243,7 +243,10 @@ class NavigationApp(InputGuardApp):
             self.run_worker(partial(use_and_retry, choice), group="setup")
 
     def action_setup(self) -> None:
-        """Search this machine for models and servers, and offer them to the user on the setup screen."""
+        """Search this machine for models and servers, and offer them to the user on the setup screen.
+
+        If the message being written is an API key, it moves to the key input of that screen.
+        """
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
@@ -264,9 +267,12 @@ class NavigationApp(InputGuardApp):
             return
         if not is_invited and not setup.is_first_run:
             return
+        from mcphost.llm.api_key_formats import is_api_key
         from mcphost.tui.screens.setup import SetupScreen
 
         offers = await setup.find()
+        composer = self.chat.query_one(Composer)
+        key = composer.draft.text.strip() if is_api_key(composer.draft.text) else ""
         is_free = self.screen is self.chat and not self.chat.composer_input.text
         if not is_invited and not is_free:
             # A user who is writing or reading is not interrupted, and a question is answered first.
@@ -274,7 +280,9 @@ class NavigationApp(InputGuardApp):
             self.chat.explain_missing_model()
         else:
             setup.mark_shown()
-            self.open_page(SetupScreen(setup, offers, is_invited=is_invited), self._apply_setup)
+            if key:  # the setup screen masks it
+                composer.set_text("")
+            self.open_page(SetupScreen(setup, offers, is_invited=is_invited, key=key), self._apply_setup)
 
     def _apply_setup(self, choice: "SetupChoice | None") -> None:
         if choice is not None and choice.typed:

@@ -32,6 +32,35 @@ async def test_a_text_is_stored_while_it_is_typed_and_deleted_once_it_is_sent(ru
             await driver.pilot.pause(0.05)
 
 
+KEY = "sk-proj-abcdefghij0123456789"
+
+
+async def test_an_api_key_in_the_composer_is_never_stored(run: Run) -> None:
+    async with run() as driver:
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        assert driver.app.chat.drafts is not None
+        driver.app.chat.composer_input.text = f"{KEY}\n"
+        driver.app.chat.drafts.save_soon()
+        await driver.host.history.unsent.flush()
+        assert KEY not in "".join((await read_places(driver.host.database)).values())
+        driver.app.chat.composer_input.text = "a note"
+        driver.app.chat.drafts.save_soon()
+        await driver.host.history.unsent.flush()
+        assert "a note" in "".join((await read_places(driver.host.database)).values())
+
+
+async def test_a_stored_api_key_is_not_restored_and_soon_deleted(run: Run) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        await UnsentTextStore(host.database).save({"c9": UnsentText(KEY, queued=("first",))})
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        await host.conversation.open("c9")
+        await driver.until(lambda: driver.app.query_one(Composer).draft.text == "first")
+        while KEY in "".join((await read_places(host.database)).values()):
+            await driver.pilot.pause(0.05)
+
+
 async def test_each_conversation_gets_its_text_back_with_waiting_messages_and_attachments(run: Run) -> None:
     async with run() as driver:
         host = driver.host

@@ -329,6 +329,76 @@ async def test_a_pasted_key_is_stored_and_its_model_used(run: Run) -> None:
         assert setup.applied == [("anthropic/one", [], set())]
 
 
+KEY = "sk-ant-api03-abcdefghij0123456789"
+
+
+@pytest.mark.parametrize("key", [KEY, "q3Zr7Tn1LkV0pWx9Bd5Hm2Ys8Jc4Fg6A"])
+async def test_a_key_that_arrives_as_typed_text_goes_to_its_input_and_not_to_the_message(run: Run, key: str) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        driver.press_together(*key)
+        await driver.until(lambda: "•" * len(key) in driver.text(), "the masked key")
+        assert driver.app.chat.composer_input.text == ""
+        assert driver.app.screen.query_one("#key", Input).value == key
+        await driver.pilot.press("enter", "enter")  # the first may come too soon after the text
+        await driver.until(lambda: "Choose it with ↓" in driver.text(), "the providers")
+        assert "Set up mcphost" in driver.text()
+
+
+async def test_a_key_that_is_typed_letter_by_letter_goes_to_the_key_input(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.type(KEY)
+        await driver.until(lambda: "•" * len(KEY) in driver.text(), "the masked key")
+        await driver.pilot.press("backspace")
+        await driver.until(lambda: driver.app.screen.query_one("#key", Input).value == KEY[:-1], "the shorter key")
+
+
+async def test_enter_at_the_end_of_a_pasted_key_is_not_the_answer(run: Run, clock: ManualClock) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        driver.press_together(*KEY, "enter")
+        await driver.until(lambda: "•" * len(KEY) in driver.text(), "the masked key")
+        await driver.pilot.pause()
+        assert "Choose it with ↓" not in driver.text()
+        assert driver.app.chat.composer_input.text == ""
+        clock.now += 1
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Choose it with ↓" in driver.text(), "the providers")
+
+
+@pytest.mark.parametrize("text", ["so, what now?", "skip it", "gs", "sk-ant is a prefix", "AI"])
+async def test_a_message_that_begins_like_a_key_goes_to_the_composer(run: Run, text: str) -> None:
+    async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers()))) as driver:
+        await card(driver)
+        for char in text:
+            driver.press_together(char)
+            await driver.pilot.pause()
+        if "Set up mcphost" in driver.text():
+            await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.chat.composer_input.text == text, "the message")
+
+
+async def test_a_key_entered_as_a_message_is_masked_and_offered_for_storing_instead_of_sent(run: Run) -> None:
+    setup = FakeSetup(is_first_run=False)
+    async with run(size=(80, 24), setup=setup) as driver:
+        driver.app.post_message(events.Paste(f"  {KEY}"))
+        await driver.until(lambda: KEY in driver.app.chat.composer_input.text, "the message")
+        while "Set up mcphost" not in driver.text():
+            await driver.pilot.press("enter")
+            await driver.pilot.pause()
+        assert driver.app.chat.composer_input.text == ""
+        assert KEY not in driver.text()
+        assert "•" * len(KEY) in driver.text()
+        assert driver.host.sent == []
+        driver.app.screen.query_one("#key", Input).value = "good"
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.keys == [("anthropic", "good")], "the key")
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_key_that_does_not_show_its_provider_is_stored_for_the_one_that_is_chosen(
     run: Run, size: tuple[int, int]

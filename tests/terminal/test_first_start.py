@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mcphost.config.loader import load_config
 from mcphost.config.remembered_models import RememberedModels
 from mcphost.config.schema import ModelConfig
@@ -196,16 +198,19 @@ def test_a_key_is_stored_on_enter_and_not_on_escape(tmp_path: Path) -> None:
     assert "xai-right" in stored.read_text()
 
 
-def test_without_a_keyring_a_pasted_key_answers_at_once_and_is_in_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_bracketed", [True, False])
+def test_without_a_keyring_a_pasted_key_answers_at_once_and_is_in_no_file(tmp_path: Path, is_bracketed: bool) -> None:
     with json_server(OPENAI) as openai:
         environment = {**NOTHING, "HOME": str(tmp_path), "OPENAI_API_BASE": f"{openai.url}/v1"}
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(*with_forked_worker())
             terminal.wait_for("Set up mcphost", "Paste a key", seconds=30)
             terminal.tmux("set-buffer", OPENAI_KEY)
-            terminal.tmux("paste-buffer", "-p")
+            terminal.tmux("paste-buffer", *(["-p"] if is_bracketed else []))
             terminal.wait_for("•" * len(OPENAI_KEY), "kept until mcphost quits")
             terminal.press("Enter")
+            if not is_bracketed:
+                terminal.press("Enter")  # the first may come so soon that it counts as part of the paste
             terminal.wait_for("kept in memory until mcphost quits", "Using openai/", seconds=30)
             terminal.type("hello")
             terminal.press("Enter")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.screen import Screen
 
+from mcphost.llm.api_key_formats import is_api_key
+from mcphost.serialization import replace
 from mcphost.store.unsent_texts import UnsentText, make_new_place
 from mcphost.translation import N_
 from mcphost.tui.widgets.composer import Composer, Draft, TextOrigin, join_drafts
@@ -97,9 +99,11 @@ class DraftSaver:
             self._restore(text)
 
     def _read(self) -> UnsentText:
+        """Return what to store. An API key that was entered as a message is left out."""
         draft = self._screen.query_one(Composer).draft
         queued = tuple(text for text, _ in self._queue.describe())
-        return UnsentText(draft.text, draft.origin, draft.source, queued, tuple(self._attachments.parts))
+        text = "" if is_api_key(draft.text) else draft.text
+        return UnsentText(text, draft.origin, draft.source, queued, tuple(self._attachments.parts))
 
     def _clear(self) -> None:
         self._queue.take_all()
@@ -110,6 +114,8 @@ class DraftSaver:
     def _restore(self, text: UnsentText) -> None:
         """Insert saved text before the composer's text. Saved queued messages are inserted as well, but not sent."""
         self._saved = text
+        if is_api_key(text.text):  # stored by an earlier version; the next save deletes it
+            text = replace(text, text="")
         if not text.is_empty and self._screen.is_attached:
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))
             self._restore_draft(join_drafts(*drafts), text.attachments)

@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
 from mcphost.host.api_keys import PLACE_LABELS
+from mcphost.llm.api_key_formats import has_api_key_prefix, is_long_word, may_become_api_key
 from mcphost.llm.model_catalog import PROVIDER_TITLES
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
@@ -24,7 +25,7 @@ from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.text_inputs import OrderedInput
+from mcphost.tui.widgets.text_inputs import OrderedInput, run_key_binding
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ModelConfig
@@ -37,6 +38,7 @@ _NOTHING = N_(
     "No keys, local model servers or servers of other hosts were found. Paste a key, or skip: tools work "
     "without a model."
 )
+_KEY_GIVEN = N_("You entered an API key as a message. Enter checks and stores it; Esc discards it.")
 _NO_MODEL = N_("No model for now")
 _MAX_TARGET_LENGTH = 400
 _FRAME_WIDTH = 12
@@ -46,6 +48,8 @@ _ROOMY_HEIGHT = 28
 _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
 """Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens."""
+_KEY_ROWS = 2
+"""Number of rows of the API key input, which takes them from the lists if both are shown."""
 
 _KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini and others)")
 _MAX_PROVIDER_ROWS = 5
@@ -71,7 +75,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
     If mcphost opened the screen without being asked (*is_invited* is false), typing closes it and the text goes to the
-    composer. The user must then press Tab, Enter, an arrow key or Ctrl+A, or click, before anything can be chosen.
+    composer, unless the text may be an API key: then it goes to the input for the key. The user must press Tab, Enter,
+    an arrow key or Ctrl+A, or click, before anything can be chosen.
     """
 
     AUTO_FOCUS = ""
@@ -92,12 +97,16 @@ class SetupScreen(FormScreen[SetupChoice]):
     SetupScreen Input { height: 1; border: none; padding: 0 1; background: $surface; }
     """
 
-    def __init__(self, setup: "Setup", offers: "SetupOffers", *, is_invited: bool = True) -> None:
+    def __init__(self, setup: "Setup", offers: "SetupOffers", *, is_invited: bool = True, key: str = "") -> None:
+        """Create the screen. *key* is an API key that the user has already entered, or "" if there is none."""
         super().__init__()
         self._setup = setup
+        self._given_key = key
         self._is_entered = is_invited
         self._entered_at = float("-inf")
         self._typed = ""
+        self._typed_at = float("-inf")
+        self._is_typed_handled = True
         self._models = list(offers.models)
         self._servers = [candidate for candidate in offers.servers if candidate.state == "new"]
         self._model_index = 0
@@ -109,15 +118,20 @@ class SetupScreen(FormScreen[SetupChoice]):
         return _("Set up mcphost")
 
     def body(self) -> ComposeResult:
-        """Yield the lists of models and servers; without models, an API key input replaces the list of models."""
-        has_anything = bool(self._models or self._servers)
-        yield Static(_(_ABOUT) if has_anything else _(_NOTHING), id="about", markup=False)
+        """Yield the lists of models and servers.
+
+        An API key input replaces the list of models if there are none, and follows it if the user has entered a key.
+        """
+        about = _ABOUT if self._models or self._servers else _NOTHING
+        yield Static(_(_KEY_GIVEN if self._given_key else about), id="about", markup=False)
         yield Static(_("Model"), classes="heading", markup=False)
         if self._models:
             yield OptionList(*self._model_options(), id="models", markup=False, compact=True)
-        else:
+        if self._given_key or not self._models:
             yield Static(_(_KEY_LABEL), id="key-label", markup=False)
-            yield OrderedInput(password=True, id="key", compact=True, placeholder=_("paste a key, then press Enter"))
+            words = _("paste a key, then press Enter")
+            # Selecting on focus would let the rest of a paste replace its beginning.
+            yield OrderedInput(self._given_key, words, password=True, select_on_focus=False, id="key", compact=True)
         if self._servers:
             yield Static(_("Servers of other hosts"), classes="heading", markup=False)
             yield OptionList(*self._server_options(), id="servers", markup=False, compact=True)
@@ -175,6 +189,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         is_small = self.size.height < _ROOMY_HEIGHT
         self.set_class(is_small, "small")
         free = self.size.height - (_SMALL_FIXED_ROWS if is_small else _FIXED_ROWS)
+        free -= _KEY_ROWS if self._given_key and self._models else 0
         rows = _MAX_PROVIDER_ROWS if self.query("#providers") else len(self._models) + 1
         models = max(2, min(rows, free // 3 if self._servers else free, 8))
         for lines in self.query("#models").results(OptionList):
@@ -184,6 +199,9 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(lines, lines.highlighted)
 
     def _focus_first(self) -> None:
+        if self._given_key:
+            self.query_one("#key").focus()
+            return
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
@@ -202,6 +220,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             if not self._is_entered:
                 event.stop()
                 field.value = event.text.strip()
+                field.cursor_position = len(field.value)
                 field.focus()
 
     def _model_options(self) -> list[Option]:
@@ -240,27 +259,60 @@ class SetupScreen(FormScreen[SetupChoice]):
         if event.option_list.id == "servers":
             self._show_target(event.option_index)
 
-    def on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         """Choose the model or server under the cursor when Space is pressed.
 
         If mcphost opened the screen without being asked, Tab or an arrow key first enables choosing, and typing closes
-        the screen.
+        the screen, except for an API key, which goes to its input.
         """
         if self._is_entered:
-            if event.key == "space" and isinstance(self.focused, OptionList) and self.focused.highlighted is not None:
-                self._choose(self.focused, self.focused.highlighted)
+            self._handle_entered_key(event)
         elif event.key in FOCUS_KEYS or keys_in_use(self).action_of(event.key) == "answer":
             event.stop()
             self._enter()
             self._focus_first()
         elif event.is_printable and event.character:
             event.stop()
-            if not self._typed:
-                self.call_later(self._leave_to_message)
             self._typed += event.character
+            self._typed_at = input_guard.clock()
+            if self._is_typed_handled:
+                self._is_typed_handled = False
+                self.call_later(self._handle_typed)
+        elif self._typed:
+            for field in self._enter_key_input():
+                await run_key_binding(field, event)
 
-    def _leave_to_message(self) -> None:
+    def _handle_entered_key(self, event: events.Key) -> None:
+        """Choose with Space, or type into the API key input although no input has the focus."""
+        if event.key == "space" and isinstance(self.focused, OptionList):
+            if self.focused.highlighted is not None:
+                self._choose(self.focused, self.focused.highlighted)
+        elif event.is_printable and event.character and not isinstance(self.focused, OptionList):
+            for field in self.query("#key").results(Input):
+                event.stop()
+                field.insert_text_at_cursor(event.character)
+                self.set_focus(field)
+
+    def _handle_typed(self) -> None:
+        """Show typed text in the API key input if it may be a key; otherwise, leave with it to the composer.
+
+        Terminals without bracketed paste send pasted text as if it had been typed.
+        """
+        for field in self.query("#key").results(Input):
+            if may_become_api_key(self._typed) or is_long_word(self._typed):
+                self._is_typed_handled = True
+                field.value = self._typed
+                field.cursor_position = len(field.value)
+                return
         self.dismiss(SetupChoice(typed=self._typed))
+
+    def _enter_key_input(self) -> list[Input]:
+        """Enable choosing and focus the API key input; return it, or an empty list if there is none."""
+        fields = list(self.query("#key").results(Input))
+        for field in fields:
+            self._enter()
+            self.set_focus(field)
+        return fields
 
     def _choose(self, lines: OptionList, index: int) -> None:
         """Select the model or provider at *index* or, if *lines* is the list of servers, tick or untick a server."""
@@ -302,6 +354,9 @@ class SetupScreen(FormScreen[SetupChoice]):
         button has the focus, the result is None.
         """
         now = input_guard.clock()
+        if self._typed and not self._is_entered:
+            self._submit_typed(is_pasted=now - self._typed_at < input_guard.GUARD_SECONDS)
+            return
         if not self._is_entered:
             self._enter()  # the first Enter may have been meant for the chat
             self.query_one("#start").focus()
@@ -316,6 +371,18 @@ class SetupScreen(FormScreen[SetupChoice]):
             self.dismiss(None)
             return
         self._start_with_entered_key()
+
+    def _submit_typed(self, *, is_pasted: bool) -> None:
+        """Store the typed API key, or leave with the typed text if it is none.
+
+        If *is_pasted* is true, Enter was part of the pasted text; the user must press it again.
+        """
+        if not self.query("#key") or not (has_api_key_prefix(self._typed) or is_long_word(self._typed)):
+            self.dismiss(SetupChoice(typed=self._typed))
+            return
+        self._enter_key_input()
+        if not is_pasted:
+            self._start_with_entered_key()
 
     def _start_with_entered_key(self) -> None:
         """Store the entered API key and close the screen; without a key, close it with the selected model."""

@@ -15,6 +15,7 @@ from mcphost.translation import N_, _, ngettext
 from mcphost.tui.actions import find_slash_command
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import (
+    ActionRequested,
     AttachmentRequested,
     ClipboardImageRequested,
     FileAttachRequested,
@@ -105,6 +106,7 @@ _MAX_HISTORY = 200
 
 
 SubmitHandler = Callable[[Draft], None]
+KEY_NOT_SENT = N_("This looks like an API key: it was not sent, and it is not saved with the message.")
 PASTE_GUARD_HINT = N_("Text was just inserted: check it, then press Enter again.")
 
 
@@ -284,10 +286,15 @@ class Composer(Vertical):
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
         The handler is called directly instead of through a Textual message, so that letters typed right after Enter
-        stay in the composer.
+        stay in the composer. An API key is not passed on: instead, the setup screen opens, where it can be stored.
         """
+        from mcphost.llm.api_key_formats import is_api_key
+
         draft = self.draft
-        if draft.text.strip():
+        if is_api_key(draft.text):
+            self.notify(_(KEY_NOT_SENT), severity="warning", markup=False, timeout=8)
+            self.post_message(ActionRequested("setup"))
+        elif draft.text.strip():
             self.submit_handler(draft)
 
     def mark_sent(self) -> None:

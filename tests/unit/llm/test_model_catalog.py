@@ -2,8 +2,9 @@
 
 import pytest
 
+from mcphost.llm.api_key_formats import is_api_key, recognize_provider
 from mcphost.llm.model_catalog import DEFAULT_MODELS, PROVIDER_TITLES, CatalogModel, load_catalog
-from mcphost.llm.model_finder import find_keys, recognize_provider
+from mcphost.llm.model_finder import find_keys
 from mcphost.llm.providers import KEY_VARIABLES
 
 
@@ -53,3 +54,21 @@ async def test_the_usual_variable_of_each_provider_is_found() -> None:
 )
 def test_a_provider_is_recognized_only_by_a_form_of_key_of_its_own(key: str, provider: str) -> None:
     assert recognize_provider(key) == provider
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" sk-ant-api03-abcdefghij0123\n", True),
+        ("sk-abcdefghij0123456789", True),
+        ("AIzaSyA-abcdefghij0123456789", True),
+        ("sk-ant-api03-abcdefghij0123 is my key", False),
+        ("sk-learn", False),
+        ("https://example.com/abcdefghij0123", False),
+        ("", False),
+    ],
+)
+def test_only_a_text_that_is_nothing_but_a_long_word_with_a_known_prefix_is_an_api_key(
+    text: str, expected: bool
+) -> None:
+    assert is_api_key(text) is expected
