@@ -41,7 +41,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.build_host import open_host
-        from mcphost.cli.colors import StateWord
         from mcphost.cli.command_runner import (
             connect_servers,
             print_config_problems,
@@ -49,14 +48,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             require_server,
             unread_file_code,
         )
-        from mcphost.cli.output import (
-            first_line,
-            print_error,
-            print_json,
-            print_note,
-            print_table,
-            show_status,
-        )
+        from mcphost.cli.output import print_error, print_json, print_note, show_status
         from mcphost.headless.json_output import catalog_json
         from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -81,20 +73,28 @@ def run(command: str, args: argparse.Namespace) -> int:
             errors = [answer.error_data() for answer in answers if answer.error is not None]
             print_json({command: entries, "errors": errors})
         else:
-            any_off = any(entry.get("off") for entry in entries)
-            state = [_("State")] if any_off else []
-            headers = (_("Server"), _(_KEY_LABELS[command]), *state, _("Description"))
-            rows = [(
-                entry["server"], entry[_KEY_FIELDS[command]],
-                *([StateWord("off" if entry.get("off") else "")] if any_off else []),
-                first_line(entry.get("description") or entry.get("title"))
-            ) for entry in entries]  # fmt: skip
-            print_table(rows, headers)
+            _print_entries(command, entries)
             if not entries and not unread and not options.quiet and all(answer.error is None for answer in answers):
                 print_note(_nothing_text(command, args.server, has_servers=bool(answers)))
         return next((answer.error.exit_code for answer in answers if answer.error is not None), unread)
 
     return run_command(options, work)
+
+
+def _print_entries(command: str, entries: list[dict[str, Any]]) -> None:
+    """Print a table of what the servers offer."""
+    from mcphost.cli.colors import StateWord
+    from mcphost.cli.output import first_line, print_table
+
+    any_off = any(entry.get("off") for entry in entries)
+    state = [_("State")] if any_off else []
+    headers = (_("Server"), _(_KEY_LABELS[command]), *state, _("Description"))
+    rows = [(
+        entry["server"], entry[_KEY_FIELDS[command]],
+        *([StateWord("off" if entry.get("off") else "")] if any_off else []),
+        first_line(entry.get("description") or entry.get("title"))
+    ) for entry in entries]  # fmt: skip
+    print_table(rows, headers)
 
 
 def _connecting_text(server: str | None) -> str:

@@ -321,11 +321,15 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             for entry, problem in broken.items()
         ]
         print_json({"servers": [*checked, *invalid], "problems": list(host.config.problems)})
+    return _check_code(answers, is_broken=bool(broken), unread=0 if name else unread_file_code(host.config))
+
+
+def _check_code(answers: "list[ServerConnectResult]", *, is_broken: bool, unread: int) -> int:
+    """Return the exit code of `servers check`; *unread* is the exit code of a file that could not be read, else 0."""
     codes = [one.error.exit_code for one in answers if one.error is not None]
-    unread = 0 if name else unread_file_code(host.config)
     if len(codes) == len(answers):
-        return unread or (codes[0] if codes and set(codes) in ({5}, {6}) and not broken else 4)
-    return next(iter(codes), 3 if broken else unread)
+        return unread or (codes[0] if codes and set(codes) in ({5}, {6}) and not is_broken else 4)
+    return next(iter(codes), 3 if is_broken else unread)
 
 
 def invalid_entries(config: "HostConfig") -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Screen that lists changes in the configuration files, so that the user can review and apply them together."""
 
 from collections.abc import Sequence
+from shlex import join
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mcphost.host.live_settings import format_setting
@@ -88,7 +89,7 @@ def _setting_row(change: "SettingChange") -> ListRow:
 def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
     return [
         (_("file"), server.file),
-        (_("command"), " ".join(server.argv) if server.is_stdio else ""),
+        (_("command"), join(server.argv) if server.is_stdio else ""),
         (_("URL"), server.url),
         (_("variables"), ", ".join(server.env)),
         (_("headers"), ", ".join(server.headers)),

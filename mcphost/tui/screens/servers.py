@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -286,7 +287,7 @@ class ServersScreen(ListScreen):
                     ),
                     (
                         _("runs") if config.is_stdio else _("address"),
-                        " ".join(config.argv) if config.is_stdio else config.url,
+                        join(config.argv) if config.is_stdio else config.url,
                     ),
                     (
                         _("implementation"),
