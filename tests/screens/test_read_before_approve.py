@@ -55,6 +55,22 @@ async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(ru
         await driver.until(lambda: isinstance(pending.answer, AllowOnce | AllowSession | AllowRule), "the answer")
 
 
+@pytest.mark.parametrize("key", ["v", "A"])
+async def test_the_answers_are_offered_again_after_another_screen_was_open(run: Run, key: str) -> None:
+    async with run(size=(100, 30)) as driver:
+        pending = PendingQuestion(driver, tool_question())
+        dialog = await driver.enter_question()
+        assert "a once · s session · A always" in driver.text()
+        await driver.pilot.press(key)
+        await driver.until(lambda: driver.app.screen is not dialog, "the other screen")
+        await driver.pilot.pause()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is dialog, "the question")
+        await driver.until(lambda: "a once · s session · A always" in driver.text(), "the keys that allow")
+        assert not dialog.query_one("#once").has_class("locked")
+        assert pending.answer is None
+
+
 async def test_a_click_on_a_button_shows_how_much_is_left_to_read(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending = PendingQuestion(driver, tool_question(arguments=LONG_ARGUMENTS))

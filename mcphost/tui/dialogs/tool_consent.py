@@ -301,11 +301,11 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if self.query("#extra.shown") or not self.is_active:
             # The key was meant for the input or screen that was just opening.
             return _("something else is open: esc goes back")
-        if unread := super().disabled_reason(button_id):
-            return unread
-        if unread := self.reminder():
-            return unread
-        return self._excluded_reason(button_id)
+        return self._unmet_condition(button_id)
+
+    def _unmet_condition(self, button_id: str) -> str:
+        """Return why an approving button is disabled, whatever else is open, or "" if it is not."""
+        return super().disabled_reason(button_id) or self.reminder() or self._excluded_reason(button_id)
 
     def reminder(self) -> str:
         """Return a reminder to read the arguments that the dialog does not show, or "" if all have been read."""
@@ -334,10 +334,15 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if not self.query("#extra.shown"):
             self.show_key_hints(self.key_hints())
 
+    def on_screen_resume(self) -> None:
+        """Enable the answers again after the viewer, the editor or the rule builder has been closed."""
+        if self.is_mounted:
+            self.update_locked_buttons()
+
     def key_hints(self) -> str:
         """Return the key hints for the answers that are enabled."""
         words = [_("esc/d deny"), _("r reason")]
-        if self.disabled_reason("once"):
+        if self._unmet_condition("once"):
             words.append(_("a once: not yet"))
         else:
             known = {"once": _("a once"), "session": _("s session"), "always": _("A always")}
