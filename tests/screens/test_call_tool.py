@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from textual.widgets import TextArea
 
 from mcphost.host.views import estimate_definition_tokens
 from mcphost.llm.messages import ResourcePart
@@ -70,6 +71,20 @@ async def test_arguments_are_validated_before_anything_is_sent(files: Files) -> 
         assert "Call demo · add" in driver.text()
         await driver.pilot.press("escape", "escape")
         await driver.until(lambda: "Call demo" not in driver.text(), "the list")
+
+
+async def test_arguments_can_be_pasted_as_json_into_an_empty_form(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await open_tools(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Call demo · add" in driver.text(), "the form")
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: "^E form" in driver.text(), "the JSON")
+        assert "required" not in driver.text()
+        driver.app.screen.query_one("#arguments-text", TextArea).text = '{"a": 2, "b": 40}'
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "demo · add" in driver.transcript() and "42" in driver.transcript(), "the result")
 
 
 async def test_a_key_that_is_held_down_calls_nothing(files: Files, clock: ManualClock) -> None:

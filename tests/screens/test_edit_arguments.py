@@ -159,6 +159,22 @@ async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Run) -> Non
         assert await save_and_allow(driver, pending) == {"path": "/z", "other": 5, "extra": None}
 
 
+async def test_json_opens_with_an_invalid_field_and_is_still_validated(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        pending = await open_argument_editor(driver, {"path": "/x", "limit": 5})
+        await driver.pilot.press("tab")
+        await driver.type("x")
+        await driver.pilot.press("ctrl+e")
+        area = driver.app.screen.query_one("#arguments-text")
+        await driver.until(lambda: '"5x"' in area.text, "the JSON")
+        assert '"path": "/x"' in area.text
+        await driver.pilot.press("ctrl+s")
+        await driver.pilot.pause()
+        assert driver.app.screen.is_json
+        area.text = '{"path": "/x", "limit": 50}'
+        assert await save_and_allow(driver, pending) == {"path": "/x", "limit": 50}
+
+
 @pytest.mark.parametrize("schema", [{}, {"properties": []}, "no schema"])
 async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Run, schema: Any) -> None:
     async with run(size=(80, 24)) as driver:

@@ -322,8 +322,8 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
-        """Switch between the form and JSON, unless the entered arguments are invalid."""
-        arguments = self._read_arguments()
+        """Switch from the form to JSON, also with invalid values, or from valid JSON to the form."""
+        arguments = self._read_arguments() if self.is_json else self._form_arguments()
         if arguments is None:
             return
         if self.is_json and not argument_fields(self.schema, arguments):
@@ -332,15 +332,13 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             await self._show_arguments(arguments, not self.is_json)
 
     def action_editor(self) -> None:
-        """Open the arguments as JSON in the user's external editor; JSON text is opened even if it is invalid."""
+        """Open the arguments as JSON in the user's external editor, even if they are invalid."""
         if not self._editor_name:
             return
         if self.is_json:
             text = self._text_area.text
-        elif (arguments := self._read_arguments()) is None:
-            return
         else:
-            text = escape_unsafe_json(dumps(arguments, indent=2)) + "\n"
+            text = escape_unsafe_json(dumps(self._form_arguments(), indent=2)) + "\n"
 
         def edited(now: str | None, fault: str) -> None:
             if self.is_attached and now != text:
