@@ -12,7 +12,6 @@ from textual.widgets import Input
 
 from mcphost.translation import _
 from mcphost.tui.input_guard import InputGuardApp
-from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import (
     BackgroundRequested,
     CopyRequested,
@@ -531,8 +530,7 @@ class NavigationApp(InputGuardApp):
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False, timeout=6)
         else:
-            text = keys_in_use(self).fill(_("The answer continues without it. {answer} shows the call."))
-            self.notify(text, markup=False, timeout=4)
+            self.notify(_("The answer continues without it. /tasks shows the call."), markup=False, timeout=4)
 
     def action_audit(self) -> None:
         """Open the audit log screen."""

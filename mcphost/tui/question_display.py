@@ -186,13 +186,13 @@ class QuestionApp(NavigationApp):
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open the minimized question with its keys enabled; if no question is waiting, open the tasks screen."""
+        """Open the minimized question with its keys enabled; if no question is waiting, say so."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()
             self._push_dialog(dialog, answered, is_entered=True)
-        elif not self.frontend.pending_questions and not self.screen.is_modal:
-            self.action_tasks()
+        elif not self.frontend.pending_questions:
+            self.notify(_("No question is waiting. /tasks shows what is running."), markup=False, timeout=4)
 
     def update_question_cards(self) -> None:
         """Update the question cards in the chat and on the top screen; remove them if no question is minimized."""

@@ -870,7 +870,7 @@ async def show_meter(pilot: Any, host: FakeHost) -> None:
 SCREENS: dict[str, ScreenSetup] = {
     "tasks": show_tasks(),
     "tasks_cancel": show_tasks("x"),
-    "tasks_none": keys("f8"),
+    "tasks_none": keys(*"/tasks", "escape", "enter"),
     "background": show_background,
     "system_prompt": show_system_prompt,
     "prompt_preview": show_prompt_preview(),

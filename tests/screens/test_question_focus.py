@@ -11,7 +11,6 @@ from mcphost.tui.dialogs.dialog import ENTER_HINT
 from mcphost.tui.frontend import create_dialog
 from mcphost.tui.input_guard import KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
 from mcphost.tui.key_table import DEFAULT_KEYS
-from mcphost.tui.screens.tasks import TasksScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import (
     PendingQuestion,
@@ -321,7 +320,8 @@ async def test_on_a_page_without_a_field_letters_do_nothing_until_the_question_i
         assert (pending.answer, driver.app.screen, composer_input(driver).text) == (None, dialog, "")
 
 
-async def test_f8_opens_the_tasks_when_no_question_waits(run: Run) -> None:
+async def test_f8_says_so_when_no_question_waits_and_opens_nothing(run: Run) -> None:
     async with run() as driver:
         await driver.pilot.press("f8")
-        await driver.until(lambda: isinstance(driver.app.screen, TasksScreen), "the tasks")
+        await driver.until(lambda: driver.has_notified("No question is waiting."), "the notice")
+        assert driver.app.screen is driver.app.chat

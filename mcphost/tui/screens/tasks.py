@@ -1,6 +1,6 @@
 """Tasks screen: running calls, subscriptions, and MCP tasks from earlier runs.
 
-The user opens it with `/tasks`, or with F8 if no question is waiting for the user's answer.
+The user opens it with `/tasks` or with a click on "Tasks" in the sidebar.
 """
 
 from collections.abc import Sequence
