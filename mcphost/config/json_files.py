@@ -88,7 +88,7 @@ def parse_json(text: str, name: str) -> Any:
         return json.loads(strip_comments(text), object_pairs_hook=_make_object)
     except json.JSONDecodeError as error:
         place, reason = f"line {error.lineno}, column {error.colno}", error.msg[0].lower() + error.msg[1:]
-        raise ConfigError(f"{name}, {place}: not valid JSON ({reason}).", "Correct the file there.") from error
+        raise ConfigError(f"{name}, {place}: not valid JSON ({reason}).", "Correct it there.") from error
     except RecursionError as error:
         raise ConfigError(f"{name} is nested too deep.", "Servers are plain objects under mcpServers.") from error
     except ValueError as error:

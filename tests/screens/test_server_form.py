@@ -9,8 +9,10 @@ import pytest
 from textual.widgets import TextArea
 
 from mcphost.errors import ConfigError
+from mcphost.host.servers.live_server_editor import parse_entry
 from mcphost.host.servers.server_file_editor import ServerData
 from mcphost.serialization import replace
+from tests.fakes.clock import ManualClock
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_accounts
 
@@ -108,8 +110,41 @@ async def test_an_entry_is_edited_and_a_wrong_one_keeps_the_text(run: Run) -> No
         await driver.until(lambda: "The entry cannot be saved. Correct it." in driver.text(), "the refusal")
         assert '{"command": "bad"}' in driver.text()
         await driver.pilot.press("escape")
+        await driver.until(lambda: "Press Esc again to discard them." in driver.text(), "the question")
+        assert '{"command": "bad"}' in driver.text()
+        await driver.pilot.press("escape")
         await driver.until(lambda: "The entry cannot be saved." not in driver.text(), "the page")
         assert editor.changes == []
+
+
+async def test_escape_that_is_held_down_keeps_changed_text_and_the_cancel_button_discards_it(
+    run: Run, clock: ManualClock
+) -> None:
+    editor = FakeEditor()
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Add a server" not in driver.text(), "the page, because nothing was typed")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press(*"uvx a")
+        for _ in range(10):
+            await driver.pilot.press("escape")
+            clock.now += 0.03
+        assert "Press Esc again to discard them." in driver.text()
+        assert "uvx a" in driver.text()
+        await driver.pilot.click("#leave")
+        await driver.until(lambda: "Add a server" not in driver.text(), "the page")
+        assert editor.changes == []
+
+
+async def test_an_error_in_an_edited_entry_speaks_of_no_file() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_entry('{"command": }', "files")
+    assert caught.value.hint == "Correct it there."
 
 
 async def test_a_server_is_disabled_with_one_key_and_removed_with_two(run: Run) -> None:

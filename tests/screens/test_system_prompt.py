@@ -68,6 +68,8 @@ async def test_what_changes_nothing_or_is_empty_is_not_saved(run: Run) -> None:
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: "needs at least one character" in driver.text(), "the reason")
         await driver.pilot.press("escape")
+        await driver.until(lambda: "Press Esc again to discard them." in driver.text(), "the question")
+        await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
         assert not driver.host.conversation.system_prompts
 

@@ -10,9 +10,10 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.screen import ModalScreen
 from textual.strip import Strip
-from textual.widgets import Button, Static
+from textual.widgets import Button, Input, Static, TextArea
 
-from mcphost.translation import translate_sentence
+from mcphost.translation import _, translate_sentence
+from mcphost.tui import input_guard
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_hints import KeyHints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
@@ -55,11 +56,25 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     FormScreen #keys { color: $faint; text-align: right; }
     """
 
+    # Whether Escape must be pressed twice if the user has changed a text, which would otherwise be lost.
+    CONFIRMS_LEAVING: ClassVar[bool] = False
+
     _shown_at: float | None = None
+    _initial_texts: tuple[str, ...] = ()
+    _warned_texts: tuple[str, ...] | None = None
+    _warned_at = float("-inf")
 
     def on_mount(self) -> None:
-        """Record when the form first becomes visible, even if its last line is cut off."""
+        """Record the texts of the form, and when it first becomes visible, even if its last line is cut off."""
+        self._initial_texts = self._read_texts()
         self.call_after_refresh(self.mark_shown)
+
+    def _read_texts(self) -> tuple[str, ...]:
+        return tuple(
+            field.text if isinstance(field, TextArea) else field.value
+            for field in self.query("TextArea, Input").results()
+            if isinstance(field, TextArea | Input)
+        )
 
     def mark_shown(self) -> None:
         """Record that the form has become visible now; later calls have no effect."""
@@ -108,8 +123,21 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Run the action named by the button's id."""
         event.stop()
+        if event.button.id == "leave":
+            # The button is no accident.
+            self._warned_texts, self._warned_at = self._read_texts(), float("-inf")
         self.call_later(self.run_action, str(event.button.id))
 
     def action_leave(self) -> None:
-        """Close the form without a result."""
-        self.dismiss(None)
+        """Close the form without a result.
+
+        If it has changed texts and CONFIRMS_LEAVING, the first call only says that they would be lost.
+        """
+        texts, now = self._read_texts(), input_guard.clock()
+        if self.CONFIRMS_LEAVING and texts not in (self._initial_texts, self._warned_texts):
+            self._warned_texts, self._warned_at = texts, now
+            self.show_fault(_("Your changes are not saved. Press Esc again to discard them."))
+        elif now - self._warned_at >= input_guard.GUARD_SECONDS:
+            self.dismiss(None)
+        else:
+            self._warned_at = now  # the key is held down

@@ -34,6 +34,7 @@ _MAX_PATH_LENGTH = 200
 class ServerForm(FormScreen[str]):
     """Form that adds or changes a server; its result is a sentence about the change, or None if the user cancels."""
 
+    CONFIRMS_LEAVING = True
     DEFAULT_CSS = """
     ServerForm LabeledInput { margin: 0 0 1 0; }
     ServerForm TextArea { height: 9; border: none; padding: 0 1; background: $surface; }

@@ -27,6 +27,7 @@ class SystemPromptForm(FormScreen[str]):
     """Form for the system prompt; its result is a sentence about the change, or None if nothing changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
+    CONFIRMS_LEAVING = True
     DEFAULT_CSS = """
     SystemPromptForm #box { width: 95%; max-width: 110; height: 95%; }
     SystemPromptForm #about { color: $muted; margin: 0 0 1 0; }
