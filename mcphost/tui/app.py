@@ -203,6 +203,8 @@ class McpHostApp(QuestionApp):
 
     def _handle_screen_change(self, _unused: object) -> None:
         self.update_question_cards()
+        for screen in self.screen_stack:
+            screen.query("KeyBar").refresh()
         if self._announcer is not None:
             screen = self.screen
             screen.call_after_refresh(self._announcer.announce_screen, screen)

@@ -54,6 +54,20 @@ async def test_letters_that_arrive_together_with_ctrl_f_are_searched_and_delete_
         assert len(await driver.host.history.list_recent()) == 2
 
 
+async def test_while_the_search_line_has_the_focus_no_letter_is_offered_as_a_key(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="first one", b="second one")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "second one" in driver.text() and "x delete" in driver.text(), "the list")
+        await driver.pilot.press("ctrl+f")
+        await driver.until(lambda: "x delete" not in driver.text(), "the keys of the search line")
+        assert "n rename" not in driver.text()
+        assert "enter open" in driver.text()
+        assert "esc back" in driver.text()
+        driver.app.screen.query_one("#entries").focus()
+        await driver.until(lambda: "x delete" in driver.text(), "the keys of the list")
+
+
 async def test_a_conversation_is_renamed_pinned_and_deleted_with_two_keys(run: Run) -> None:
     async with run() as driver:
         await fill(driver.host.database, a="first one", b="second one")

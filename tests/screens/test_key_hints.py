@@ -3,6 +3,7 @@
 import pytest
 
 from mcphost.host.questions.questions import Deny
+from mcphost.tui.widgets.status_bars import KeyBar
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion, open_guarded_dialog, tool_question
 from tests.screens.conftest import AppDriver, Run
@@ -53,3 +54,15 @@ async def test_a_click_on_a_hint_of_a_form_presses_its_key(run: Run) -> None:
         await driver.until(lambda: "esc back" in driver.text(), "the history")
         await click_text(driver, "esc back")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+
+
+async def test_behind_a_question_only_the_keys_that_work_are_shown(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        bar = driver.app.chat.query_one(KeyBar)
+        assert "F3 servers" in bar.render().plain
+        PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        assert bar.render().plain == "^Q quit"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        assert "F3 servers" in bar.render().plain

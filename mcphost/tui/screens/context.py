@@ -16,7 +16,6 @@ from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.instructions import PROJECT_INSTRUCTIONS_OFF
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.status_bars import KeyBar
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.context_report import ContextReport, ContextTool
@@ -124,7 +123,7 @@ class ContextScreen(ListScreen):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Show the details of the highlighted part, and the keys that act on it."""
         super().on_option_list_option_highlighted(event)
-        self.query_one(KeyBar).show(self._key_bar_items())
+        self.update_key_bar()
 
     def show_details(self, row: ListRow) -> None:
         """Show the contents of a part of the context window, such as a server's tools, largest first."""

@@ -27,7 +27,6 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ class HistoryScreen(ListScreen):
         )
         self.query_one("#head", Static).update(head)
         self.set_class(not self.entries, "empty")
-        self.query_one(KeyBar).show(self._key_bar_items())
+        self.update_key_bar()
         entries.clear_options()
         if not self.visible_rows:
             if self.entries:

@@ -19,7 +19,6 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import SEARCH_DELAY, format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.status_bars import KeyBar
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -98,7 +97,7 @@ class InputHistoryScreen(ListScreen):
         )
         self.query_one("#head", Static).update(head)
         self.set_class(not self.entries and not is_search, "empty")
-        self.query_one(KeyBar).show(self._key_bar_items())
+        self.update_key_bar()
         entries = self.query_one("#entries", OptionList)
         entries.clear_options()
         if self.visible_rows:

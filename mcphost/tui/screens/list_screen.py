@@ -140,6 +140,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             return (*(key for key in self.KEY_ROWS if key[2] in self.ACTIONS_WITHOUT_ENTRY), back)
         return (*self.KEY_ROWS, ("tab", _("read"), "app.focus_next"), ("^F", _("search"), "screen.search"), back)
 
+    def update_key_bar(self) -> None:
+        """Show the keys that work now; while the search line has the focus, letters and Space enter text."""
+        keys = self._key_bar_items()
+        if isinstance(self.focused, SearchLine):
+            keys = tuple(key for key in keys if key[0] != "space" and any(len(name) > 1 for name in key[0].split()))
+        self.query_one(KeyBar).show(keys)
+
+    def on_descendant_focus(self) -> None:
+        """Show the keys that work in the focused widget."""
+        self.update_key_bar()
+
     def on_mount(self) -> None:
         """Load the entries, select the first, and focus the list or the widget that AUTO_FOCUS names."""
         self.reload()
@@ -205,7 +216,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
         self.set_class(not self.entries, "empty")
-        self.query_one(KeyBar).show(self._key_bar_items())
+        self.update_key_bar()
         entries.clear_options()
         if not self.visible_rows:
             if self.entries:

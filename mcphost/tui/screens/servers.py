@@ -31,7 +31,6 @@ from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, de
 from mcphost.tui.screens.server_form import ServerForm
 from mcphost.tui.widgets.long_text import HEADING_MARK, LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
-from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
@@ -310,7 +309,7 @@ class ServersScreen(ListScreen):
             )
         )
         self.query_one(LongText).show("", offer_sections(view))
-        self.query_one(KeyBar).show(self._key_bar_items())
+        self.update_key_bar()
 
     def action_sign_in(self) -> None:
         """Sign in to the selected server, or cancel the sign-in if one is in progress."""

@@ -238,11 +238,14 @@ class KeyBar(Widget):
         return rows
 
     def render(self) -> Content:
-        """Return the keys that fit, each with its label."""
+        """Return the keys that fit, each with its label; behind a question or form, only those that still work."""
+        top = self.app.screen  # pyright: ignore[reportUnknownMemberType]
+        is_covered = top is not self.screen and top.is_modal
         rows = [
             Content("  ").join(
                 Content.assemble((shown, "$accent"), (f" {_(label)}", "$muted")).stylize(Style.from_meta({"run": name}))
                 for shown, label, name in row
+                if not is_covered or name == "quit"
             )
             for row in self._fit_rows(self.size.width)
         ]
