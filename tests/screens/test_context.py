@@ -11,6 +11,7 @@ from mcphost.store.spending import TokenShare
 from mcphost.tui.screens.chat_status import ChatStatus
 from mcphost.tui.screens.context import ContextScreen
 from mcphost.tui.widgets.status_bars import KeyBar, TopBar, TopBarStatus, build_meter
+from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_context
 
@@ -142,3 +143,29 @@ async def test_the_top_line_counts_one_tool_in_the_singular(run: Run, count: int
         bar = driver.app.query_one(TopBar)
         bar.status = TopBarStatus(ready=1, servers=1, tools=count)
         assert bar.render().plain.endswith(f"1/1 server {shown}")
+
+
+async def test_the_top_bar_is_redrawn_behind_a_question_and_its_editor(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        bar = driver.app.chat.query_one(TopBar)
+        PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        await driver.pilot.press("e")
+        await driver.until(lambda: "Edit the arguments" in driver.text(), "the editor")
+        driver.app.export_screenshot()
+
+        def shows_activity() -> bool:
+            bar.status = bar.status._replace(activity="later")
+            return "later" in driver.app.export_screenshot()
+
+        await driver.until(shows_activity, "the activity")
+
+
+async def test_a_longer_activity_leaves_the_number_of_servers_in_the_top_bar(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        bar = driver.app.chat.query_one(TopBar)
+        status = TopBarStatus(model_state="ready", ready=1, servers=2, tools=10, pending_questions=1, demo=True)
+        bar.status = status._replace(activity="waiting for you · 9 s")
+        assert "1/2 servers · 10 tools" in bar.render().plain
+        bar.status = status._replace(activity="waiting for you · 10 s")
+        assert "1/2 servers  ◆ 1 waiting for you: F8" in bar.render().plain

@@ -85,11 +85,20 @@ class TopBar(Widget):
         gap = Content("  ")
         line = gap.join(left)
         while right and line.cell_length + sum(part.cell_length + 2 for part in right) + 1 > width:
-            right.pop(0)
+            servers = _describe_servers(status, has_tools=False)
+            if right[0].plain.startswith(servers.plain) and right[0].plain != servers.plain:
+                right[0] = servers  # first without the tools, then not at all
+            else:
+                right.pop(0)
         self._model_end = gap.join(left[:3]).cell_length + 1
         tail = gap.join(right)
         line = line.truncate(max(1, width - tail.cell_length - 1), ellipsis=True)
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
+
+    def watch_status(self) -> None:
+        """Redraw the screens that cover the bar, except the top one, because they keep what was behind them."""
+        for screen in self.app.screen_stack[1:-1]:  # pyright: ignore[reportUnknownMemberType]
+            screen.refresh()
 
     def on_click(self, event: events.Click) -> None:
         """Open the context screen if the context meter was clicked, or the models screen if the model was."""
@@ -113,21 +122,7 @@ class TopBar(Widget):
         if status.context >= 0:
             parts.append(build_meter(status.context, status.context_parts, has_bar=not is_reader(self)))
         if status.servers:
-            counts = {"ready": status.ready, "servers": status.servers}
-            servers = ngettext("{ready}/{servers} server", "{ready}/{servers} servers", status.servers)
-            tools = ngettext(" · {tools} tool", " · {tools} tools", status.tools)
-            parts.append(
-                Content.assemble(
-                    (servers.format(**counts), "$muted"),
-                    (tools.format(tools=status.tools), "$faint"),
-                    (
-                        _(" ({sent_tools} sent)").format(sent_tools=status.sent_tools)
-                        if status.sent_tools >= 0
-                        else "",
-                        "$faint",
-                    ),
-                )
-            )
+            parts.append(_describe_servers(status))
         if status.pending_questions:
             parts.append(
                 Content.styled(
@@ -138,6 +133,17 @@ class TopBar(Widget):
                 )
             )
         return parts
+
+
+def _describe_servers(status: TopBarStatus, *, has_tools: bool = True) -> Content:
+    """Return the numbers of ready servers and all servers and, if *has_tools* is true, of their tools."""
+    servers = ngettext("{ready}/{servers} server", "{ready}/{servers} servers", status.servers)
+    shown = Content.styled(servers.format(ready=status.ready, servers=status.servers), "$muted")
+    if not has_tools:
+        return shown
+    tools = ngettext(" · {tools} tool", " · {tools} tools", status.tools).format(tools=status.tools)
+    sent = _(" ({sent_tools} sent)").format(sent_tools=status.sent_tools) if status.sent_tools >= 0 else ""
+    return Content.assemble(shown, (tools, "$faint"), (sent, "$faint"))
 
 
 def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = True) -> Content:
