@@ -101,6 +101,8 @@ async def test_an_opened_conversation_shows_how_its_calls_ended_and_its_usage(op
         await host.conversation.open(row.id)
         cards = [block for block in build_blocks(host.conversation.messages) if isinstance(block, ToolCard)]
         assert [card.state for card in cards] == ["declined", "ok", "failed"]
+        assert cards[0].result == "no"
+        assert cards[1].seconds > 0
         figures = ChatStatus()
         figures.add_earlier(host.conversation.messages)
         status = figures.build_status(host, (), phase="", pending_questions=0, demo=False)

@@ -215,3 +215,24 @@ async def test_a_single_read_only_call_is_not_counted_as_one_more(files: Files) 
         await driver.until(lambda: "of tools that their servers declare" in driver.text(), "the call")
         assert "1 call of tools" in driver.text()
         assert "1 more call" not in driver.text()
+
+
+async def test_a_copy_looks_like_the_original(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 40)) as driver:
+        await call_a_tool(driver)
+        await driver.type("note: buy tea")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        await driver.pilot.press("d")
+        await driver.until(lambda: "was declined" in driver.transcript(), "the refusal")
+        await driver.until(lambda: not driver.host.conversation.is_busy, "the answer")
+        original, conversation = driver.transcript(), driver.host.conversation.id
+        assert "demo (not an AI)" in original
+        assert "Declined." in original
+        await run_command(driver, "/fork")
+        await driver.until(lambda: driver.host.conversation.id != conversation, "the copy")
+        await driver.until(lambda: "was declined" in driver.transcript(), "the messages")
+        for line in ("demo (not an AI)", "Declined.", *(line for line in original.splitlines() if "done" in line)):
+            assert line in driver.transcript()
+        assert driver.transcript().count("demo (not an AI)") == 2

@@ -29,6 +29,7 @@ BACKGROUND_TEXT = (
 )
 STOPPED_TEXT = "The user stopped this call before its result arrived."
 NEVER_RAN_TEXT = "The user stopped this call before it started; the tool did not run."
+UNSENT_TEXT = "Stopped before it ran."
 _CRASHED_TEXT = "The call failed in mcphost. The tool may have run."
 _log = logging.getLogger(__name__)
 
@@ -203,4 +204,6 @@ class CallScheduler:
 
 
 def _make_unsent_return(use: ToolUsePart, server: str, tool: str) -> ToolReturnPart:
-    return replace(make_tool_return(use, server, tool, NEVER_RAN_TEXT, outcome="stopped"), is_unsent=True)
+    return replace(
+        make_tool_return(use, server, tool, NEVER_RAN_TEXT, outcome="stopped"), is_unsent=True, user_text=UNSENT_TEXT
+    )

@@ -16,7 +16,7 @@ from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancel
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.host.tools.approval_checks import AccountChanged, CallForbidden, GrantRevoked, ToolChanged
 from mcphost.host.tools.builtin_tools import BuiltinTools
-from mcphost.host.tools.call_scheduler import CallScheduler
+from mcphost.host.tools.call_scheduler import UNSENT_TEXT, CallScheduler
 from mcphost.host.tools.executor import RELISTING_PROGRESS, CallExecution, ToolExecutor, error_text, replace_result
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.recorded_results import RecordedResults
@@ -237,7 +237,7 @@ class ToolPipeline:
         except ToolFailure:
             raise
         except BaseException:
-            self._events.publish(ToolFinished(call.use.id, call.server, call.tool, "stopped", "Stopped before it ran."))
+            self._events.publish(ToolFinished(call.use.id, call.server, call.tool, "stopped", UNSENT_TEXT))
             log_call(call.server, call.tool, arguments, "not asked for to the end", "stopped")
             raise
 

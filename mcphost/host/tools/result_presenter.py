@@ -12,7 +12,7 @@ from mcphost.host.tools.executor import CallExecution, error_text
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, add_edit_note, make_tool_return
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 
 class ProposedCall(Struct, frozen=True):
@@ -58,6 +58,8 @@ class ResultPresenter:
         else:
             part = _make_part(call, result.rendered, result.stored_file, is_error=result.is_error)
             outcome = ToolCallOutcome(part)
+        if isinstance(result, CallExecution):
+            outcome = replace(outcome, part=replace(outcome.part, seconds=result.seconds))
         return add_edit_note(outcome, call.use, approval.arguments, editor)
 
     async def _review(

@@ -92,6 +92,15 @@ def _estimate_rows(text: str, width: int) -> int:
     return text.count("\n") + len(text) // max(20, width) + 1
 
 
+def label_model(name: str) -> str:
+    """Return the display name of the model of a stored message; that of the demo says that it is not an AI."""
+    if name != "demo":
+        return name
+    from mcphost.llm.demo_model import LABEL
+
+    return LABEL
+
+
 class SpeakerHeading(TranscriptBlock):
     """Heading above an answer: the speaker's name, a detail such as the model name, the cost, and the time.
 

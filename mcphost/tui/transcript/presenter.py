@@ -30,6 +30,7 @@ from mcphost.tui.transcript.blocks import (
     ThinkingBlock,
     TranscriptBlock,
     UserMessage,
+    label_model,
 )
 from mcphost.tui.transcript.compaction_notices import SummarizingNotice, build_compaction_notice
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
@@ -134,7 +135,7 @@ def build_blocks(
             heading = None
             continue
         if message.role == "assistant" and heading is None and message.parts:
-            heading = SpeakerHeading(_("Assistant"), message.model, format_time(message.at))
+            heading = SpeakerHeading(_("Assistant"), label_model(message.model), format_time(message.at))
             out.append(heading)
         if heading is not None and show_costs:
             heading.cost += (message.usage.cost or 0.0) if message.usage else 0.0
@@ -187,7 +188,8 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
     if card is not None:
         card.server, card.tool = part.server or card.server, part.tool or card.tool
         card.reused_from = format_time(part.reused_at)
-        card.finish(part.outcome or ("error" if part.is_error else "ok"), part.text, 0, part.kept)
+        outcome, text = part.outcome or ("error" if part.is_error else "ok"), part.user_text or part.text
+        card.finish(outcome, text, part.seconds, part.kept)
         card.full_text_file = part.kept
 
 

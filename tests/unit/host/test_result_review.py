@@ -296,7 +296,7 @@ async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) 
         (part,) = (part for part in host.conversation.messages[-1].parts if isinstance(part, ToolReturnPart))
         assert (part.text, part.outcome) == (NEVER_RAN_TEXT, "stopped")
         assert list_completed_calls(host.conversation.messages, host.servers) == ()
-    assert (part.server, part.tool) == ("peer", "it")
+    assert (part.server, part.tool, part.user_text) == ("peer", "it", "Stopped before it ran.")
 
 
 # -- the audit log
