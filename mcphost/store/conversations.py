@@ -5,7 +5,6 @@ stay stored. The current branch ends with the newest message, or with the messag
 """
 
 import itertools
-import re
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -426,7 +425,10 @@ class MessageLink(NamedTuple):
 def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
     """Return a title for a copy of a conversation, or of a copy, that no other conversation has."""
     row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-    title = re.sub(rf" \({re.escape(mark)}(?: \d+)?\)\Z", "", row[0] if row else "")
+    title = row[0] if row else ""
+    base, opened, end = title.rpartition(f" ({mark}")
+    if opened and (end == ")" or (end.startswith(" ") and end.endswith(")") and end[1:-1].isdecimal())):
+        title = base
     titles = (f"{title} ({mark}{f' {number}' if number > 1 else ''})" for number in itertools.count(1))
     exists = "SELECT 1 FROM conversations WHERE title = ?"
     return next(one for one in titles if db.execute(exists, (one,)).fetchone() is None)

@@ -246,13 +246,13 @@ class ActiveGrants:
 
     def remember_allowed(self, identity: ToolIdentity) -> None:
         """Remember that a call to the tool was allowed in this session, by whatever means."""
-        self._allowed.add(_definition_key(identity))
+        self._allowed.add((identity.server, identity.server_digest, identity.tool, identity.digest))
 
     def _tool_history(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> ToolHistory:
         grants = (*self._session_grants, *stored)
         known = {grant.tools[identity.tool] for grant in grants if identity.tool in grant.tools}
-        first_use = not known and _definition_key(identity) not in self._allowed
-        return ToolHistory(first_use=first_use, changed=bool(known) and identity.digest not in known)
+        allowed = (identity.server, identity.server_digest, identity.tool, identity.digest) in self._allowed
+        return ToolHistory(first_use=not known and not allowed, changed=bool(known) and identity.digest not in known)
 
     async def write_uses(self) -> None:
         """Write the counted uses of grants to the store every 2 seconds until cancelled."""
@@ -345,10 +345,6 @@ def project_folder() -> str:
 
 def _grant_key(grant: Grant) -> tuple[object, ...]:
     return replace(grant.rule, account=None), grant.server_digest, grant.account, grant.place
-
-
-def _definition_key(identity: ToolIdentity) -> tuple[str, str, str, str]:
-    return identity.server, identity.server_digest, identity.tool, identity.digest
 
 
 def _last_event_time(stored: tuple[Grant, ...]) -> float:

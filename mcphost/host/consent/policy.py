@@ -98,23 +98,6 @@ class ConsentPolicy:
         changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a
         rule given with the answer is not stored.
         """
-        verdict = await self._authorize(
-            identity, arguments, make_question, call=call, has_changed=has_changed, is_valid=is_valid
-        )
-        if isinstance(verdict, Approval):
-            self._active_grants.remember_allowed(identity)
-        return verdict
-
-    async def _authorize(
-        self,
-        identity: ToolIdentity,
-        arguments: dict[str, Any],
-        make_question: QuestionFactory,
-        *,
-        call: str,
-        has_changed: bool,
-        is_valid: ArgumentsCheck | None,
-    ) -> Approval | Deny:
         origins = await self._find_origins(identity.server, arguments)
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest, origins=origins.found)  # fmt: skip
@@ -124,6 +107,7 @@ class ConsentPolicy:
                 return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
             approval, history = await self._find_approval(identity, arguments, origins, has_changed=has_changed)
             if approval is not None:
+                self._active_grants.remember_allowed(identity)
                 return await self._record_decision(subject, approval, approval.source, approval.grant_id)
             waiting = _OpenQuestion(identity, arguments, origins)
             question = replace(
@@ -171,6 +155,7 @@ class ConsentPolicy:
             else self._active_grants.grant_session(grant)
         )
         await self._record_grant(grant)
+        self._active_grants.remember_allowed(identity)
         self._active_grants.count_use(grant)
         return Approval("always" if is_permanent else "session", arguments, grant.id, origins.found)
 
@@ -193,6 +178,7 @@ class ConsentPolicy:
             subject = replace(subject, arguments=arguments, origins=origins.found)
             return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
         if isinstance(verdict, AllowOnce):
+            self._active_grants.remember_allowed(identity)
             return Approval("once", arguments, origins=origins.found)
         if is_edited and is_valid is not None and not await is_valid(arguments):
             # Store no rule: the caller reports the invalid arguments and asks again.
@@ -211,6 +197,7 @@ class ConsentPolicy:
         if not await self._active_grants.covers(grant, identity, arguments, origins):
             return Deny(RULE_MISMATCH)  # it was already expired
         await self._record_grant(grant)
+        self._active_grants.remember_allowed(identity)
         self._active_grants.count_use(grant)
         return Approval("grant", arguments, grant.id, origins.found)
 
