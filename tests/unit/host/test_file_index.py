@@ -159,4 +159,4 @@ def test_an_exact_relative_path_is_found_also_when_it_is_ignored(
     assert find_exact("build") == find_exact("build/") == (FileMatch("build/", is_folder=True),)
     assert find_exact("out.log") == find_exact("") == find_exact("/") == ()
     assert complete_typed_path("build/o") == (FileMatch("build/out.log"),)
-    assert complete_typed_path("buil") == (FileMatch("build/", is_folder=True),)
+    assert complete_typed_path("b") == (FileMatch("build/", is_folder=True),)
