@@ -114,7 +114,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
         return code
     print_config_problems(config, options)
     rows = [
-        (server.name, StateWord(state), " ".join(server.argv) if server.is_stdio else server.url)
+        (server.name, StateWord(state), join(server.argv) if server.is_stdio else server.url)
         for server, state in states
     ]
     print_table(rows, (_("Server"), _("State"), _("Command or URL")))

@@ -18,11 +18,12 @@ from tests.flows.program import DEMO, Program, faulty_server
 def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     mark = program.home / "it-ran"
     program.configure(
-        mine={"command": "touch", "args": [str(mark)]}, web={"url": "https://h/mcp", "headers": {"X-Key": "${env:K}"}},
+        mine={"command": "touch", "args": [str(mark), "a b"]},
+        web={"url": "https://h/mcp", "headers": {"X-Key": "${env:K}"}},
         off={"command": "x", "disabled": True, "mcphost": {"reviewResults": True}},
     )  # fmt: skip
     assert program.text("servers").splitlines() == [
-        f"mine  not approved  touch {mark}", "web   not approved  https://h/mcp", "off   disabled      x",
+        f"mine  not approved  touch {mark} 'a b'", "web   not approved  https://h/mcp", "off   disabled      x",
     ]  # fmt: skip
     document = json.loads(program.text("servers", "list", "--json"))
     assert [server["state"] for server in document["servers"]] == ["not approved", "not approved", "disabled"]

@@ -366,3 +366,12 @@ async def test_the_cursor_stays_on_its_entry_when_the_list_changes(
         row = screen.current_row()
         assert row is not None
         assert (row.title, row.detail) == expected
+
+
+async def test_the_words_of_a_servers_command_are_quoted_as_in_a_shell(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        first, *others = driver.host.views
+        config = replace(first.config, command="/bin/sh", args=("-c", "echo a; exit 3"))
+        driver.host.views = (replace(first, config=config), *others)
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "/bin/sh -c 'echo a; exit 3'" in driver.text(), "the command")
