@@ -46,11 +46,12 @@ def run(command: str, args: argparse.Namespace) -> int:
     from mcphost.store.audit_reader import AuditFilter, AuditReader
 
     log.configure_logging(build_options(args).log_level)
-    if (args.action in ("show", "export")) != bool(args.what):
-        raise UsageError(
-            "Which row?" if args.action == "show" else "Where to?" if args.action == "export" else
-            f"audit {args.action} takes no more arguments.", "mcphost audit show ROW, mcphost audit export FILE",
-        )  # fmt: skip
+    if args.action == "show" and not args.what:
+        raise UsageError("Which row?", "mcphost audit show ROW; rows: mcphost audit")
+    if args.action == "export" and not args.what:
+        raise UsageError("To which file?", "mcphost audit export FILE, or - for standard output")
+    if args.what and args.action not in ("show", "export"):
+        raise UsageError(f"audit {args.action} takes no more arguments.", "mcphost audit show ROW")
     if not 0 < args.limit <= 1_000_000:
         raise UsageError("--limit must be a number from 1 to 1000000.")
     reader = AuditReader(*audit_files())

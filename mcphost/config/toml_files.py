@@ -55,6 +55,8 @@ def _check_limits(text: str, file: str) -> None:
 
 S = TypeVar("S", bound=Struct)
 
+_SIMILAR = 0.7
+"""Similarity of two keys, from 0 to 1, from which one may be a typo of the other."""
 _MAX_UNKNOWN_KEYS_SHOWN = 20
 """Maximum number of unknown keys of a table to report by name; the others are only counted."""
 
@@ -109,7 +111,7 @@ class TomlTable:
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
             from difflib import get_close_matches
 
-            near = get_close_matches(key[:60], known, 1)
+            near = get_close_matches(key[:60], known, 1, _SIMILAR)
             hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
             self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:

@@ -142,6 +142,7 @@ def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
     assert out.stat().st_mode & 0o777 == 0o600
     assert program.run("audit", "export", str(out)).returncode == 2
     assert program.run("audit", "export", "-", "--format", "csv").stdout.startswith(b'"v","at","kind",')
+    assert "audit show" not in program.error("audit", "export", code=2)
     for wrong in (["show", "99999"], ["show"], ["--since", "soon"], ["--limit", "0"]):
         assert program.run("audit", *wrong).returncode == 2
 

@@ -550,4 +550,4 @@ def _make_reply(
 
 def _make_refusal(verdict: object) -> ServerRequestRejection:
     reason = verdict.reason if isinstance(verdict, Deny) else ""
-    return ServerRequestRejection(f"The user refused the sampling. {reason}".rstrip()[:500])
+    return ServerRequestRejection(f"The user rejected the sampling request. {reason}".rstrip()[:500])

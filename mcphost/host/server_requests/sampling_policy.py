@@ -258,12 +258,12 @@ class SamplingBudget:
         self._token_uses.append((self._discard_expired(), tokens))
 
     def usage(self) -> tuple[LimitUsage, ...]:
-        """Return the usage of each limit, to be shown in the user's review."""
+        """Return the usage of each limit before the request that was counted last, which the user is to review."""
         self._discard_expired()
         limits = self.limits
         return (
-            LimitUsage("requests this minute", len(self._request_times), limits.requests_per_minute),
-            LimitUsage("requests this run", self._request_count, limits.requests_per_session),
+            LimitUsage("requests this minute", max(0, len(self._request_times) - 1), limits.requests_per_minute),
+            LimitUsage("requests this run", max(0, self._request_count - 1), limits.requests_per_session),
             LimitUsage("tokens this minute", self._recent_tokens, limits.tokens_per_minute),
             LimitUsage("tokens this run", self._token_count, limits.tokens_per_session),
         )

@@ -21,6 +21,7 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.status_bars import KeyBar
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -121,10 +122,17 @@ class AuditScreen(ListScreen):
             self._page_starts.pop()
             self._request_page()
 
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        """Return the keys that work, which depends on whether the selected row is about a stored permission."""
+        row = self.current_row() if self.visible_rows else None  # the list does not exist yet in `compose`
+        keeps_undo = row is not None and _has_stored_grant(row.value)
+        return tuple(key for key in super()._key_bar_items() if keeps_undo or key[2] != "screen.undo")
+
     # -- row details
     def show_details(self, row: ListRow) -> None:
         """Show the columns of a row, and its recorded details as JSON."""
         self._revoke_candidate = ""
+        self.query_one(KeyBar).show(self._key_bar_items())
         self.show_about(clean_pairs(_detail_pairs(row.value)))
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
@@ -132,7 +140,7 @@ class AuditScreen(ListScreen):
         """Revoke the grant in the selected row if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
-        if not grant or "/" in grant:
+        if row is None or not _has_stored_grant(row.value):
             self.show_about(Content.styled(_("This row is not about a stored permission."), "$muted"))
         elif self._revoke_candidate != grant:
             self._revoke_candidate = grant
@@ -186,6 +194,11 @@ class AuditScreen(ListScreen):
     def action_search(self) -> None:
         """Focus the search line."""
         self.query_one("#search", Input).focus()
+
+
+def _has_stored_grant(row: AuditRow) -> bool:
+    """Return whether a row is about a stored permission, not about a rule or about no permission."""
+    return bool(row.grant) and "/" not in row.grant
 
 
 def _list_row(row: AuditRow) -> ListRow:

@@ -194,6 +194,11 @@ def test_a_misspelt_never_list_is_named(tmp_path: Path) -> None:
     assert 'did you mean "consent.never"' in problem
 
 
+def test_a_key_that_is_like_no_known_one_is_not_taken_for_a_typo(tmp_path: Path) -> None:
+    (problem,) = read_settings(tmp_path, "[nonsense]\nx = 1\n").problems
+    assert "it does nothing" in problem
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -141,7 +141,7 @@ async def test_request_and_reply_are_shown_in_full_before_they_are_sent(revision
             "It is the only available model.",
             models=(ModelCandidate(name="scripted", label="scripted"),),
             budget=(
-                LimitUsage("requests this minute", 1, 30), LimitUsage("requests this run", 1, 500),
+                LimitUsage("requests this minute", 0, 30), LimitUsage("requests this run", 0, 500),
                 LimitUsage("tokens this minute", 0, 200_000), LimitUsage("tokens this run", 0, 2_000_000),
             ),
             tokens=request.tokens,
@@ -208,7 +208,7 @@ async def test_invalid_edits_and_replies_are_never_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answers", [(Deny("No."),), (ApproveUnchanged(), Deny("No."))])
 async def test_a_refusal_is_error_minus_one_in_the_handshake_era(answers: Any, tmp_path: Path) -> None:
     reply, _, model = await run_sampling(tmp_path, sampling_request(), *answers)
-    assert reply["error"] == {"code": -1, "message": "The user refused the sampling. No."}
+    assert reply["error"] == {"code": -1, "message": "The user rejected the sampling request. No."}
     assert len(model.requests) == len(answers) - 1
 
 
@@ -219,7 +219,7 @@ async def test_a_refusal_ends_the_call_in_the_stateless_era(tmp_path: Path) -> N
     async with open_asking_host(
         tmp_path, peer, ScriptedFrontend(*[lambda item: item.refusal()] * 2), ScriptedModel()
     ) as host:
-        with pytest.raises(ConsentDenied, match="refused the sampling"):
+        with pytest.raises(ConsentDenied, match="rejected the sampling request"):
             await host.tools.call("peer", "ask", {})
     assert len(peer.calls) == 1
 
