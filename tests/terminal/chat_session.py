@@ -36,15 +36,20 @@ class ChatSession:
         self.terminal.wait_for(text[-30:])
         self.terminal.press("Enter")
 
-    def click_answer(self, label: str) -> None:
-        """Open the question with the mouse if it is only a card, and click the answer *label* until it is accepted."""
+    def open_question(self, text: str) -> None:
+        """Wait until the question shows *text*; open it with the mouse if it is only a card."""
         terminal = self.terminal
-        screen = terminal.wait_until(lambda now: "click to open" in now or label in now, "a question", seconds=60)
+        screen = terminal.wait_until(lambda now: "click to open" in now or text in now, "a question", seconds=60)
         terminal.wait_between_keys()
         if "click to open" in screen:
             terminal.click("click to open")
-            terminal.wait_for(label)
+            terminal.wait_for(text)
             terminal.wait_between_keys()
+
+    def click_answer(self, label: str) -> None:
+        """Open the question with the mouse if it is only a card, and click the answer *label* until it is accepted."""
+        terminal = self.terminal
+        self.open_question(label)
         terminal.click(label)
         clicked = monotonic()
 
@@ -56,6 +61,15 @@ class ChatSession:
             return label not in screen
 
         terminal.wait_until(is_answered, "an answered question")
+
+    def choose(self, text: str, entry: str) -> None:
+        """Open the command palette with the mouse, type *text*, and click *entry*."""
+        self.terminal.click("^P palette")
+        self.terminal.wait_for("Search for commands")
+        self.terminal.type(text)
+        self.terminal.wait_for(entry)
+        self.terminal.wait_between_keys()  # the entry may move while others are found
+        self.terminal.click(entry, last=True)
 
     def close_screen(self) -> None:
         """Close a screen with Escape, and wait until the chat is visible."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.terminal.chat_session import ChatSession, open_session
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, OTHER_MODEL, ScriptedModel
+from tests.terminal.terminal import PROMPT
 
 
 def begin(session: ChatSession) -> None:
@@ -25,6 +26,57 @@ def begin(session: ChatSession) -> None:
     session.send('call add {"a": 2, "b": 40}')
     session.click_answer("Allow once")
     terminal.wait_for("The tool says: 2 + 40 = 42")
+
+
+def paste(session: ChatSession, text: str) -> None:
+    """Paste a text from the clipboard of the terminal."""
+    file = session.folder / "clipboard.txt"
+    file.write_text(text)
+    session.terminal.tmux("load-buffer", "-b", "clipboard", str(file))
+    session.terminal.tmux("paste-buffer", "-p", "-b", "clipboard")
+
+
+def use_tools(session: ChatSession) -> None:
+    """View and edit a call, allow a tool for the session, and call one without the model."""
+    terminal = session.terminal
+    session.step("view a call in full, and edit its arguments")
+    session.send('call multiply {"a": 3, "b": 4}')
+    session.open_question("v view")
+    terminal.click("v view")
+    terminal.wait_for("esc back")
+    terminal.click("esc back")
+    terminal.wait_for("a once", "e edit")
+    terminal.wait_between_keys()
+    terminal.click("e edit")
+    terminal.wait_for("^S apply")
+    terminal.press("C-u")
+    terminal.type("310")
+    terminal.wait_for("310")
+    terminal.click("^S apply")
+    terminal.wait_for("edited by you")
+    session.click_answer("Allow once")
+    terminal.wait_for("310 × 4 = 1240")
+    session.step("allow a tool for the session")
+    session.send('call add_note {"text": "lighthouse 7741"}')
+    session.click_answer("Allow this session")
+    terminal.wait_for("The tool says:", "lighthouse 7741")
+    session.step("call a tool without the model")
+    terminal.wait_for_turn_end()
+    terminal.click("F3 servers")
+    terminal.wait_for("t tools")
+    terminal.click("t tools")
+    terminal.wait_for("add_note")
+    terminal.click("● add ")
+    terminal.click("enter call")
+    terminal.wait_for("Call demo · add", "^S call")
+    terminal.type("20")
+    terminal.wait_for("20")
+    terminal.click("b*       required")
+    terminal.type("22")
+    terminal.wait_for("b*       22")
+    terminal.click("^S call")
+    terminal.wait_for("20 + 22 = 42")
+    terminal.wait_for("/attach adds the result", "^Q quit")
 
 
 def correct(session: ChatSession) -> None:
@@ -89,8 +141,84 @@ def look_around(session: ChatSession) -> None:
     terminal.wait_for(f"{OTHER_MODEL} got: the tide is high", "^Q quit")
 
 
+def tidy(session: ChatSession) -> None:
+    """Choose a theme, view costs, summarize the conversation, fork it, and keep it under another name."""
+    terminal = session.terminal
+    session.step("choose a theme")
+    session.choose("theme", "Choose a theme")
+    terminal.wait_for("tide-dark", "enter choose")
+    terminal.click("tide-dark")
+    terminal.wait_until(lambda screen: "enter choose" not in screen, "the chat")
+    session.step("see what it cost")
+    session.choose("costs", "Costs  ")
+    terminal.wait_for("This conversation", "esc back")
+    terminal.click("esc back")
+    terminal.wait_for("^P palette", "^Q quit")
+    session.step("send a long text, which is folded")
+    paste(session, "\n".join(f"line {number} of the report" for number in range(200)))
+    terminal.wait_for("[pasted 200 lines]")
+    terminal.wait_between_keys()  # a key that follows a paste at once counts as pasted
+    terminal.press("Enter")
+    terminal.wait_for("got: line 199")
+    session.send("thank you")
+    terminal.wait_for("got: thank you")
+    terminal.wait_for_turn_end()
+    session.step("summarize the beginning")
+    session.choose("summarize", "Summarize earlier messages")
+    session.open_question("u use")
+    terminal.click("u use")
+    terminal.wait_for("The model gets messages 1 to")
+    session.step("undo the summary")
+    session.choose("undo the summary", "Undo the summary")
+    terminal.wait_for("The model gets the messages themselves again.")
+    session.step("fork the conversation")
+    session.choose("fork", "Fork the conversation")
+    terminal.wait_for("This is a copy.")
+    session.step("rename the copy")
+    terminal.click("F6 history")
+    terminal.wait_for("2 conversations")
+    terminal.click("n rename")
+    terminal.wait_for("Rename the conversation")
+    terminal.press("C-u")
+    terminal.type("Tides")
+    terminal.click("enter rename")
+    terminal.wait_for("title     Tides")
+    session.step("pin it")
+    terminal.click("p pin")
+    terminal.wait_for("Pinned", "★ Tides")
+    session.step("export it")
+    terminal.click("e export")
+    terminal.wait_for("Export the conversation", "tides-")
+    terminal.click("enter write")
+    terminal.wait_for("Wrote tides-")
+    terminal.click("esc back")
+    terminal.wait_for("^P palette", "^Q quit")
+    session.step("delete the copy")
+    terminal.click("F6 history")
+    terminal.wait_for("2 conversations", "title     Tides")
+    terminal.click("x delete")
+    terminal.wait_for("again")
+    terminal.click("x delete")
+    terminal.wait_for("1 conversation\n")
+    terminal.click("esc back")
+    terminal.wait_for("^P palette", "^Q quit")
+    session.step("verify the audit log")
+    session.choose("audit", "Audit log  ")
+    terminal.wait_for("v verify", "newest")
+    terminal.click("v verify")
+    terminal.wait_for("rows are unchanged.")
+    terminal.click("esc back")
+    terminal.wait_for("^P palette", "^Q quit")
+    session.step("quit")
+    terminal.click("^Q quit")
+    terminal.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell")
+
+
 def test_the_mouse_suffices_for_all_but_texts(tmp_path: Path) -> None:
     with open_session(tmp_path, ScriptedModel()) as session:
         begin(session)
         correct(session)
         look_around(session)
+        use_tools(session)
+        tidy(session)
+        assert len(session.steps) >= 30
