@@ -160,6 +160,7 @@ def tidy(session: ChatSession) -> None:
     terminal.wait_between_keys()  # a key that follows a paste at once counts as pasted
     terminal.press("Enter")
     terminal.wait_for("got: line 199")
+    terminal.wait_between_keys()
     session.send("thank you")
     terminal.wait_for("got: thank you")
     terminal.wait_for_turn_end()
