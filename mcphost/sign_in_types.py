@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 from mcphost.serialization import Struct
 
+WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
+"""Note of a sign-in that is asked about again because the user pasted something else than its redirect URL."""
+
 
 class AuthChallenge(Struct, frozen=True):
     """A 401 or 403 response that asks for authorization, with the Authorization header of the rejected request."""

@@ -55,7 +55,7 @@ from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
-from mcphost.sign_in_types import SignInTerms
+from mcphost.sign_in_types import WRONG_REDIRECT, SignInTerms
 from mcphost.unicode_forms import split_url
 
 DEVICE_CODE_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -403,7 +403,7 @@ async def _wait_for_response(
                 accepted.append(pasted)
                 tasks.cancel_scope.cancel()
                 return
-            note = "That is not the redirect URL of this sign-in."
+            note = WRONG_REDIRECT
 
     callback.expect(is_expected)
     with anyio.move_on_after(context.target.timeout):

@@ -277,6 +277,8 @@ class TuiFrontend:
         if dialog is None:
             self._settle(waiting, waiting.question.refusal())
             return
+        if mode == "auto" and waiting.question.is_retry:
+            mode = "entered"
         waiting.review = dialog.restore_review(waiting.review)
 
         def answered(answer: Any) -> None:

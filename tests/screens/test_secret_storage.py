@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from textual.widgets import Input
 
 from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
@@ -11,8 +12,13 @@ from mcphost.host.questions.sign_in import (
     KeepInMemory,
     KeepInPlainFile,
     LeaveLocked,
+    PastedRedirect,
+    SignInQuestion,
     UnlockSecrets,
 )
+from mcphost.serialization import replace
+from mcphost.sign_in_types import WRONG_REDIRECT
+from mcphost.tui.widgets.composer import Composer
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
 
@@ -134,6 +140,36 @@ async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> N
         driver.press_together("p", *"dip", "enter")
         await driver.until(lambda: pending.answer is not None, "an answer")
         assert pending.answer == EnterPassphrase("dip")
+
+
+REDIRECT = SignInQuestion(
+    server="s",
+    why="it wants to know who you are",
+    url="https://as.example/",
+    host="as.example",
+    issuer="https://as.example",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "answer"),
+    [
+        (UNLOCK, "p", EnterPassphrase("hunter3")),
+        (storage_question(is_new=False), "e", KeepInEncryptedFile("hunter3")),
+        (REDIRECT, "p", PastedRedirect("hunter3")),
+    ],
+)
+async def test_a_secret_typed_again_after_a_wrong_one_never_goes_into_the_message(
+    run: Run, question: Any, key: str, answer: Any
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        assert await ask_and_press(driver, question, key, *"hunter2", "enter") is not None
+        note = WRONG_REDIRECT if question is REDIRECT else "That passphrase is wrong."
+        again = PendingQuestion(driver, replace(question, note=note))  # it may take seconds to find out
+        await driver.until(lambda: isinstance(driver.app.focused, Input), "the input")
+        driver.press_together(*"hunter3", "enter")
+        await driver.until(lambda: again.answer is not None, "the second answer")
+        assert (again.answer, driver.app.query_one(Composer).composer_input.text) == (answer, "")
 
 
 async def test_a_repetition_before_its_input_is_shown_is_still_compared(run: Run) -> None:

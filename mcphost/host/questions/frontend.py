@@ -32,6 +32,14 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     account: str = ""
     number: int = 0
 
+    @property
+    def is_retry(self) -> bool:
+        """Whether the text that the user entered for the same question was wrong, so that the user will enter it again.
+
+        A frontend must then open the input at once. Otherwise, a passphrase that is typed again could go elsewhere.
+        """
+        return False
+
     def refusal(self) -> A_co:
         """Return the answer that refuses the request; it is used if the user gives no answer."""
         raise NotImplementedError

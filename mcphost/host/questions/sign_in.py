@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.serialization import Struct, field
-from mcphost.sign_in_types import SignInTerms
+from mcphost.sign_in_types import WRONG_REDIRECT, SignInTerms
 from mcphost.translation import N_
 from mcphost.unicode_forms import split_url
 
@@ -129,6 +129,11 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     browser: bool = True
     other_accounts: tuple[str, ...] = field(default=(), name="others")
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether the user pasted something else than the redirect URL; see Question.is_retry."""
+        return self.note == WRONG_REDIRECT
 
     def refusal(self) -> SignInVerdict:
         """Return an answer that declines to sign in."""
@@ -288,6 +293,11 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
     is_new: bool = True
     note: str = ""
 
+    @property
+    def is_retry(self) -> bool:
+        """Whether the passphrase was wrong; see Question.is_retry."""
+        return bool(self.note)
+
     def refusal(self) -> SecretStorageVerdict:
         """Return an answer that keeps the sign-ins in memory."""
         return KeepInMemory()
@@ -318,6 +328,11 @@ class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
     KIND: ClassVar[str] = "unlock_secrets"
     file: str
     note: str = ""
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether the passphrase was wrong; see Question.is_retry."""
+        return bool(self.note)
 
     def refusal(self) -> UnlockVerdict:
         """Return an answer that leaves the file locked."""

@@ -342,10 +342,17 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
-        self.focus_first()
+        if self.question.is_retry:
+            self.open_retry_input()
+        else:
+            self.focus_first()
         self.watch(self.query_one("#body"), "scroll_y", self.update_remaining, init=False)
         self.fit()
         self.call_after_refresh(self._mark_shown, self._body_version)
+
+    def open_retry_input(self) -> None:
+        """Open the input in which the user will correct an earlier answer; see Question.is_retry."""
+        self.focus_first()
 
     def focus_first(self) -> None:
         """Focus the button that refuses."""

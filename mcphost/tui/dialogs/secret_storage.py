@@ -112,6 +112,10 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         """Open the inputs for the passphrase."""
         self.open_extra("phrase", self.INPUT_KEYS)
 
+    def open_retry_input(self) -> None:
+        """Open the inputs for the passphrase, because the one entered before was wrong."""
+        self.action_encrypt()
+
     def on_input_changed(self, event: Input.Changed) -> None:
         """Clear the error message once the inputs differ from the values that caused it."""
         event.stop()
@@ -187,6 +191,10 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
     def action_unlock(self) -> None:
         """Open the input for the passphrase."""
         self.open_extra("phrase", self.INPUT_KEYS)
+
+    def open_retry_input(self) -> None:
+        """Open the input for the passphrase, because the one entered before was wrong."""
+        self.action_unlock()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
         """Close the dialog with the passphrase, unless it is empty."""

@@ -245,6 +245,10 @@ class SignInDialog(Dialog[SignInVerdict]):
             return
         self.open_extra("redirect", self.INPUT_KEYS)
 
+    def open_retry_input(self) -> None:
+        """Open the input for the redirect URL, because the text pasted before was not that URL."""
+        self.action_paste()
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Dismiss the dialog with the redirect URL that the user pasted, unless the input is empty."""
         event.stop()
