@@ -14,7 +14,7 @@ from mcphost.cli.build_host import open_host
 from mcphost.cli.output import conversation_not_found, print_note
 from mcphost.cli.parser import Options
 from mcphost.config.loader import find_file_problem, find_server_problem, find_unread_file
-from mcphost.config.schema import HostConfig, ModelConfig, UnreadFile
+from mcphost.config.schema import HostConfig, ModelConfig, UnreadFile, UnreadSettings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, RefusingFrontend
@@ -105,7 +105,7 @@ def require_server(config: HostConfig, name: str) -> None:
 def print_config_problems(config: HostConfig, options: Options) -> None:
     """Print all configuration problems to stderr; with `--quiet`, only those of files that could not be read."""
     for problem in config.problems:
-        if not options.quiet or isinstance(problem, UnreadFile):
+        if not options.quiet or isinstance(problem, (UnreadFile, UnreadSettings)):
             print_note(problem)
 
 

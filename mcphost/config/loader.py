@@ -11,7 +11,15 @@ from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.profiles import apply_profile
 from mcphost.config.restrictions import apply_restrictions
-from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source, UnreadFile, find_config_error
+from mcphost.config.schema import (
+    HostConfig,
+    RootConfig,
+    ServerConfig,
+    Source,
+    UnreadFile,
+    UnreadSettings,
+    find_config_error,
+)
 from mcphost.config.server_inputs import with_input_values
 from mcphost.config.settings import Overrides, apply_overrides, parse_settings
 from mcphost.errors import ConfigError, McpHostError, UsageError
@@ -166,6 +174,11 @@ def find_unread_file(config: HostConfig) -> str:
     return next((problem for problem in config.problems if isinstance(problem, UnreadFile)), "")
 
 
+def find_unread_settings(config: HostConfig) -> str:
+    """Return why none of the settings in config.toml is used, or "" if the file was read or does not exist."""
+    return next((problem for problem in config.problems if isinstance(problem, UnreadSettings)), "")
+
+
 def _write_problem(path: Path) -> str:
     """Return a warning if other users can change the file or folder at *path*, otherwise "".
 
@@ -197,7 +210,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
         if raw is None or _may_restrict(raw):
             # Continuing without the file would allow tool calls, or costs, that the user meant to forbid.
             raise
-        problems.append(str(error))
+        problems.append(UnreadSettings(error))
         return HostConfig()
 
 

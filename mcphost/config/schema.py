@@ -27,6 +27,12 @@ class UnreadFile(str):
     __slots__ = ()
 
 
+class UnreadSettings(str):
+    """A problem because of which none of the settings in config.toml is used."""
+
+    __slots__ = ()
+
+
 ProblemCallback = Callable[[str], None]
 """Callback for a sentence about an invalid part of a configuration."""
 

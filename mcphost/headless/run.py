@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import anyio
 
+from mcphost.config.loader import find_unread_settings
 from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
 from mcphost.headless.run_input import AnswerSchema, RunInput, read_files, retry_prompt
@@ -232,6 +233,8 @@ async def run_turn(
     server is not approved. Errors raised by `read_files` are passed on.
     """
     if host.model_selection.model is None:
+        if unread := find_unread_settings(host.config):
+            raise ConfigError(unread)
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
     attachments, schema = await read_files(host, sent.files, sent.stdin), sent.schema

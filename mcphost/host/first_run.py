@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
+from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE, find_unread_settings
 from mcphost.config.other_hosts import find_foreign_servers, find_places
 from mcphost.config.remembered_models import RememberedModels, ToolRefusals
 from mcphost.config.schema import ModelConfig, ServerConfig
@@ -96,7 +96,12 @@ class Setup:
 
     @property
     def is_first_run(self) -> bool:
-        """Whether no model is configured, no server was given by a flag, and the first-run screen was never shown."""
+        """Whether no model is configured, no server was given by a flag, and the first-run screen was never shown.
+
+        False if config.toml could not be read, because it may name a model.
+        """
+        if self._live_config is not None and find_unread_settings(self._live_config.config):
+            return False
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
         return not (self._places.state_dir / _MARK_FILE).exists()

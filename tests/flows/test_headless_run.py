@@ -153,6 +153,18 @@ def test_advice_to_change_the_configuration_names_the_file_that_was_read(program
         assert f"Set [model] name in {place}" in program.run("doctor", *more).stdout.decode()
 
 
+@pytest.mark.parametrize("more", [(), ("--quiet",)])
+def test_a_run_without_a_model_says_first_that_the_settings_cannot_be_read(
+    program: Program, more: tuple[str, ...]
+) -> None:
+    (program.home / "config").mkdir()
+    (program.home / "config" / "config.toml").write_text('[model\nname = "demo"\n')
+    told = program.error("run", "hi", *more, code=3)
+    assert "config.toml: not valid TOML" in told
+    assert "line 1" in told
+    assert "No model is chosen" not in told
+
+
 def test_interrupted_run_ends_its_events_with_130(program: Program) -> None:
     command = ("run", "count slowly to 900", "--model", "demo", "--yes", "--output", "events")
     file = program.servers(demo=DEMO)

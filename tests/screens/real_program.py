@@ -48,11 +48,14 @@ class Files:
         (self.folder / "config.toml").write_text(text)
 
     def open(
-        self, size: tuple[int, int] = (80, 24), *, approved: bool = True
+        self, size: tuple[int, int] = (80, 24), *, approved: bool = True, model: str = "demo"
     ) -> AbstractAsyncContextManager[AppDriver]:
-        """Run the program; with *approved*, its servers come from a command-line flag and need no approval."""
+        """Run the program; with *approved*, its servers come from a command-line flag and need no approval.
+
+        With *model* "", the configuration decides about the model.
+        """
         named = (str(self.folder / "mcp.json"),) if approved else ()
-        return _open_app(Options(config_dir=str(self.folder), mcp_config=named, model="demo"), size)
+        return _open_app(Options(config_dir=str(self.folder), mcp_config=named, model=model), size)
 
 
 @asynccontextmanager

@@ -181,3 +181,16 @@ async def test_without_profiles_the_page_shows_how_to_write_one(files: Files) ->
     async with files.open() as driver:
         await command(driver, "/profile")
         await driver.until(lambda: "[profiles.review]" in driver.text(), "the example")
+
+
+async def test_settings_that_cannot_be_read_are_the_reason_shown_for_a_missing_model(files: Files) -> None:
+    files.write_settings('[model\nname = "demo"\n')
+    async with files.open((240, 40), approved=False, model="") as driver:
+        await driver.until(lambda: "config.toml: not valid TOML" in driver.text(), "the problem")
+        assert driver.host.setup is not None
+        assert not driver.host.setup.is_first_run, "the setup screen must not hide the problem"
+        assert driver.text().count("not valid TOML") == 1
+        await command(driver, "hi")
+        await driver.until(lambda: "model set there is not used" in driver.text(), "the reason once more")
+        assert driver.text().count("not valid TOML") == 2
+        assert "Choose a model to start chatting" not in driver.text()

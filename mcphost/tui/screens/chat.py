@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.screen import Screen
 
+from mcphost.config.loader import find_unread_settings
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.actions import find_slash_command
@@ -24,6 +25,7 @@ from mcphost.tui.messages import (
     QueueRecallRequested,
     ScrollRequested,
 )
+from mcphost.tui.missing_model import describe_missing_model
 from mcphost.tui.screen_reader import is_reader, update_seconds
 from mcphost.tui.screens.attachments import Attachments
 from mcphost.tui.screens.file_completion import FileCompletion
@@ -59,11 +61,6 @@ SIDEBAR_MIN_WIDTH = 100
 _MAX_RECALLED = 2_000  # number of messages searched for the composer's history
 SENT_WHEN_READY = N_("sent when mcphost is ready")
 WELCOME = N_("Ask anything. You approve each tool call. {help} shows all keys, {quit} quits.")
-NO_MODEL = N_("Choose a model to start chatting.")
-NO_MODEL_HINT = N_(
-    "/setup searches this machine for keys, local models and servers of other hosts; "
-    "{model} lists all models. Tools work without a model: type !server/tool key=value."
-)
 SENT_AS_MESSAGE = N_("Sent as a message, because it was not typed. Type a call or a command to run it.")
 PARTLY_TYPED = N_(
     "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."
@@ -178,7 +175,8 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("info", self.greeting)
             if self.host.model_selection.model is None:
                 setup = self.host.setup  # accessed only here, because it imports the search for other configurations
-                if setup is None or not setup.is_first_run:  # otherwise, the setup screen opens
+                is_reported = bool(find_unread_settings(self.host.config))  # the host's notice gives the reason
+                if not is_reported and (setup is None or not setup.is_first_run):  # otherwise, the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:
                 self.presenter.add_notice("info", keys_in_use(self).fill(_(WELCOME)))
@@ -450,9 +448,10 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def explain_missing_model(self) -> None:
-        """If no model is selected, add a notice that explains how to choose one."""
+        """If no model is selected, add a notice that explains why, or how to choose one."""
         if self.host.model_selection.model is None:
-            self.presenter.add_notice("warning", _(NO_MODEL), keys_in_use(self).fill(_(NO_MODEL_HINT)))
+            text, hint = describe_missing_model(self.host)
+            self.presenter.add_notice("warning", text, keys_in_use(self).fill(hint))
 
     async def apply_setup(self, choice: "SetupChoice") -> None:
         """Save and use the chosen model, add the chosen servers, and report the result in the transcript."""

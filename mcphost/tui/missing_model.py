@@ -1,0 +1,27 @@
+"""Notice that no model is chosen, with the reason if config.toml could not be read."""
+
+from typing import TYPE_CHECKING
+
+from mcphost.config.loader import find_unread_settings
+from mcphost.translation import N_, _, translate_sentence
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+_NO_MODEL = N_("Choose a model to start chatting.")
+_NO_MODEL_HINT = N_(
+    "/setup searches this machine for keys, local models and servers of other hosts; "
+    "{model} lists all models. Tools work without a model: type !server/tool key=value."
+)
+_UNREAD_HINT = N_("A model set there is not used. {model} lists all models.")
+
+
+def describe_missing_model(host: "Host") -> tuple[str, str]:
+    """Return a text and a hint for a chat without a model; keys in the hint are action names in braces.
+
+    If config.toml could not be read, the text is the reason.
+    """
+    live = host.live_config
+    if unread := find_unread_settings(host.config if live is None else live.config):
+        return translate_sentence(unread), _(_UNREAD_HINT)
+    return _(_NO_MODEL), _(_NO_MODEL_HINT)
