@@ -21,7 +21,8 @@ from mcphost.config.schema import (
     find_config_error,
 )
 from mcphost.config.server_inputs import with_input_values
-from mcphost.config.settings import Overrides, apply_overrides, parse_settings
+from mcphost.config.settings import Overrides, apply_overrides, convert_settings
+from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
@@ -174,11 +175,6 @@ def find_unread_file(config: HostConfig) -> str:
     return next((problem for problem in config.problems if isinstance(problem, UnreadFile)), "")
 
 
-def find_unread_settings(config: HostConfig) -> str:
-    """Return why none of the settings in config.toml is used, or "" if the file was read or does not exist."""
-    return next((problem for problem in config.problems if isinstance(problem, UnreadSettings)), "")
-
-
 def _write_problem(path: Path) -> str:
     """Return a warning if other users can change the file or folder at *path*, otherwise "".
 
@@ -203,7 +199,8 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
     raw: bytes | None = None
     try:
         raw = read_bytes(path)
-        return parse_settings(decode_text(raw, str(path)), str(path), problems.append)
+        text = decode_text(raw, str(path))
+        document = parse_toml(text, str(path))
     except FileNotFoundError:
         return HostConfig()
     except ConfigError as error:
@@ -212,6 +209,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
             raise
         problems.append(UnreadSettings(error))
         return HostConfig()
+    return convert_settings(document, text, str(path), problems.append)
 
 
 def _may_restrict(raw: bytes) -> bool:

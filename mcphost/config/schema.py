@@ -42,6 +42,11 @@ def find_config_error(problems: Iterable[str], containing: str = "") -> str:
     return next((one for one in problems if containing in one and not isinstance(one, ConfigWarning)), "")
 
 
+def find_unread_settings(problems: Iterable[str]) -> str:
+    """Return why none of the settings in config.toml is used, or "" if the file was read or does not exist."""
+    return next((problem for problem in problems if isinstance(problem, UnreadSettings)), "")
+
+
 class InvalidValue(Exception):
     """Raised for a value that does not fit its type; the message is a phrase such as "is not a number"."""
 

@@ -103,6 +103,8 @@ _TABLES = (
     "keys",
     "profiles",
 )
+_RESTRICTING_TABLES = ("budget", "consent", "hooks")
+"""Tables that limit costs or forbid calls; a misspelt name or key is refused, because it would limit nothing."""
 MAX_KEYS = 200
 MAX_KEYS_OF_ACTION = 5
 _KeyName = Annotated[str, Meta(max_length=40)]
@@ -132,10 +134,18 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
     """Parse a config.toml; an invalid value is reported to *on_problem* and replaced with its default.
 
     Raises ConfigError if the text is not valid TOML (with the parser's reason) or is too large, or if a rule in
-    `consent.never`, a budget or a hook is invalid.
+    `consent.never`, a budget or a hook is invalid, or one of these tables or keys is misspelt.
     """
-    document = parse_toml(text, file)
+    return convert_settings(parse_toml(text, file), text, file, on_problem)
+
+
+def convert_settings(document: dict[str, Any], text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
+    """Convert a parsed config.toml, whose text is *text*, like `parse_settings`.
+
+    Raises ConfigError only for a table that limits costs or forbids calls.
+    """
     top = TomlTable(document, file, "", on_problem)
+    top.refuse_similar(_RESTRICTING_TABLES, (*_GENERAL, *_TABLES))
     name = document.get("model")
     model = ModelConfig(name=name) if isinstance(name, str) else top.get_table("model").read(ModelConfig)
     config = HostConfig(
@@ -205,7 +215,7 @@ def _parse_limits(table: TomlTable) -> Limits:
 
 
 def _parse_budget(top: TomlTable) -> BudgetConfig:
-    """Parse `[budget]`. Raises ConfigError for an invalid value, because using the default would mean no limit."""
+    """Parse `[budget]`. Raises ConfigError for an invalid value or unknown key, because the default is no limit."""
     problems: list[str] = []
     table = TomlTable(top.values, top.file, top.prefix, problems.append).get_table("budget")
     keys = tuple(settable_fields(BudgetConfig))
@@ -213,7 +223,7 @@ def _parse_budget(top: TomlTable) -> BudgetConfig:
     if problems:
         reason = problems[0].partition("; the default")[0].partition("; write [")[0]
         raise ConfigError(f"{reason}.", "Correct it: amounts in US dollars under [budget], such as per_day = 5.")
-    top.get_table("budget").report_unknown(keys)
+    table.refuse_unknown(keys)
     return budget
 
 
@@ -266,9 +276,10 @@ def _parse_keys(table: TomlTable, text: str) -> tuple[KeyConfig, ...]:
 def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:
     """Parse rules for calls that are always refused, such as `never = ["fs/delete*", "git/push?force=true"]`.
 
-    Raises ConfigError for an invalid rule, because skipping it would allow a call that the user meant to forbid.
+    Raises ConfigError for an invalid rule or unknown key, because skipping it would allow a call that the user meant to
+    forbid.
     """
-    table.report_unknown(("never", *settable_fields(ConsentConfig)))
+    table.refuse_unknown(("never", *settable_fields(ConsentConfig)))
     try:
         texts = cast("tuple[str, ...]", convert_value(table.values.get("never", []), tuple[str, ...]))
         return tuple(prohibit_origins(rule) for text in texts for rule in parse_alternatives(text))

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from mcphost.config.json_files import describe_type
 from mcphost.config.schema import ConfigWarning, InvalidValue, ProblemCallback, convert_value, settable_fields
@@ -109,14 +109,41 @@ class TomlTable:
         """Report each key that is not in *known*, along with the most similar known key, if there is one."""
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
-            from difflib import get_close_matches
-
-            near = get_close_matches(key[:60], known, 1, _SIMILAR)
-            hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
+            near = _find_similar(key, known)
+            hint = f'did you mean "{self.prefix}{near}"?' if near else "it does nothing."
             self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
             more = len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN
             self.on_problem(ConfigWarning(f"{self.file}: {more:,} more keys are unknown."))
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Raise ConfigError for the first key that is not in *known*.
+
+        For tables in which the user sets limits or forbids calls: a misspelt key would set none.
+        """
+        for key in self.values:
+            if key not in known:
+                self._refuse(key, _find_similar(key, known), f"Known keys: {', '.join(known)}.")
+
+    def refuse_similar(self, tables: Collection[str], known: Collection[str]) -> None:
+        """Raise ConfigError for an unknown key, if of all *known* keys the most similar one is in *tables*."""
+        for key in self.values:
+            near = "" if key in known else _find_similar(key, known)
+            if near in tables:
+                self._refuse(key, near, "Correct the name, because limits or rules in it would not apply.")
+
+    def _refuse(self, key: str, near: str, hint: str) -> NoReturn:
+        name = f"{self.prefix}{sanitize(key[:60], keep_newlines=False)}"
+        if near:
+            raise ConfigError(f'{self.file}: "{name}" is unknown: did you mean "{self.prefix}{near}"?', hint)
+        raise ConfigError(f'{self.file}: "{name}" is unknown.', hint)
+
+
+def _find_similar(key: str, known: Collection[str]) -> str:
+    """Return the key in *known* that is most similar to *key*, or "" if none is similar enough for a typo."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(key[:60], known, 1, _SIMILAR)), "")
 
 
 def find_entry_line(text: str, table: str, key: str) -> int:

@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import anyio
 
-from mcphost.config.loader import find_unread_settings
 from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
+from mcphost.config.schema import find_unread_settings
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
 from mcphost.headless.run_input import AnswerSchema, RunInput, read_files, retry_prompt
 from mcphost.host.events import (
@@ -233,7 +233,7 @@ async def run_turn(
     server is not approved. Errors raised by `read_files` are passed on.
     """
     if host.model_selection.model is None:
-        if unread := find_unread_settings(host.config):
+        if unread := find_unread_settings(host.config.problems):
             raise ConfigError(unread)
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE, find_unread_settings
+from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
 from mcphost.config.other_hosts import find_foreign_servers, find_places
 from mcphost.config.remembered_models import RememberedModels, ToolRefusals
-from mcphost.config.schema import ModelConfig, ServerConfig
+from mcphost.config.schema import ModelConfig, ServerConfig, find_unread_settings
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
 from mcphost.errors import McpHostError
@@ -100,7 +100,7 @@ class Setup:
 
         False if config.toml could not be read, because it may name a model.
         """
-        if self._live_config is not None and find_unread_settings(self._live_config.config):
+        if self._live_config is not None and find_unread_settings(self._live_config.config.problems):
             return False
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False

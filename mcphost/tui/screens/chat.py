@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.screen import Screen
 
-from mcphost.config.loader import find_unread_settings
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.actions import find_slash_command
@@ -25,11 +24,11 @@ from mcphost.tui.messages import (
     QueueRecallRequested,
     ScrollRequested,
 )
-from mcphost.tui.missing_model import describe_missing_model
 from mcphost.tui.screen_reader import is_reader, update_seconds
 from mcphost.tui.screens.attachments import Attachments
 from mcphost.tui.screens.file_completion import FileCompletion
 from mcphost.tui.screens.manual_calls import ManualCallRunner
+from mcphost.tui.screens.missing_model import describe_missing_model, find_reason
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.completion_popup import CompletionItem
@@ -175,7 +174,7 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("info", self.greeting)
             if self.host.model_selection.model is None:
                 setup = self.host.setup  # accessed only here, because it imports the search for other configurations
-                is_reported = bool(find_unread_settings(self.host.config))  # the host's notice gives the reason
+                is_reported = bool(find_reason(self.host))  # the host's notice gives the reason
                 if not is_reported and (setup is None or not setup.is_first_run):  # otherwise, the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from mcphost.config.loader import find_unread_settings
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
@@ -16,12 +15,19 @@ _NO_MODEL_HINT = N_(
 _UNREAD_HINT = N_("A model set there is not used. {model} lists all models.")
 
 
+def find_reason(host: "Host") -> str:
+    """Return why config.toml could not be read, or "" if it could."""
+    from mcphost.config.schema import find_unread_settings
+
+    live = host.live_config
+    return find_unread_settings((host.config if live is None else live.config).problems)
+
+
 def describe_missing_model(host: "Host") -> tuple[str, str]:
     """Return a text and a hint for a chat without a model; keys in the hint are action names in braces.
 
     If config.toml could not be read, the text is the reason.
     """
-    live = host.live_config
-    if unread := find_unread_settings(host.config if live is None else live.config):
+    if unread := find_reason(host):
         return translate_sentence(unread), _(_UNREAD_HINT)
     return _(_NO_MODEL), _(_NO_MODEL_HINT)
