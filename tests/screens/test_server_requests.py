@@ -97,6 +97,10 @@ def retry_question() -> RetryCall:
         (url_question(), ("d",), Decline()),
         (url_question(), ("o",), AcceptUrl()),
         (url_question(), ("tab", "tab", "enter"), AcceptUrl()),
+        (url_question(is_browser_missing=True), ("escape",), Cancel()),
+        (url_question(is_browser_missing=True), ("enter",), Cancel()),
+        (url_question(is_browser_missing=True), ("d",), Decline()),
+        (url_question(is_browser_missing=True), ("o",), AcceptUrl()),
         (quiz_question(), ("escape",), Cancel()),
         (quiz_question(), ("enter",), Cancel()),
         (quiz_question(), ("ctrl+d",), Decline()),
@@ -109,6 +113,16 @@ def retry_question() -> RetryCall:
 async def test_each_key_gives_its_answer(run: Run, question: Question[Any], keys: tuple[str, ...], answer: Any) -> None:
     async with run() as driver:
         assert await ask_and_press(driver, question, *keys) == answer
+
+
+async def test_an_address_without_a_browser_can_be_opened_elsewhere(run: Run) -> None:
+    async with run() as driver:
+        PendingQuestion(driver, url_question(is_browser_missing=True))
+        await driver.enter_question()
+        for words in ("No browser could be opened", "https://example.com/in?x=1", "I opened it"):
+            assert words in driver.text(), words
+        await driver.pilot.press("y")
+        assert driver.app.clipboard == "https://example.com/in?x=1"
 
 
 @pytest.mark.req("roots.informational")

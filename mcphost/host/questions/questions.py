@@ -444,7 +444,7 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
 
 
 class AcceptUrl(Struct, frozen=True):
-    """Answer that agrees to open the URL in a browser."""
+    """Answer that agrees to open the URL in a browser, or says that the user opens it without mcphost."""
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel
@@ -455,13 +455,15 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
 
     mcphost has not requested anything from the URL yet. `url` is the complete URL, and `host` the host in it.
     `elicitation` is the server's id of the request, "" except in protocol version 2025-11-25. `warnings` are sentences
-    about what is unusual about the URL.
+    about what is unusual about the URL. `is_browser_missing` is true if the user agreed but no browser could be opened:
+    the user can then open the URL on any machine, and mcphost does not open it.
     """
 
     KIND: ClassVar[str] = "visit_url"
     message: str
     url: str
     host: str
+    is_browser_missing: bool = False
     elicitation: str = ""
     warnings: tuple[str, ...] = ()
 

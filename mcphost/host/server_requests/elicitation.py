@@ -27,7 +27,7 @@ from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection, UrlElicitationRequired
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 from mcphost.threads import run_in_thread
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
@@ -210,23 +210,27 @@ class ElicitationHandler:
         question = self._make_question(request, why)
         # Tracked before it is shown, because the server may report completion before the user answers.
         self._track_pending(question.elicitation)
-        verdict = await self._ask_and_open(question)
+        verdict, is_open = await self._ask_and_open(question)
         if not isinstance(verdict, AcceptUrl):
             self._pending.pop(question.elicitation, None)
-        elif self._open_url is not None:
+        elif is_open:
             self._notify(
                 f"Opened {question.host} in your browser; {self._server} continues when you are done there.",
                 "Press Escape to cancel the call.",
             )
         return _make_reply(verdict)
 
-    async def _ask_and_open(self, question: VisitUrl) -> UrlVerdict:
-        """Ask the user about a URL, open it if they agree, and return the answer; Cancel if opening it fails."""
+    async def _ask_and_open(self, question: VisitUrl) -> tuple[UrlVerdict, bool]:
+        """Ask the user about a URL and open it if they agree; return the answer and whether mcphost opened the URL.
+
+        If no browser can be opened, the user is asked to open the URL without mcphost.
+        """
         verdict = await self._frontend.ask(question)
-        if isinstance(verdict, AcceptUrl) and self._open_url is not None and not await self._open_url(question.url):
-            self._notify(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")
-            return Cancel()
-        return verdict
+        if not isinstance(verdict, AcceptUrl) or self._open_url is None:
+            return verdict, False
+        if await self._open_url(question.url):
+            return verdict, True
+        return await self._frontend.ask(replace(question, is_browser_missing=True)), False
 
     def _make_question(self, request: Elicit, why: str) -> VisitUrl:
         inspected = inspect_url(request.url or "")
@@ -252,7 +256,7 @@ class ElicitationHandler:
             return ServerRequestRejection(error.message)
         for elicitation, question in zip(request.elicitations, questions, strict=True):
             completions.append(self._track_pending(elicitation.elicitation_id or ""))
-            verdict = await self._ask_and_open(question)
+            verdict, _ = await self._ask_and_open(question)
             if not isinstance(verdict, AcceptUrl):
                 self._pending.pop(question.elicitation, None)
                 return _make_reply(verdict)

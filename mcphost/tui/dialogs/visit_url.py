@@ -10,12 +10,13 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Button, Static
 
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
+from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
@@ -56,8 +57,12 @@ def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
     return (url, "", "") if at < 0 else (url[:at], url[at : at + len(host)], url[at + len(host) :])
 
 
+_NO_BROWSER = N_("No browser could be opened. Open the address yourself, on any machine; then press o.")
+_MANUAL_KEYS = N_("esc cancel · d decline · q QR · y copy · o I opened it")
+
+
 class VisitUrlDialog(QuotingDialog[UrlVerdict]):
-    """Dialog that asks whether to open a URL in the browser for a server."""
+    """Dialog that asks whether to open a URL for a server, or whether the user opened it if there is no browser."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Cancel")),
@@ -69,11 +74,25 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "decline", show=False),
         Binding("o", "visit", show=False),
+        Binding("y", "copy", show=False),
+        Binding("q", "qr", show=False),
     ]
 
     def __init__(self, question: VisitUrl) -> None:
         super().__init__(question)
         self.details = question
+        if question.is_browser_missing:
+            self.key_line = _MANUAL_KEYS
+
+    def on_mount(self) -> None:
+        """Name the button for what the user does without a browser, if none could be opened."""
+        super().on_mount()
+        if self.details.is_browser_missing:
+            self.query_one("#visit", Button).label = _("I opened it")
+
+    def key_hints(self) -> str:
+        """Return the line of keys, which depends on whether a browser could be opened."""
+        return _MANUAL_KEYS if self.details.is_browser_missing else self.KEYS
 
     def headline(self) -> str:
         """Return the title, which names the server."""
@@ -90,9 +109,11 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
         out += [
             Content.styled(f"▲ {clean(translate_sentence(warning))}", "bold $warning") for warning in asked.warnings
         ]
-        whole = Content.assemble(
-            (_("\nThe full address that the browser opens:\n"), "$faint"), highlight_question_host(asked)
-        )
+        above = _("\nThe full address that the browser opens:\n")
+        if asked.is_browser_missing:
+            out.append(Content.styled(f"▲ {_(_NO_BROWSER)}", "bold $warning"))
+            above = _("\nThe full address:\n")
+        whole = Content.assemble((above, "$faint"), highlight_question_host(asked))
         out.append(Static(whole, id="sent", markup=False))
         out += [Content(""), self.quote_statement(asked.message)]
         out.append(
@@ -115,8 +136,16 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
         """Decline to open the URL."""
         self.dismiss(Decline())
 
+    def action_copy(self) -> None:
+        """Copy the URL to the clipboard."""
+        self.post_message(CopyRequested(self.details.url))
+
+    def action_qr(self) -> None:
+        """Show the URL as a QR code, for a browser on another machine."""
+        self.post_message(QrCodeRequested(_("Open {host}").format(host=self.details.host), self.details.url))
+
     def action_visit(self) -> None:
-        """Accept the request; the URL is then opened in the browser."""
+        """Accept the request; the URL is then opened in the browser, unless there is none."""
         self.approve("visit", AcceptUrl())
 
 
