@@ -34,7 +34,7 @@ from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode, replace
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import N_, _, translate_sentence
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -177,6 +177,10 @@ class StatusDisplay(Protocol):
     def end(self) -> None:
         """Remove the status line before other output is printed."""
         ...
+
+
+_ROUNDS_USED_UP = N_("The model reached the limit of tool call rounds.")
+_ROUNDS_HINT = N_("Allow more with --max-rounds.")
 
 
 class _NoStatus(StatusDisplay):
@@ -505,6 +509,8 @@ class _EventPrinter:
         """Print the result of the turn in the selected format; *value* is the parsed answer if there is a schema."""
         self._status.end()
         model = host.model_selection.model
+        if result.outcome == "rounds" and not result.error:
+            result = replace(result, error=_ROUNDS_USED_UP, hint=_ROUNDS_HINT)
         if self._output == "events":
             _print_json_line(RunFinished(
                 exit_code=result.exit_code, outcome=result.outcome, text=result.text, declined=result.declined,
@@ -529,10 +535,6 @@ class _EventPrinter:
         if result.error:
             text = f"{translate_sentence(result.error)} {translate_sentence(result.hint)}"
             self.print_message(text.strip(), always=True)
-        elif result.outcome == "rounds":
-            self.print_message(
-                _("The model reached the limit of tool call rounds. Allow more with --max-rounds."), always=True
-            )
 
 
 def _print_json_line(value: Any) -> None:

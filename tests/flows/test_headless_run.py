@@ -101,6 +101,8 @@ def test_a_run_whose_rounds_are_used_up_exits_7_because_its_answer_is_not_comple
     assert b"reached the limit of tool call rounds. Allow more with --max-rounds" in done.stderr
     document = json.loads(program.run(*limited, "--output", "json").stdout)
     assert (document["exit_code"], document["outcome"], document["calls"][0]["text"]) == (7, "rounds", "2 + 40 = 42")
+    assert document["error"] == "The model reached the limit of tool call rounds."
+    assert document["hint"] == "Allow more with --max-rounds."
     assert program.run(*limited[:-1], "2").returncode == 0
 
 
