@@ -86,6 +86,11 @@ class ErrorContext(Struct, frozen=True, kw_only=True):
     api_base: str = ""
     secret: str = ""
 
+    @property
+    def place(self) -> str:
+        """The address of the user's own server, or else the provider's name."""
+        return self.api_base or self.provider
+
 
 def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
     """Return the error to raise for a failed request, with a message and a hint for the user."""
@@ -207,18 +212,18 @@ def _describe_auth(failure: CallFailure, context: ErrorContext) -> tuple[str, st
         if context.api_base and context.key_name:
             name = context.key_name
             hint = f"{name} is not sent to {context.api_base} automatically; to send it: --api-key-env {name}"
-        return f"{context.api_base or context.provider} requires a key for {context.model}.", hint
+        return f"{context.place} requires a key for {context.model}.", hint
     key = context.key_name or "the key"
     if failure.status == 403:
-        return f"{context.provider} does not allow {context.model} for this key.", f"Check what {key} has access to."
-    return f"{context.provider} rejected the key for {context.model}.", f"Check {key}."
+        return f"{context.place} does not allow {context.model} for this key.", f"Check what {key} has access to."
+    return f"{context.place} rejected the key for {context.model}.", f"Check {key}."
 
 
 def _describe_quota(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if NO_CREDIT_PATTERN.search(failure.message) or failure.status == 402:
-        return f"The account at {context.provider} has no credit left.", "Check your plan and billing there."
+        return f"The account at {context.place} has no credit left.", "Check your plan and billing there."
     wait = f" in {failure.retry_after:g} s" if failure.retry_after is not None else " later"
-    return f"{context.provider} limits the rate of requests.", f"Try again{wait}."
+    return f"{context.place} limits the rate of requests.", f"Try again{wait}."
 
 
 def _describe_context(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
@@ -229,19 +234,18 @@ def _describe_context(_failure: CallFailure, context: ErrorContext) -> tuple[str
 
 
 def _describe_overloaded(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
-    return f"{context.provider} has a problem (status {failure.status}).", "Try again in a moment."
+    return f"{context.place} has a problem (status {failure.status}).", "Try again in a moment."
 
 
 def _describe_refused(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
-    return f"{context.provider} refuses to answer this.", "Rephrase it, or choose another model."
+    return f"{context.place} refuses to answer this.", "Rephrase it, or choose another model."
 
 
 def _describe_network(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
-    place = context.api_base or context.provider
     hint = "Check the address, the server and the network."
     if context.provider in LOCAL_PROVIDERS and not context.api_base:
         hint = "Start it, or name its address with --api-base or api_base in config.toml."
-    return f"Cannot connect to {place}, or the connection was lost.", hint
+    return f"Cannot connect to {context.place}, or the connection was lost.", hint
 
 
 def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
@@ -253,8 +257,8 @@ def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[
             "Remove it from the model's configuration.",
         )
     if failure.status == 404:
-        return f"{context.provider} does not know {context.model}.", "Check the model's name and the base address."
-    return f"{context.provider} did not understand the request for {context.model}.", "The log has the details."
+        return f"{context.place} does not know {context.model}.", "Check the model's name and the base address."
+    return f"{context.place} did not understand the request for {context.model}.", "The log has the details."
 
 
 def _describe_other(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:

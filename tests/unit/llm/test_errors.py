@@ -4,6 +4,7 @@ import pytest
 
 from mcphost.llm.errors import ErrorContext, extract_provider_message, is_retryable, make_model_error, refuses_tools
 from mcphost.llm.worker_protocol import CallFailure, make_failure
+from mcphost.serialization import replace
 
 WHERE = ErrorContext(
     model="openai/gpt-4o",
@@ -66,6 +67,14 @@ def test_each_failure_has_its_kind_and_a_hint(
 )
 def test_a_model_without_tools_is_told_from_other_refusals(status: int, message: str, refuses: bool) -> None:
     assert refuses_tools(CallFailure(status=status, message=message)) is refuses
+
+
+@pytest.mark.parametrize(("status", "message"), [(401, "no"), (403, "no"), (404, "no"), (429, "Slow"), (500, "broken")])
+def test_an_error_of_a_server_at_an_address_of_the_users_own_names_that_address(status: int, message: str) -> None:
+    error = make_model_error(CallFailure(status=status, message=message), WHERE)
+    assert error.message.startswith("http://127.0.0.1:9/v1 ")
+    usual = make_model_error(CallFailure(status=status, message=message), replace(WHERE, api_base=""))
+    assert usual.message.startswith("openai ")
 
 
 def test_a_refused_key_names_the_variable_and_never_the_key() -> None:
