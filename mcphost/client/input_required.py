@@ -93,7 +93,7 @@ async def answer_input_requests(
     for entry in input_requests.values():
         if not is_request_allowed(entry.method, handler.capabilities):
             raise MalformedMessage(
-                f"The server requested {entry.method[:200]!r}, which mcphost does not offer.", NO_USER_HINT
+                f"The server requested {entry.method[:200]!r}, which mcphost does not offer. {NO_USER_HINT}"
             )
     requests = {
         key: await run_steps_cooperatively(parse_server_request(entry.method, entry.params))

@@ -371,7 +371,7 @@ async def test_a_declined_form_is_an_answer_like_any_other() -> None:
 async def test_an_input_that_was_not_offered_ends_the_call() -> None:
     peer = create_extension_peer(ExtensionTaskServer(input_required_task("who")))
     async with connect_to(peer) as session:
-        with pytest.raises(MalformedMessage, match="does not offer"):
+        with pytest.raises(MalformedMessage, match=r"does not offer\. This command cannot ask you"):
             await session.request(CallTool("dig"))
     assert peer.methods()[-1] == "tasks/cancel"
 
