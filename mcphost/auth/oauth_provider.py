@@ -375,6 +375,12 @@ class OAuthProvider:
         *missing_scopes* are scopes that the current token lacks.
         """
         name = self._target.server
+        locked = await self._token_store.find_locked_file(self._target.canonical_url, self._target.account)
+        if locked and self.current_sign_in is None:
+            return SignInFailed(
+                f"A sign-in to {name!r} is stored in {locked}, which is locked.",
+                "Run the command in a terminal, where mcphost asks for the passphrase, or use the chat.",
+            )
         if not missing_scopes:
             others = (
                 ()

@@ -95,6 +95,11 @@ class SecretStorage:
         """Whether secrets can be read only after the passphrase of the encrypted file is entered."""
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
+    @property
+    def encrypted_path(self) -> str:
+        """The path of the encrypted file, or "" if there is none."""
+        return "" if self._encrypted is None else str(self._encrypted.path)
+
     def get_backend(self, place: str) -> SecretBackend | None:
         """Return the backend for *place*, or None for memory and for places unknown to this version of mcphost."""
         match place:

@@ -298,6 +298,13 @@ class TokenStore:
                 return await self.storage.unlock()
         return False
 
+    async def find_locked_file(self, url: str, account: str = "") -> str:
+        """Return the path of the encrypted file if the sign-in is stored in it and it is locked, otherwise ""."""
+        if not self.storage.is_locked:
+            return ""
+        stored = [entry for entry in await self.accounts() if entry.identity == (url, account)]
+        return self.storage.encrypted_path if any(entry.place == "encrypted" for entry in stored) else ""
+
     async def store_pending(self) -> None:
         """Ask where to store the sign-ins that could not be stored, and store them there.
 

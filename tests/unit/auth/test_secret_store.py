@@ -15,6 +15,7 @@ import pytest
 from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileBackend
 from mcphost.auth.keyring_backend import KeyringBackend
 from mcphost.auth.secret_store import SecretStorage
+from mcphost.auth.sign_in_context import SignInFailed
 from mcphost.auth.token_store import TokenStore
 from mcphost.errors import McpHostError
 from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer, send_request, send_with_sign_in
@@ -153,6 +154,21 @@ async def test_a_declined_pass_phrase_starts_a_sign_in_for_this_run(tmp_path: Pa
         assert len(user.urls) == 1
         assert len(owner.asked) == 1
         assert [account.place for account in await again.accounts()] == ["session"]
+
+
+async def test_without_a_user_a_locked_sign_in_is_told_from_a_missing_one(tmp_path: Path) -> None:
+    token_store = TokenStore(create_storage(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
+        await token_store.store_pending()
+        again = TokenStore(create_storage(None, tmp_path, None, configured_place="encrypted"), tmp_path)
+        with pytest.raises(SignInFailed) as exc_info:
+            await send_with_sign_in(create_oauth(peer, None, again), peer)
+        assert f"is stored in {tmp_path / ENCRYPTED_FILE}, which is locked" in exc_info.value.message
+        assert "asks for the passphrase" in exc_info.value.hint
+        other = TokenStore(create_storage(None, tmp_path / "other", None, configured_place="encrypted"), None)
+        with pytest.raises(SignInFailed, match="requires a sign-in"):
+            await send_with_sign_in(create_oauth(peer, None, other), peer)
 
 
 async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
