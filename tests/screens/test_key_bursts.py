@@ -264,3 +264,34 @@ async def test_a_key_of_the_chat_means_what_a_page_over_it_says(run: Run) -> Non
         assert driver.app.screen is not driver.app.chat
         assert not driver.app.chat.query("FindBar")
         assert driver.app.focused is before
+
+
+@pytest.mark.parametrize(
+    ("keys", "texts"),
+    [
+        ((*"ada", "tab", *"tone"), ("ada", "tone")),
+        ((*"ada", "enter", *"tone"), ("ada", "tone")),
+        (("tab", *"tone", "shift+tab", *"ada"), ("ada", "tone")),
+        (("s", "backspace", "tab", *"tone", "left", "shift+tab", "z"), ("z", "tone")),
+    ],
+)
+async def test_text_typed_right_after_the_key_that_leaves_a_field_goes_into_the_next_field(
+    run: Run, keys: tuple[str, ...], texts: tuple[str, str]
+) -> None:
+    async with run() as driver:
+        await driver.pilot.press("f5", "enter")
+        await driver.until(lambda: driver.app.screen.query("#argument-1"), "the form of the prompt")
+        driver.press_together(*keys)
+        fields = [driver.app.screen.query_one(f"#argument-{number}") for number in (0, 1)]
+        await driver.until(lambda: "".join(map(field_text, fields)) == "".join(texts), "the texts")
+        assert tuple(map(field_text, fields)) == texts
+
+
+async def test_text_typed_right_after_a_suggestion_was_taken_stays_in_its_field(run: Run) -> None:
+    async with run() as driver:
+        driver.host.features.suggestions = {"path": ["src/a", "src/b"]}
+        await driver.pilot.press("f5", "enter")
+        await driver.until(lambda: driver.app.screen.query("OptionList"), "the suggestions")
+        driver.press_together("down", "down", "tab", *"cd", "tab", *"tone")
+        fields = [driver.app.screen.query_one(f"#argument-{number}") for number in (0, 1)]
+        await driver.until(lambda: [field_text(field) for field in fields] == ["src/bcd", "tone"], "the texts")

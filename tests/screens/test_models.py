@@ -275,6 +275,17 @@ async def test_another_model_with_a_key_variable_of_its_own_asks_for_that_key(ru
         assert setup.keys == [("openai/x", "good")]
 
 
+async def test_text_typed_right_after_tab_goes_into_the_next_field_of_the_form(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press("ctrl+n")
+        await driver.until(lambda: "Another model" in driver.text(), "the form")
+        driver.press_together(*"openai/owl", "tab", *"http://h/v1", "tab", "tab", *"0.5", "ctrl+s")
+        await driver.until(lambda: setup.used, "the use")
+        assert setup.configs == [ModelConfig(name="openai/owl", api_base="http://h/v1", temperature=0.5)]
+
+
 async def test_the_page_opens_by_command_and_by_a_click_on_the_models_name(run: Run) -> None:
     async with run(size=(100, 30), setup=FakeModels()) as driver:
         await driver.type("/model")

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from mcphost.protocol.resources import ResourceTemplate
+from mcphost.serialization import replace
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 
@@ -28,6 +30,21 @@ async def test_a_template_is_filled_in_and_its_resource_attached(run: Run) -> No
         await driver.until(lambda: driver.app.query_one(Composer).attachment_names, "the attachment")
         assert "file:///a.md" in driver.app.query_one(Composer).attachment_names[0]
         assert driver.app.screen is driver.app.chat
+
+
+@pytest.mark.parametrize("key", ["enter", "tab"])
+async def test_text_typed_right_after_a_variable_goes_into_the_next_one(run: Run, key: str) -> None:
+    async with run(size=(80, 24)) as driver:
+        template = ResourceTemplate(uri_template="file:///{folder}/{file}", name="a file")
+        view = driver.host.views[0]
+        driver.host.views = (replace(view, catalog=replace(view.catalog, resources=(), templates=(template,))),)
+        await driver.pilot.press("f4")
+        await driver.until(lambda: "enter fills in the URI" in driver.text(), "the template")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "ResourceTemplateForm", "the form")
+        driver.press_together(*"docs", key, *"a.md", "enter")
+        await driver.until(lambda: driver.app.query_one(Composer).attachment_names, "the attachment")
+        assert "file:///docs/a.md" in driver.app.query_one(Composer).attachment_names[0]
 
 
 async def test_a_late_preview_does_not_appear_under_another_entry(run: Run) -> None:

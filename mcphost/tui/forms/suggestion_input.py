@@ -34,8 +34,12 @@ class SuggestionLine(OrderedInput):
         super().__init__(id=widget_id, compact=True)
         self._owner = owner
 
+    def process_key(self, key: str) -> bool:
+        """Handle a key that acts on the list of suggestions; return False for any other key."""
+        return self._owner.process_key(key)
+
     async def _on_key(self, event: events.Key) -> None:
-        if self._owner.process_key(event.key):
+        if self.process_key(event.key):
             event.stop()
             event.prevent_default()
             return

@@ -375,10 +375,10 @@ class FolderForm(FormScreen[tuple[str, str]]):
         self.query_one("#seen", Static).update(shown)
 
     # -- applying
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Focus the next widget when Enter is pressed in an input."""
-        event.stop()
-        self.focus_next()
+    def moves_on_enter(self, field: Input) -> bool:
+        """Return True: Enter in an input focuses the next widget."""
+        del field
+        return True
 
     def action_apply(self) -> None:
         """Apply the change and close the form; if that fails, show the error and keep the form open.

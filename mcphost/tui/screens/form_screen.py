@@ -17,6 +17,7 @@ from mcphost.tui import input_guard
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_hints import KeyHints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
+from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
 A = TypeVar("A")
 _MAX_FAULT_LENGTH = 4_096
@@ -42,7 +43,16 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     A button's id is the name of the action that the button runs.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        # Handled before the field, so that text typed next goes to the next field.
+        Binding("tab", "leave_field('tab')", show=False, priority=True),
+        Binding("shift+tab", "leave_field('shift+tab')", show=False, priority=True),
+        Binding("enter", "leave_field('enter')", show=False, priority=True),
+        # In other widgets, as on every screen.
+        Binding("tab", "app.focus_next", show=False),
+        Binding("shift+tab", "app.focus_previous", show=False),
+    ]
     DEFAULT_CSS = """
     FormScreen { align: center middle; background: $background 60%; }
     FormScreen #box { width: 90%; max-width: 90; height: auto; max-height: 95%; background: $panel; padding: 1 2 0 2;
@@ -115,6 +125,29 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
                     for action, label in buttons:
                         yield Button(label, id=action, compact=True)
             yield _KeyHintLine(self.key_hints())
+
+    def moves_on_enter(self, field: Input) -> bool:
+        """Return whether Enter in *field* focuses the next field or button; by default, Enter submits the field."""
+        del field
+        return False
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Tab and Enter to the focused widget unless they leave a text field."""
+        if action != "leave_field":
+            return super().check_action(action, parameters)
+        field = self.focused
+        if parameters == ("enter",):
+            return isinstance(field, Input) and self.moves_on_enter(field)
+        return isinstance(field, Input | TextArea)
+
+    async def action_leave_field(self, key: str) -> None:
+        """Focus the next widget, or the previous one for Shift+Tab, unless the focused field uses *key* itself."""
+        field = self.focused
+        if isinstance(field, OrderedInput):
+            await wait_for_typed_text(field)
+            if field.process_key(key):
+                return
+        self.focus_previous() if key == "shift+tab" else self.focus_next()
 
     def show_fault(self, text: str) -> None:
         """Show an error message below the body, replacing the previous one; "" clears it."""

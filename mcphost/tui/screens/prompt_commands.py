@@ -157,9 +157,10 @@ class CommandArgumentsForm(FormScreen[dict[str, str]]):
         )
         self.query_one(f"#argument-{next(missing, 0)}").focus()
 
-    def on_input_submitted(self) -> None:
-        """Focus the next input, or the button after the last one."""
-        self.focus_next("OrderedInput, Button")
+    def moves_on_enter(self, field: Input) -> bool:
+        """Return True: Enter focuses the next input, or the button after the last one."""
+        del field
+        return True
 
     def action_insert(self) -> None:
         """Close the form with the values, or show an error if a required argument is missing."""

@@ -123,9 +123,10 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         """Focus the first input, or the Insert button if the prompt has no arguments."""
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
 
-    def on_input_submitted(self) -> None:
-        """Focus the next input, or the Insert button after the last one."""
-        self.focus_next("SuggestionLine, Button")
+    def moves_on_enter(self, field: Input) -> bool:
+        """Return True: Enter focuses the next input, or the Insert button after the last one."""
+        del field
+        return True
 
     def action_insert(self) -> None:
         """Request the prompt's text from the server, or show an error if a required argument is missing."""

@@ -348,8 +348,12 @@ class ResourceTemplateForm(FormScreen[str]):
         except UsageError as error:
             return error
 
+    def moves_on_enter(self, field: Input) -> bool:
+        """Return whether *field* is followed by another input."""
+        return field is not self.query(Input).last()
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Focus the next input or, after the last one, close the form with the expanded URI.
+        """Close the form with the expanded URI when Enter is pressed in the last input.
 
         If a required variable is empty, show an error and focus its input.
         """
@@ -358,10 +362,6 @@ class ResourceTemplateForm(FormScreen[str]):
             if event.value.strip():
                 self.dismiss(event.value.strip())
             return
-        lines = list(self.query(Input))
-        if event.input is not lines[-1]:
-            lines[lines.index(event.input) + 1].focus()
-            return
         needed = [
             name
             for name in self.host.features.required_variables(self.template.uri_template)
@@ -369,7 +369,7 @@ class ResourceTemplateForm(FormScreen[str]):
         ]
         if needed:
             self.show_fault(_("{needed} is required.").format(needed=clean_line(needed[0], 60)))
-            lines[self.variables.index(needed[0])].focus()
+            self.query_one(f"#value-{self.variables.index(needed[0])}").focus()
             return
         made = self._expand_template()
         if isinstance(made, str):

@@ -47,6 +47,11 @@ class OrderedInput(Input):
         """Stop the cursor from blinking if the screen reader mode is on."""
         self.cursor_blink = not is_reader(self)
 
+    def process_key(self, key: str) -> bool:
+        """Handle a key that the input uses itself although it usually leaves the input; return False for any other."""
+        del key
+        return False
+
     async def _on_key(self, event: events.Key) -> None:
         await run_key_binding(self, event)
 
