@@ -134,6 +134,15 @@ class GuardedForm(Protocol):
         ...
 
 
+@runtime_checkable
+class TypeAhead(Protocol):
+    """Interface of a screen that handles typed text before its focused widget does."""
+
+    async def process_typed_key(self, event: events.Key) -> bool:
+        """Handle a key, before any later key is delivered; return False to deliver it to the focused widget."""
+        ...
+
+
 _CONFIRM_KEYS = {"enter", "ctrl+s"}
 _GLOBAL_ACTIONS = {"quit", "auto_approval"}
 """Actions whose keys work no matter which question is open."""
@@ -214,6 +223,13 @@ class InputGuardApp(App[None]):
                     self._last_input = screen.focused
             elif isinstance(event, events.Key | events.Paste) and isinstance(self.focused, TextInput):
                 self._last_typed_at = clock() - ago
+            elif (
+                isinstance(event, events.Key)
+                and not event.is_forwarded
+                and isinstance(screen, TypeAhead)
+                and await screen.process_typed_key(event)
+            ):
+                return
         await super().on_event(event)
 
     async def _wait_for_delivery(self, key: str) -> None:

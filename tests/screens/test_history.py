@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +53,61 @@ async def test_letters_that_arrive_together_with_ctrl_f_are_searched_and_delete_
         await driver.until(lambda: "1 conversation " in driver.text() and "xxl shirts" in driver.text())
         assert driver.app.screen.query_one("#search", Input).value == "xxl"
         assert len(await driver.host.history.list_recent()) == 2
+
+
+@pytest.mark.parametrize("word", ["fail", "warehouse", "export", "need", "pears", "xxl", "ff ff", "Nx"])
+async def test_a_word_typed_in_the_list_is_searched_for_and_runs_no_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    async with run() as driver:
+        opened = record_opened(driver, monkeypatch)
+        await fill(driver.host.database, a="fail warehouse export need pears xxl ff ff Nx", b="second one")
+        await driver.pilot.press("f6", "down")
+        await driver.until(lambda: "second one" in driver.text(), "the list")
+        driver.press_together(*word, "enter")
+        await driver.until(lambda: opened == ["a"], "the conversation that was found")
+        assert not any(info.is_pinned for info in await driver.host.history.list_recent())
+        assert [row.id for row in await driver.host.history.list_recent()] == ["a", "b"]
+
+
+async def test_a_copy_is_opened_only_if_its_key_is_pressed_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with run() as driver:
+        opened, forked = record_opened(driver, monkeypatch), list[str]()
+
+        async def fork(*, mark: str) -> None:
+            forked.append(mark)
+
+        driver.host.conversation.branches = SimpleNamespace(fork=fork)
+        await fill(driver.host.database, a="first one", b="fast second one")
+        await driver.pilot.press("f6", "f")
+        await driver.until(lambda: "Press f again to open a copy of it." in driver.text(), "the question")
+        await driver.pilot.press("a")
+        await driver.until(lambda: "1 conversation " in driver.text(), "the search")
+        assert driver.app.screen.query_one("#search", Input).value == "fa"
+        await driver.pilot.press("tab", "f")
+        await driver.until(lambda: "Press f again to open a copy of it." in driver.text(), "the question")
+        assert opened == []
+        await driver.pilot.press("f")
+        await driver.until(lambda: opened == ["b"] and forked == ["copy"], "the copy")
+
+
+async def test_a_key_of_the_list_is_not_taken_for_text_before_a_key_that_types_nothing(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="first one", b="second one")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "second one" in driver.text(), "the list")
+        driver.press_together("n", "home", *"My ", "enter")
+        await driver.until(lambda: "My first one" in driver.text(), "the new title")
+
+
+async def test_a_typed_letter_taken_back_runs_no_command(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="first one", b="second one")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "second one" in driver.text(), "the list")
+        driver.press_together("p", "backspace", "down", "n")
+        await driver.until(lambda: "Rename the conversation" in driver.text(), "the command of the next letter")
+        assert not any(info.is_pinned for info in await driver.host.history.list_recent())
 
 
 async def test_while_the_search_line_has_the_focus_no_letter_is_offered_as_a_key(run: Run) -> None:

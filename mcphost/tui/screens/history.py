@@ -25,7 +25,8 @@ from mcphost.store.search import FoundConversation, MarkedText
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.list_screen import ListRow, clean_pairs
+from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
@@ -87,7 +88,7 @@ def _name_day(seconds: float, today: datetime) -> str:
     return {0: _("Today"), 1: _("Yesterday")}.get(age) or f"{_(_WEEKDAYS[day.weekday()])}, {day:%Y-%m-%d}"
 
 
-class HistoryScreen(ListScreen):
+class HistoryScreen(TypeAheadListScreen):
     """List of stored conversations by day, or of search results; its result is a HistoryChoice or None.
 
     The result is None if the user cancels. The preview shows the messages around the match, or the last messages if
@@ -105,6 +106,7 @@ class HistoryScreen(ListScreen):
         ("e", N_("export"), "screen.export"),
         ("x", N_("delete"), "screen.delete"),
     )
+    REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset("fx")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fork", show=False),
         Binding("n", "rename", show=False),
@@ -119,7 +121,7 @@ class HistoryScreen(ListScreen):
         self._conversations: tuple[ConversationInfo, ...] = ()
         self._found: tuple[FoundConversation, ...] | None = None
         self._note = ""
-        self._delete_candidate = ""
+        self._delete_candidate = self._fork_candidate = ""
         self._searched_text = ""
         self._opens_first = False  # whether Enter was pressed before the search had ended
         self._moved_text: str | None = None  # the text of the search line when the cursor was last moved
@@ -239,7 +241,7 @@ class HistoryScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show the details of a conversation, and load the messages for the preview shortly afterwards."""
         entry: _Entry = row.value
-        self._delete_candidate = ""
+        self._delete_candidate = self._fork_candidate = ""
         is_roomy = not self.has_class("narrow")  # on a narrow screen, the messages need these rows
         facts = [
             (_("title"), entry.title),
@@ -307,14 +309,22 @@ class HistoryScreen(ListScreen):
         self.dismiss(HistoryChoice(row.value.id))
 
     def action_fork(self) -> None:
-        """Dismiss the screen with a HistoryChoice that opens a copy of the selected conversation."""
-        if entry := self._current():
+        """Open a copy of the selected conversation if the key is pressed twice; the first press asks for the second."""
+        entry = self._current()
+        if entry is None:
+            return
+        if self._fork_candidate == entry.id:
             self.dismiss(HistoryChoice(entry.id, is_fork=True))
+            return
+        self._delete_candidate, self._fork_candidate = "", entry.id
+        self.show_about(Content.styled(_("Press f again to open a copy of it."), "$warning"))
 
-    def action_rename(self) -> None:
-        """Open a form that renames the selected conversation."""
+    async def action_rename(self) -> None:
+        """Open a form that renames the selected conversation, and wait until it accepts keys."""
         if entry := self._current():
-            self.app.push_screen(RenameForm(entry.title), partial(self._rename, entry.id))  # pyright: ignore[reportUnknownMemberType]
+            form = RenameForm(entry.title)
+            await self.app.push_screen(form, partial(self._rename, entry.id))  # pyright: ignore[reportUnknownMemberType]
+            form.set_focus(form.query_one(Input))
 
     def _rename(self, conversation_id: str, title: str | None) -> None:
         if title is not None:
@@ -332,7 +342,7 @@ class HistoryScreen(ListScreen):
         if entry is None:
             return
         if self._delete_candidate != entry.id:
-            self._delete_candidate = entry.id
+            self._delete_candidate, self._fork_candidate = entry.id, ""
             text = _("Press x again to delete it with its branches, drafts and stored results. This cannot be undone.")
             self.show_about(Content.styled(text, "$warning"))
             return
@@ -346,11 +356,13 @@ class HistoryScreen(ListScreen):
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
 
-    def action_export(self) -> None:
-        """Open a form that exports the selected conversation to a file."""
+    async def action_export(self) -> None:
+        """Open a form that exports the selected conversation to a file, and wait until it accepts keys."""
         if entry := self._current():
             info = ConversationInfo(entry.id, entry.title, entry.model, entry.messages, entry.created, entry.updated)
-            self.app.push_screen(ExportForm(self.host.history, info))  # pyright: ignore[reportUnknownMemberType]
+            form = ExportForm(self.host.history, info)
+            await self.app.push_screen(form)  # pyright: ignore[reportUnknownMemberType]
+            form.set_focus(form.query_one(Input))
 
     def _change(self, change: "partial[object]") -> None:
         self.run_worker(partial(self._apply, change), group="change")

@@ -1,0 +1,88 @@
+"""Type-ahead for a list screen: text typed in the list goes to its search line, single letters run commands."""
+
+from typing import ClassVar
+
+from textual import events
+from textual.timer import Timer
+from textual.widgets import Input, OptionList
+
+from mcphost.tui.screens.list_screen import ListScreen
+
+WORD_SECONDS = 0.4
+"""Seconds without another key after which a letter is a command and not the beginning of a word."""
+
+
+class TypeAheadListScreen(ListScreen):
+    """List screen whose letter keys do not run while the user types a word, which goes to the search line instead.
+
+    A letter of KEY_ROWS runs its command after a pause, or before a key that types nothing. `REPEATED_KEYS` contains
+    the letters whose command asks for a second press; if another letter follows the first press, both are searched for.
+    """
+
+    REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._typed = ""
+        self._started_count = 0  # how many of the typed letters have run their command
+        self._word_timer: Timer | None = None
+
+    async def process_typed_key(self, event: events.Key) -> bool:
+        """Handle a key before it reaches the list; return False if the list shall handle it as usual."""
+        if not isinstance(self.focused, OptionList):
+            return False
+        is_text = event.is_printable and "+" not in event.key  # Textual treats Alt+letter as text
+        text = event.character if is_text and event.character else ""
+        if self._word_timer is not None:
+            self._word_timer.stop()
+        if text and (text != " " or self._typed):
+            self._add_letter(text)
+            return True
+        if event.key == "backspace" and self._typed:
+            self._forget_letters()
+            return True
+        await self._run_command()
+        self._forget_letters()
+        return False
+
+    def _add_letter(self, text: str) -> None:
+        if self._started_count and text in self._commands and text != self._typed[0]:
+            self._forget_letters()  # another command instead of the second press
+        self._typed += text
+        presses = 2 if text in self.REPEATED_KEYS else 1
+        if text in self._commands and self._typed == text * len(self._typed) and len(self._typed) <= presses:
+            self._word_timer = self.set_timer(WORD_SECONDS, self._handle_pause)
+            return
+        search = self.query_one("#search", Input)
+        search.cursor_position = len(search.value)
+        search.insert_text_at_cursor(self._typed)
+        search.select_on_focus = False  # or the next letter would replace the first ones
+        self.set_focus(search)
+        search.call_later(setattr, search, "select_on_focus", True)
+        self._forget_letters()
+
+    def _forget_letters(self) -> None:
+        self._typed, self._started_count = "", 0
+
+    def _handle_pause(self) -> None:
+        """Run the command, unless the app has received more keys that it has not handled yet."""
+        self.app.call_later(self._run_unless_typing, self._typed)  # pyright: ignore[reportUnknownMemberType]
+
+    async def _run_unless_typing(self, typed: str) -> None:
+        if typed == self._typed and self.is_current:
+            await self._run_command()
+
+    async def _run_command(self) -> None:
+        """Run the command of the typed letters once for each letter that has not run it yet."""
+        letters = self._typed[self._started_count :]
+        self._started_count = len(self._typed)
+        for letter in letters:
+            await self.app.run_action(self._commands[letter], self)  # pyright: ignore[reportUnknownMemberType]
+        presses = 2 if self._typed[:1] in self.REPEATED_KEYS else 1
+        if len(self._typed) >= presses:
+            self._forget_letters()
+
+    @property
+    def _commands(self) -> dict[str, str]:
+        """The action of each letter key."""
+        return {key: action for key, _label, action in self.KEY_ROWS if len(key) == 1}
