@@ -304,6 +304,17 @@ async def test_a_big_resource_is_not_read_before_it_is_requested(run: Run) -> No
         await driver.until(lambda: "It reads files." in driver.text(), "its content")
 
 
+async def test_p_reads_a_resource_again_and_leaves_the_arrow_keys_to_the_list(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await driver.pilot.press("f4")
+        await driver.until(lambda: "It reads files." in driver.text(), "the preview")
+        driver.host.features.texts["file:///project/README.md"] = "It writes files."
+        await driver.pilot.press("p")
+        await driver.until(lambda: "It writes files." in driver.text(), "the new text")
+        await driver.pilot.press("down")
+        await driver.until(lambda: "file:///project/data.json" in driver.text(), "the next resource")
+
+
 @pytest.mark.req("res.title")
 async def test_a_resource_is_listed_by_its_title_or_else_its_name(run: Run) -> None:
     files = sample_server("files")

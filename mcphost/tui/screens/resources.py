@@ -206,11 +206,10 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Focus the preview, so that the user can scroll it; if the resource is large, load the preview first."""
+        """Read the selected resource, even if it is large, and show it; the cursor of the list stays usable."""
         row = self.current_row()
-        if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
+        if row is not None and isinstance(row.value[1], Resource):
             self._start_preview(*row.value)
-        self.query_one(LongText).focus()
 
     def _is_watched(self, server: str, item: Resource) -> bool:
         return item.uri in self.host.features.subscribed_uris(server)
