@@ -60,7 +60,7 @@ class AccountNameForm(FormScreen[str]):
     def body(self) -> ComposeResult:
         """Yield an explanation and the input for the account name."""
         yield Static(Content.styled(_(_NAME_FORM_ABOUT), "$muted"), markup=False)
-        yield OrderedInput(placeholder=_("work"), id="name", max_length=MAX_NAME, compact=True)
+        yield OrderedInput(placeholder=_("such as work"), id="name", max_length=MAX_NAME, compact=True)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys of the form."""
@@ -84,14 +84,16 @@ class AccountNameForm(FormScreen[str]):
         return Content.styled(clean_line(note, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Dismiss the form with the entered name; do nothing if the name is empty or invalid."""
+        """Dismiss the form with the entered name; if it is missing or invalid, say so."""
         event.stop()
         try:
             name = _parse_name(event.value)
         except UsageError:
-            return
+            return  # the reason is shown already
         if name:
             self.dismiss(name)
+        else:
+            self.show_fault(_("Type a name for the account first."))
 
 
 def _parse_name(text: str) -> str:
