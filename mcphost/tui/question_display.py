@@ -55,7 +55,7 @@ class QuestionCard(Widget):
         """Set the text of the card, which must already be sanitized.
 
         *title* names the server and what it requests, *lines* summarize the question, and *queue_position* is a label
-        such as "1 of 3 waiting".
+        such as "question 1 of 3".
         """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)

@@ -1,5 +1,6 @@
 """Tests for the question about a request's cost: shown in full, refused by default, never answered by accident."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -42,6 +43,27 @@ TALL = (100, 50)
 async def test_each_key_of_the_cost_dialog_gives_its_answer(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=TALL) as driver:
         assert await ask_and_press(driver, COST, *keys) == answer
+
+
+async def test_the_status_says_that_a_request_waits_for_the_answer(run: Run) -> None:
+    is_answered, may_end = asyncio.Event(), asyncio.Event()
+
+    async def turn(host: Any, number: int, text: str) -> str:
+        del number, text
+        await host.frontend.ask(COST)
+        is_answered.set()
+        await may_end.wait()
+        return "yes"
+
+    async with run(size=TALL, turn=turn) as driver:
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.chat.presenter.phase == "waiting for you", "the status")
+        await driver.enter_question()
+        await driver.pilot.press("escape")
+        await driver.until(is_answered.is_set, "the answer")
+        await driver.until(lambda: driver.app.chat.presenter.phase == "waiting for the model", "the former status")
+        may_end.set()
 
 
 async def test_the_dialog_shows_the_estimate_the_limits_and_what_makes_the_request_big(run: Run) -> None:

@@ -250,7 +250,7 @@ async def test_a_question_right_after_another_starts_again_on_refusing(run: Run,
     async with run() as driver:
         await driver.type("draft")
         pending = [PendingQuestion(driver, trust_question(url=f"https://{number}.example/mcp")) for number in range(2)]
-        await wait_for_card(driver, "1 of 2 waiting")
+        await wait_for_card(driver, "question 1 of 2")
         await driver.pilot.press("f8")
         await driver.until(
             lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the dialog"

@@ -64,11 +64,11 @@ async def test_two_questions_show_their_number_and_a_single_one_shows_none(run: 
     async with run() as driver:
         first, second = PendingQuestion(driver, trust_question(command=("x",))), PendingQuestion(driver, FOLDERS)
         await driver.enter_question()
-        assert driver.app.screen.query_one("#box").border_subtitle == "1 of 2 waiting"
+        assert driver.app.screen.query_one("#box").border_subtitle == "question 1 of 2"
         await driver.pilot.press("escape")
         await driver.until(lambda: first.answer is not None)
         await driver.enter_question()
-        assert driver.app.screen.query_one("#box").border_subtitle == "2 of 2 waiting"
+        assert driver.app.screen.query_one("#box").border_subtitle == "question 2 of 2"
         await driver.pilot.press("escape")
         await driver.until(lambda: second.answer is not None)
         PendingQuestion(driver, FOLDERS)

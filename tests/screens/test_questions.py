@@ -203,7 +203,7 @@ async def test_several_questions_are_shown_one_after_the_other_with_their_count(
             dialog = await driver.enter_question()
             assert dialog.details.url == f"https://{number}.example/mcp"
             if number < 2:
-                assert f"{number + 1} of 3 waiting" in driver.text()
+                assert f"question {number + 1} of 3" in driver.text()
             await driver.pilot.press("o")
             await driver.until(lambda number=number: pending[number].answer == TrustOnce())
         await driver.until(lambda: driver.app.screen is driver.app.chat)
@@ -275,7 +275,7 @@ async def test_a_question_during_the_opening_of_another_is_counted_and_breaks_ne
         first = create_dialog(trust_question())
         driver.app.push_screen(first)
         first.show_queue_position(1, 2)  # opened, and not drawn yet
-        await driver.until(lambda: "1 of 2 waiting" in driver.text(), "the count")
+        await driver.until(lambda: "question 1 of 2" in driver.text(), "the count")
 
 
 @pytest.mark.req("sec.local.show-command", "sec.local.warn")

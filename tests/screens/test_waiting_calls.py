@@ -46,7 +46,7 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         await driver.pilot.press("down", "o")
         dialog = await wait_for_call(driver)
         assert dialog.details.arguments == {"n": 2}
-        await driver.until(lambda: "1 of 3 waiting" in driver.text(), "that it is the first that is looked at")
+        await driver.until(lambda: "question 1 of 3" in driver.text(), "that it is the first that is looked at")
         await driver.pilot.press("a")
         await driver.until(lambda: pending[1].answer == AllowOnce())
         await wait_for_list(driver)
@@ -137,7 +137,7 @@ async def test_a_call_being_read_is_not_replaced_by_another(run: Run) -> None:
         dialog = await driver.enter_question()
         PendingQuestion(driver, tool_question(arguments={"n": 2}))
         await driver.until(
-            lambda: "1 of 2 waiting" in driver.text() and "l list" in driver.text(), "that another waits"
+            lambda: "question 1 of 2" in driver.text() and "l list" in driver.text(), "that another waits"
         )
         assert driver.app.screen is dialog
         await driver.pilot.press("l")
@@ -145,7 +145,7 @@ async def test_a_call_being_read_is_not_replaced_by_another(run: Run) -> None:
         assert first.answer is None
         await driver.pilot.press("o")
         await wait_for_call(driver)
-        await driver.until(lambda: "1 of 2 waiting" in driver.text(), "that nothing was answered meanwhile")
+        await driver.until(lambda: "question 1 of 2" in driver.text(), "that nothing was answered meanwhile")
 
 
 async def test_a_hundred_calls_are_listed_together_and_refused_together(run: Run) -> None:

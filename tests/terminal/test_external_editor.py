@@ -87,7 +87,7 @@ def test_events_during_an_open_editor_wait_for_its_end(tmp_path: Path) -> None:
         terminal.press("Enter")
         terminal.wait_until(lambda screen: "^S apply" in screen and "41" in screen, "what it left")
         terminal.press("C-s")
-        terminal.wait_for_question("edited by you: 1 changed", "of 2 waiting")
+        terminal.wait_for_question("edited by you: 1 changed", "question 1 of 2")
         terminal.press("a")
         terminal.wait_for_question("(who are you)")
         terminal.press("Escape")

@@ -191,14 +191,14 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
         """Return the title, the summary lines and the queue position for the card shown while the dialog is minimized.
 
-        The queue position is a label such as "2 of 3 waiting", or "" if no other question is waiting.
+        The queue position is a label such as "question 2 of 3", or "" if no other question is waiting.
         """
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(translate_sentence(self.question.why), 400))
         return (
             clean_line(self.headline(), 400),
             lines,
-            _("{place} of {total} waiting").format(place=place, total=total) if total > 1 else "",
+            _("question {place} of {total}").format(place=place, total=total) if total > 1 else "",
         )
 
     async def process_key(self, key: str) -> bool:
@@ -514,12 +514,12 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Show the position of this question in the queue, such as "2 of 3 waiting", unless it is the only question."""
+        """Show the position of this question in the queue, such as "question 2 of 3", unless it is the only one."""
         self._queue_position = (place, total)
         # The box is composed shortly after the dialog is attached. Until then, this does nothing; on_mount repeats it.
         for box in self.query("#box"):
             box.border_subtitle = (
-                _("{place} of {total} waiting").format(place=place, total=total) if total > 1 else None
+                _("question {place} of {total}").format(place=place, total=total) if total > 1 else None
             )
 
     def on_button_pressed(self, event: Button.Pressed) -> None:

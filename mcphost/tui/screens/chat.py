@@ -297,9 +297,9 @@ class ChatScreen(Screen[None]):
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
-        self.presenter.mark_waiting_calls(
-            {question.call for question in questions if isinstance(question, ApproveTool | ReviewResult)}
-        )
+        calls = {question.call for question in questions if isinstance(question, ApproveTool | ReviewResult)}
+        is_cost_asked = any(question.KIND == "approve_cost" for question in questions)
+        self.presenter.mark_waiting_calls(calls, is_cost_asked=is_cost_asked)
         self.refresh_status()
 
     def refresh_status(self) -> None:

@@ -210,7 +210,7 @@ class TranscriptPresenter:
         self.manual_cards: dict[str, ToolCard] = {}
         self.unsent_manual_cards: list[ToolCard] = []
         self.running_count = 0
-        self.phase = ""
+        self.phase = self._phase_afterwards = ""
         self._heading: SpeakerHeading | None = None
         self._model_label = ""
         self._user_message: TranscriptBlock | None = None
@@ -331,15 +331,18 @@ class TranscriptPresenter:
                 parts.append(block.text)
         return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
-    def mark_waiting_calls(self, calls: set[str]) -> None:
+    def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool = False) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* contains the ids of the waiting calls.
+        *calls* contains the ids of the waiting calls; *is_cost_asked* is true if a request to the model waits too.
         """
-        if calls:
-            self.phase = _("waiting for you")
-        elif self.phase == _("waiting for you"):
-            self.phase = _("running tools")
+        waiting = _("waiting for you")
+        if calls or (is_cost_asked and self.phase):
+            if self.phase != waiting:
+                self._phase_afterwards = _("running tools") if calls else self.phase
+            self.phase = waiting
+        elif self.phase == waiting:
+            self.phase = self._phase_afterwards
         for card in self.cards.values():
             state = "waiting" if card.call in calls else "proposed"
             if card.state in {"waiting", "proposed"} and card.state != state:
