@@ -67,7 +67,7 @@ def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("rule", "code", "text"), [("demo", 0, "2 + 40 = 42"), ("demo/other", 5, "declined")])
+@pytest.mark.parametrize(("rule", "code", "text"), [("demo", 0, "2 + 40 = 42"), ("demo/other", 5, "was not allowed")])
 def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str, code: int, text: str) -> None:
     file = program.servers(demo=DEMO)
     with run_openai_stub("add", {"a": 2, "b": 40}) as stub:

@@ -92,10 +92,10 @@ def test_each_export_has_the_whole_conversation(program: Program) -> None:
 def test_the_ending_of_an_exported_file_chooses_its_format(program: Program) -> None:
     ident = save_conversation(program, "hello")
     for name, start in (
-        ("talk.md", "# hello"),
+        ("talk.md", "# run: hello"),
         ("talk.HTML", "<!DOCTYPE html>"),
         ("talk.json", "{"),
-        ("talk", "# hello"),
+        ("talk", "# run: hello"),
     ):
         program.text("sessions", "export", ident, "-o", name)
         assert (program.work / name).read_text().startswith(start), name

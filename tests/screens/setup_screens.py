@@ -82,6 +82,15 @@ class PicturedSetup:
         """The fake itself."""
         return self
 
+    @property
+    def api_keys(self) -> "PicturedSetup":
+        """The fake itself."""
+        return self
+
+    async def find_place(self) -> str:
+        """Return where a key would be stored."""
+        return "keyring"
+
     async def list_models(self) -> tuple[AvailableModel, ...]:
         """Return the models of the pictures."""
         return MODELS

@@ -279,5 +279,5 @@ async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) ->
         for name in peers:
             await host.servers.ensure_ready(name)
         assert "at most 0 sampling requests" in (await host.tools.call("mean", "ask", {})).text
-        assert "refused" in (await host.tools.call("free", "ask", {})).text
+        assert "rejected" in (await host.tools.call("free", "ask", {})).text
     await database.close()
