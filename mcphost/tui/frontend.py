@@ -72,11 +72,12 @@ def create_dialog(question: Question[Any]) -> "AnyDialog | None":
 
 A = TypeVar("A")
 CALL_ENDED_SUFFIX = N_(" (that call has ended)")
-OpenMode = Literal["auto", "follow_up", "entered", "minimized"]
+OpenMode = Literal["auto", "follow_up", "entered", "minimized", "retry"]
 """How a question is shown.
 
 "auto": as a card while the user is typing, otherwise as a dialog. "follow_up": as a dialog right after another question
 was answered. "entered": as a dialog that the user opened, whose keys work immediately. "minimized": as a card.
+"retry": as a dialog with its input open, after a wrong entry; as in "auto" if the user has typed elsewhere since then.
 """
 _MIN_LISTED_CALLS = 2
 """Minimum number of waiting tool calls that are shown as a list instead of one by one."""
@@ -135,6 +136,7 @@ class TuiFrontend:
         self._call_list: WaitingCallsDialog | None = None
         self._cursor = ""
         self._open_mode: OpenMode = "auto"
+        self._answered_kind = ""
 
     def bind(self, display: QuestionDisplay) -> None:
         """Show all questions on *display*, including those that are already waiting."""
@@ -277,8 +279,8 @@ class TuiFrontend:
         if dialog is None:
             self._settle(waiting, waiting.question.refusal())
             return
-        if mode == "auto" and waiting.question.is_retry:
-            mode = "entered"
+        if mode == "auto" and waiting.question.is_retry and self._answered_kind == waiting.question.KIND:
+            mode = "retry"
         waiting.review = dialog.restore_review(waiting.review)
 
         def answered(answer: Any) -> None:
@@ -292,6 +294,7 @@ class TuiFrontend:
                 self._shown_count -= 1
                 self._show_next_in_mode("entered")
             else:
+                self._answered_kind = waiting.question.KIND
                 self._record_answer(waiting, waiting.question.refusal() if answer is None else answer)
                 self._show_next_in_mode("follow_up")
 

@@ -15,6 +15,7 @@ from textual.screen import Screen, SystemModalScreen
 from textual.widget import Widget
 
 from mcphost.translation import N_, _
+from mcphost.tui import input_guard
 from mcphost.tui.input_guard import Guarded, TextInput
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
@@ -97,6 +98,7 @@ class QuestionApp(NavigationApp):
     _frontend: "TuiFrontend | None" = None
     _is_started: bool = False
     _minimized: "tuple[AnyDialog, Callable[[Any], None]] | None" = None
+    _answered_at = float("-inf")
 
     @property
     def frontend(self) -> "TuiFrontend":
@@ -124,13 +126,19 @@ class QuestionApp(NavigationApp):
         *on_answer* receives the value with which the dialog is dismissed.
         """
 
+        def answered(answer: Any) -> None:
+            self._answered_at = input_guard.clock()
+            on_answer(answer)
+
         def show() -> None:
-            if mode == "minimized" or (mode == "auto" and self.is_typing):
-                self._minimized = (dialog, on_answer)
+            dialog.is_retry = mode == "retry" and self._last_typed_at <= self._answered_at
+            is_auto = mode in ("auto", "retry") and not dialog.is_retry
+            if mode == "minimized" or (is_auto and self.is_typing):
+                self._minimized = (dialog, answered)
                 self.update_question_cards()
                 return
             dialog.is_follow_up = mode == "follow_up"
-            self._push_dialog(dialog, on_answer, is_entered=mode == "entered")
+            self._push_dialog(dialog, answered, is_entered=dialog.is_retry or mode == "entered")
 
         self._run_when_started(show)
 

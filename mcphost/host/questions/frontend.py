@@ -36,7 +36,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     def is_retry(self) -> bool:
         """Whether the text that the user entered for the same question was wrong, so that the user will enter it again.
 
-        A frontend must then open the input at once. Otherwise, a passphrase that is typed again could go elsewhere.
+        A frontend then opens the input at once, unless the user has typed elsewhere since the wrong answer. Otherwise,
+        a passphrase that is typed again could go elsewhere.
         """
         return False
 

@@ -156,6 +156,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self._body_version = 0
         """How many times the body was replaced, so that a callback for an earlier body can be ignored."""
         self.is_follow_up = False
+        self.is_retry = False
+        """Whether the dialog opens with its input, because the user's entry was wrong; see Question.is_retry."""
         self._queue_position = (1, 1)
         self.key_line = self.KEYS
 
@@ -342,7 +344,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
-        if self.question.is_retry:
+        if self.is_retry:
             self.open_retry_input()
         else:
             self.focus_first()
