@@ -57,7 +57,7 @@ def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
     return (url, "", "") if at < 0 else (url[:at], url[at : at + len(host)], url[at + len(host) :])
 
 
-_NO_BROWSER = N_("No browser could be opened. Open the address yourself, on any machine; then press o.")
+_NO_BROWSER = N_("No browser could be opened. Open the address yourself; then press o.")
 _MANUAL_KEYS = N_("esc cancel · d decline · q QR · y copy · o I opened it")
 
 
