@@ -5,7 +5,7 @@ A turn consists of rounds; a round is one model response with the tool calls tha
 
 import secrets
 import time
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import anyio
@@ -156,7 +156,6 @@ class Turn:
         *number* identifies the turn in events; questions count the user's messages in the conversation instead.
         """
         self._number = number
-        self._ordinal = max(1, sum(message.is_typed for message in conversation.messages))
         self._id = secrets.token_hex(6)
         self._model = model
         self._conversation = conversation
@@ -172,6 +171,11 @@ class Turn:
         self.usage = llm.Usage()
         self.declined = 0
         self.text = ""
+
+    @cached_property
+    def _ordinal(self) -> int:
+        """The number of the turn in the conversation; counted at the first tool call, as it reads every message."""
+        return max(1, sum(message.is_typed for message in self._conversation.messages))
 
     async def run(self) -> TurnOutcome:
         """Request answers and run the tool calls in them until the model answers without calling a tool.
