@@ -17,6 +17,7 @@ from tests import bytecode
 from tests.flows import fork_sockets
 from tests.flows.program import Program
 from tests.peers import node
+from tests.quick_tests import QUICK_FOLDERS, is_quick
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
@@ -55,48 +56,12 @@ SLOW_TESTS = (
 """Tests of INTERLEAVED_FOLDERS that take seconds each: none of them is what the last worker does alone at the end."""
 
 
-QUICK_FOLDERS = ("unit", "spec", "architecture")
-PROCESS_TESTS = frozenset(
-    f"{folder}/test_{name}.py"
-    for folder, names in {
-        "architecture": (
-            "amplification_table commits flows import_contracts loaded_modules regex_patterns readme test_modules"
-            " tracked_files"
-        ),
-        "spec": "mutations",
-        "unit": "child_watcher log_and_paths processes redact",
-        "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",
-        "unit/client": (
-            "invalid_responses stdio_cancelled_start stdio_negotiation stdio_faults stdio_servers"
-            " http_streams keepalive"
-        ),
-        "unit/demo": "interactive_tools server",
-        "unit/host": (
-            "accounts ambiguous_arguments big_results clipboard_image consent recheck_before_send reconnecting"
-            " repeated_results resend rewinding result_images result_review result_shortening context_report"
-            " rule_matching server_tools first_run startup_cost startup_wait file_watcher live_config"
-            " live_server_editor origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles"
-            " running_calls background_calls compaction attachment_fitting hidden_text reused_results change_watcher"
-            " argument_origins"
-        ),
-        "unit/headless": "run_input",
-        "unit/llm": "imports local_servers token_estimate",
-        "unit/sandbox": "images pdf_reader schema_validator",
-        "unit/store": "audit_store audit_verification store",
-        "unit/transport": "amplification watchdog stale_processes throttle write_batching",
-        "unit/tui": "editor long_text terminal_notifications",
-    }.items()
-    for name in names.split()
-)
-"""Files of these folders that are not quick: they start processes or apps, compare costs, or take seconds."""
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `-m quick`, do not import files and folders that contain no quick tests."""
     if config.getoption("markexpr") != "quick":
         return None
-    if collection_path.suffix == ".py" and collection_path.is_relative_to(HERE):
-        return True if collection_path.relative_to(HERE).as_posix() in PROCESS_TESTS else None
+    if collection_path.match("test_*.py") and collection_path.is_relative_to(HERE):
+        return None if is_quick(collection_path.relative_to(HERE)) else True
     if collection_path.parent == HERE and collection_path.is_dir():
         return True if collection_path.name not in QUICK_FOLDERS else None
     return None
@@ -121,8 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         first = sum(_rank(item.path.relative_to(HERE).as_posix()) < len(LONGEST_FIRST) for item in items)
         items[first:] = interleave_tests(items[first:], lambda item: item.nodeid)
     for item in items:
-        path = item.path.relative_to(HERE).as_posix()
-        if path.partition("/")[0] in QUICK_FOLDERS and path not in PROCESS_TESTS:
+        if is_quick(item.path.relative_to(HERE)):
             item.add_marker("quick")
 
 
@@ -169,9 +133,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the number of workers for `-n auto`: more than processors, because most tests wait for processes."""
+    """Return the number of workers for `-n auto`: more than processors, unless no test waits for processes."""
     processors = os.cpu_count() or 1
-    return processors + 1 if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
+    return processors if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
 
 
 SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
@@ -216,7 +180,7 @@ def _forbid_processes(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 
 def _fail_on_process(*_: Any, **__: Any) -> NoReturn:
-    pytest.fail("A quick test starts no process: add its file to PROCESS_TESTS in tests/conftest.py.", pytrace=False)
+    pytest.fail("A quick test starts no process: add its file to PROCESS_TESTS in tests/quick_tests.py.", pytrace=False)
 
 
 def _rank(path: str) -> int:

@@ -11,20 +11,20 @@ from tests.conftest import (
     HERE,
     LONGEST_FIRST,
     MODEL_SERVERS,
-    PROCESS_TESTS,
     SLOW_TESTS,
     SPLIT_FILES,
     SYNTAX_TREE_TESTS,
     interleave_tests,
     scheduling_scope,
 )
+from tests.quick_tests import LONG_TESTS, PROCESS_TESTS, QUICK_FOLDERS, is_quick
 
 WIDER_THAN_A_TEST = re.compile(r"scope=\"(?:class|module|package|session)\"")
 
 
 def test_every_listed_name_is_the_beginning_of_a_file_with_tests() -> None:
     files = [path.relative_to(HERE).as_posix() for path in HERE.rglob("test_*.py")]
-    for name in (*PROCESS_TESTS, *LONGEST_FIRST, *SPLIT_FILES):
+    for name in (*PROCESS_TESTS, *LONG_TESTS, *LONGEST_FIRST, *SPLIT_FILES):
         assert any(file.startswith(name) for file in files), name
     for name in (MODEL_SERVERS, *SLOW_TESTS):
         assert any(file.startswith(name.removeprefix("tests/")) for file in files), name
@@ -40,6 +40,11 @@ def test_tests_that_share_a_fixture_stay_on_one_worker() -> None:
 
 def test_a_split_file_is_given_out_test_by_test() -> None:
     assert scheduling_scope("tests/screens/test_chat.py::test_it[one]") == "tests/screens/test_chat.py::test_it[one]"
+
+
+def test_two_fifths_of_the_files_of_the_quick_folders_are_quick() -> None:
+    files = [path.relative_to(HERE) for folder in QUICK_FOLDERS for path in (HERE / folder).rglob("test_*.py")]
+    assert sum(map(is_quick, files)) > len(files) * 0.4
 
 
 def test_a_quick_test_cannot_start_a_process(request: pytest.FixtureRequest) -> None:

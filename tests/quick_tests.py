@@ -1,0 +1,76 @@
+"""The selection of `pytest -m quick`: folders, and the files in them that are left out."""
+
+from pathlib import PurePath
+
+QUICK_FOLDERS = ("unit", "spec", "architecture")
+PROCESS_TESTS = frozenset(
+    f"{folder}/test_{name}.py"
+    for folder, names in {
+        "architecture": (
+            "amplification_table commits flows import_contracts loaded_modules regex_patterns readme test_modules"
+            " tracked_files"
+        ),
+        "spec": "mutations",
+        "unit": "child_watcher log_and_paths processes redact",
+        "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",
+        "unit/client": (
+            "invalid_responses stdio_cancelled_start stdio_negotiation stdio_faults stdio_servers"
+            " http_streams keepalive"
+        ),
+        "unit/demo": "interactive_tools server",
+        "unit/host": (
+            "accounts ambiguous_arguments big_results clipboard_image consent recheck_before_send reconnecting"
+            " repeated_results resend rewinding result_images result_review result_shortening context_report"
+            " rule_matching server_tools first_run startup_cost startup_wait file_watcher live_config"
+            " live_server_editor origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles"
+            " running_calls background_calls compaction attachment_fitting hidden_text reused_results change_watcher"
+            " argument_origins"
+        ),
+        "unit/headless": "run_input",
+        "unit/llm": "imports local_servers token_estimate",
+        "unit/sandbox": "images pdf_reader schema_validator",
+        "unit/store": "audit_store audit_verification store",
+        "unit/transport": "amplification watchdog stale_processes throttle write_batching",
+        "unit/tui": "editor long_text terminal_notifications",
+    }.items()
+    for name in names.split()
+)
+"""Files of these folders that start processes or apps, or compare costs."""
+
+LONG_TESTS = frozenset(
+    f"{folder}/test_{name}.py"
+    for folder, names in {
+        "architecture": (
+            "command_hints docstrings_and_links file_sizes names requirements started_programs textual_workers"
+            " translated_texts"
+        ),
+        "spec": "message_schemas reply_schemas",
+        "unit": "sanitize unicode_forms",
+        "unit/auth": "entered_client_ids hostile_documents interactive_sign_in sign_in_errors",
+        "unit/auth/attacks": "foreign_origins secret_leaks",
+        "unit/cli": "audit_export terminal_output translated_help",
+        "unit/client": (
+            "http_resumption http_retries http_servers http_sessions http_sign_in lifecycle messages tasks_2025"
+            " tasks_extension"
+        ),
+        "unit/config": "hostile_host_files inputs json_edits lock_file restrictions",
+        "unit/host": (
+            "approval audit_log command_risks elicitation export features features_over_http file_index"
+            " instructions project_files roots sampling"
+            " sampling_bounds sampling_models skills tool_changes tool_fingerprints"
+        ),
+        "unit/llm": "provider_models response_limits",
+        "unit/protocol": "base frontmatter",
+        "unit/registry": "bundle client",
+        "unit/store": "search spending stored_conversations",
+        "unit/transport": "legacy_sse line_splitter multiplexer tls",
+        "unit/tui": "call_view key_table markdown rendering_limits screen_text",
+    }.items()
+    for name in names.split()
+)
+"""Files of these folders that take more than a second: the greater part of the time."""
+
+
+def is_quick(path: PurePath) -> bool:
+    """Return whether the tests of a file, named relative to the folder of tests, belong to `-m quick`."""
+    return path.parts[0] in QUICK_FOLDERS and path.as_posix() not in PROCESS_TESTS | LONG_TESTS
