@@ -105,8 +105,8 @@ async def changed_tools(meter: Meter, size: int) -> None:
     from mcphost.host.servers.catalog import ServerListing, ToolDefinition
     from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
     from mcphost.serialization import Raw
+    from mcphost.store.accepted_tools import ToolFingerprintStore
     from mcphost.store.database import Database
-    from mcphost.store.tools import ToolFingerprintStore
 
     def offers(word: bytes) -> ServerListing:
         text = b"%s " % word * 12_000

@@ -179,7 +179,7 @@ def _warnings_case(name: str, env: dict[str, str]) -> None:
     @work_case(f"question about a project's server: {name}")
     def _made() -> tuple[int, Work]:
         from mcphost.config.schema import ServerConfig
-        from mcphost.host.servers.approval import make_question
+        from mcphost.host.servers.server_approval import make_question
 
         one = ServerConfig(name="x", source="project", file="/x/.mcp.json", cwd="/x", command="ls", env=env)
 

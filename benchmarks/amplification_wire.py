@@ -62,7 +62,7 @@ async def http(meter: Meter, answer: bytes) -> None:
     import anyio
 
     from mcphost.protocol.jsonrpc import JsonRpcRequest
-    from mcphost.transport.http import HttpConnector
+    from mcphost.transport.streamable_http import HttpConnector
 
     with file_of(answer) as name, started("hostile_http.py", name) as port:
         size = len(answer)

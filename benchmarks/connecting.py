@@ -52,7 +52,7 @@ def floor(count: int) -> float:
 @asynccontextmanager
 async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
     """Yield a Host with this many servers, whose context is not entered yet, and the names of the servers."""
-    from mcphost.cli.session_opener import LazySessionOpener
+    from mcphost.cli.server_session_opener import LazySessionOpener
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.bootstrap import build_host
     from mcphost.host.questions.frontend import RefusingFrontend

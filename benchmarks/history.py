@@ -25,7 +25,7 @@ from mcphost.serialization import encode
 from mcphost.store import search_index
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.search import SearchStore, parse_query
+from mcphost.store.message_search import SearchStore, parse_query
 
 PER_CONVERSATION = 20
 LONG = 100_000

@@ -21,8 +21,8 @@ PROCESS_TESTS = frozenset(
         "unit/host": (
             "accounts ambiguous_arguments big_results clipboard_image consent recheck_before_send reconnecting"
             " repeated_results resend rewinding result_images result_review result_shortening context_report"
-            " rule_matching server_tools first_run startup_cost startup_wait file_watcher live_config"
-            " live_server_editor origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles"
+            " rule_matching server_tools setup startup_cost startup_wait file_watcher config_changes"
+            " server_editor origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles"
             " running_calls background_calls compaction attachment_fitting hidden_text reused_results change_watcher"
             " argument_origins"
         ),
@@ -48,21 +48,21 @@ LONG_TESTS = frozenset(
         "unit": "sanitize unicode_forms",
         "unit/auth": "entered_client_ids hostile_documents interactive_sign_in sign_in_errors",
         "unit/auth/attacks": "foreign_origins secret_leaks",
-        "unit/cli": "audit_export terminal_output translated_help",
+        "unit/cli": "audit_export rich_output translated_help",
         "unit/client": (
             "http_resumption http_retries http_servers http_sessions http_sign_in lifecycle messages tasks_2025"
             " tasks_extension"
         ),
-        "unit/config": "hostile_host_files inputs json_edits lock_file restrictions",
+        "unit/config": "hostile_host_files inputs json_edits lock_file server_restrictions",
         "unit/host": (
-            "approval audit_log command_risks elicitation export features features_over_http file_index"
+            "server_approval audit_log command_risks elicitation export features features_over_http file_index"
             " instructions project_files roots sampling"
             " sampling_bounds sampling_models skills tool_changes tool_fingerprints"
         ),
         "unit/llm": "provider_models response_limits",
         "unit/protocol": "base frontmatter",
         "unit/registry": "bundle client",
-        "unit/store": "search spending stored_conversations",
+        "unit/store": "message_search spending stored_conversations",
         "unit/transport": "legacy_sse line_splitter multiplexer tls",
         "unit/tui": "call_view key_table markdown rendering_limits screen_text",
     }.items()

@@ -90,7 +90,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.auth.interactive_sign_in import SignInNotRequired
     from mcphost.auth.tokens import split_scopes
     from mcphost.cli.build_host import open_grants_and_audit
-    from mcphost.cli.output import end_status, format_error, print_json, print_note, print_text
+    from mcphost.cli.printing import end_status, format_error, print_json, print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalFrontend
     from mcphost.config.loader import add_file_name
 
@@ -140,7 +140,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.auth.accounts import account_key
     from mcphost.cli.build_host import create_oauth_registry
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.output import print_json, print_note, print_text
+    from mcphost.cli.printing import print_json, print_note, print_text
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_other_accounts
     from mcphost.transport.http_client import proxy_for
@@ -195,7 +195,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
 
 
 def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
 
     if not signed_out:
         print_text(_("You were not signed in to {server}.").format(server=server))
@@ -211,7 +211,7 @@ async def _selected_account(token_store: "TokenStore", accounts: "list[Account]"
     list is empty, the URL is taken from *server*.
     """
     from mcphost.auth.oauth_registry import make_target
-    from mcphost.config.references import resolve_target
+    from mcphost.config.variable_references import resolve_target
 
     urls = {one.url for one in accounts} or (
         {make_target(resolve_target(server)).canonical_url} if server is not None else set()
@@ -232,7 +232,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
     """Return *server* if the user has approved it, else None."""
     from mcphost.cli.build_host import open_grants
-    from mcphost.host.servers.approval import approval_source
+    from mcphost.host.servers.server_approval import approval_source
 
     if server is None:
         return None
@@ -245,8 +245,8 @@ async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, a
 
     The next sign-in then registers a new client. Raises ConsentDenied if the server is not approved.
     """
-    from mcphost.cli.output import print_note
-    from mcphost.config.references import resolve_target
+    from mcphost.cli.printing import print_note
+    from mcphost.config.variable_references import resolve_target
     from mcphost.transport.http_client import proxy_for
 
     if not approved:
@@ -273,10 +273,10 @@ async def _create_oauth_provider(
 
     from mcphost.cli.build_host import create_oauth_registry, load_configuration, open_grants
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.output import print_note
-    from mcphost.cli.session_opener import expand_references
+    from mcphost.cli.printing import print_note
+    from mcphost.cli.server_session_opener import expand_references
     from mcphost.cli.terminal_frontend import SignInProgressPrinter
-    from mcphost.host.servers.approval import approval_source
+    from mcphost.host.servers.server_approval import approval_source
     from mcphost.serialization import replace
     from mcphost.transport.http_client import proxy_for
 
@@ -315,8 +315,8 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     """
     from mcphost.cli.build_host import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.output import print_json, print_note, print_text
-    from mcphost.config.references import resolve_target
+    from mcphost.cli.printing import print_json, print_note, print_text
+    from mcphost.config.variable_references import resolve_target
     from mcphost.host.audit.audit_log import AuditSubject
     from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -344,8 +344,8 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 
 async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.build_host import create_oauth_registry
-    from mcphost.cli.output import print_json, print_note, print_table
-    from mcphost.config.references import resolve_target
+    from mcphost.cli.printing import print_json, print_note, print_table
+    from mcphost.config.variable_references import resolve_target
     from mcphost.headless.json_output import stored_account_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_storage
@@ -407,8 +407,8 @@ class StoredSignIns:
         if server.is_stdio:
             return cls((), None, None)
         from mcphost.cli.build_host import create_oauth_registry
-        from mcphost.cli.output import print_note
-        from mcphost.config.references import resolve_target
+        from mcphost.cli.printing import print_note
+        from mcphost.config.variable_references import resolve_target
         from mcphost.host.questions.frontend import RefusingFrontend
 
         registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)

@@ -86,7 +86,7 @@ def parse_since(text: str, now: dt.datetime | None = None) -> int:
 
 
 def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: bool) -> int:
-    from mcphost.cli.output import print_json, print_note, print_table
+    from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.store.audit_reader import to_export
 
     rows = reader.page(query, limit)
@@ -124,7 +124,7 @@ def format_time(at: int) -> str:
 
 def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
     from mcphost.cli.colors import StateWord
-    from mcphost.cli.output import print_json, print_table
+    from mcphost.cli.printing import print_json, print_table
     from mcphost.store.audit_reader import to_export
 
     row = reader.row(int(row_number)) if row_number.isdecimal() and len(row_number) < 16 else None
@@ -143,7 +143,7 @@ def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
 
 
 def _verify(reader: "AuditReader", *, as_json: bool) -> int:
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.printing import print_json, print_text
     from mcphost.headless.json_output import verification_json
 
     verification = reader.verify()
@@ -174,7 +174,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
     *file_format* is `csv` or `jsonl`. The number of rows is printed to stderr. Raises UsageError if the file exists or
     cannot be written.
     """
-    from mcphost.cli.output import print_note
+    from mcphost.cli.printing import print_note
 
     if target == "-":
         count = write_rows(reader, query, sys.stdout, file_format)

@@ -14,9 +14,9 @@ import anyio.to_thread
 
 from mcphost import paths
 from mcphost.auth.session_secrets import SessionSecrets
-from mcphost.cli.output import print_note
 from mcphost.cli.parser import Options
-from mcphost.cli.session_opener import LazySessionOpener
+from mcphost.cli.printing import print_note
+from mcphost.cli.server_session_opener import LazySessionOpener
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretStore, ServerConfig
@@ -24,9 +24,9 @@ from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
+from mcphost.host.config_changes import ConfigSources
 from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host
-from mcphost.host.live_config import ConfigSources
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
@@ -36,14 +36,14 @@ from mcphost.host.questions.sign_in import (
     SignInQuestion,
     UnlockSecrets,
 )
-from mcphost.host.servers.approval import load_approved_project
+from mcphost.host.servers.server_approval import load_approved_project
 from mcphost.llm.model import ChatModel
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 
 if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
@@ -123,7 +123,7 @@ async def open_host(
 
 
 async def _project_places(options: Options) -> ProjectPlaces:
-    """Return the folders to search for instructions, prompt commands and hooks, and how project files are approved.
+    """Return the folders to search for instructions, custom commands and hooks, and how project files are approved.
 
     The TUI asks the user to approve project files; without it, only files that are already approved are used. With
     `--trust-project`, the files are approved as they are now; later versions are not, because the model may have

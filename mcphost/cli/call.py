@@ -68,7 +68,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     }
 
     async def work() -> int:
-        from mcphost.cli.output import show_status
+        from mcphost.cli.printing import show_status
 
         async with open_host_for_server(options, args.server) as host:
             with show_status(_("Connecting to {server}…").format(server=args.server), quiet=options.quiet):
@@ -82,7 +82,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _print_refused_requests(host: "Host", server: str) -> None:
     """Print which requests from the server were declined because this command cannot ask the user."""
-    from mcphost.cli.output import print_note
+    from mcphost.cli.printing import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 
     for line in host.servers.view(server).log:
@@ -93,7 +93,7 @@ def _print_refused_requests(host: "Host", server: str) -> None:
 async def _call(host: "Host", args: argparse.Namespace) -> int:
     import anyio
 
-    from mcphost.cli.output import print_json, print_note, print_text, update_status
+    from mcphost.cli.printing import print_json, print_note, print_text, update_status
     from mcphost.headless.json_output import call_exit_code, call_json
 
     parse_pairs(args.pairs)  # fail before connecting
@@ -122,7 +122,7 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _show_progress(host: "Host", tool: str) -> None:
-    from mcphost.cli.output import format_progress, update_status
+    from mcphost.cli.printing import format_progress, update_status
     from mcphost.host.events import ToolProgress
 
     async for event in host.events.subscribe():
@@ -132,7 +132,7 @@ async def _show_progress(host: "Host", tool: str) -> None:
 
 
 async def _prompt(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.output import print_dim, print_json, print_markdown
+    from mcphost.cli.printing import print_dim, print_json, print_markdown
     from mcphost.headless.json_output import prompt_json
     from mcphost.host.content_rendering import render_block
 
@@ -147,7 +147,7 @@ async def _prompt(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _complete(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.output import print_json, print_note, print_text
+    from mcphost.cli.printing import print_json, print_note, print_text
     from mcphost.headless.json_output import completion_json
     from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 
@@ -169,7 +169,7 @@ async def _complete(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _skill(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.output import print_dim, print_json, print_markdown, print_text
+    from mcphost.cli.printing import print_dim, print_json, print_markdown, print_text
     from mcphost.headless import json_output
 
     skills = host.features.skills
@@ -196,7 +196,7 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 
 async def _read(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.output import print_json, print_markdown, print_text
+    from mcphost.cli.printing import print_json, print_markdown, print_text
     from mcphost.headless.json_output import contents_json
 
     values = parse_pairs(args.pairs)
@@ -224,7 +224,7 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
-    from mcphost.cli.output import write_output_file
+    from mcphost.cli.printing import write_output_file
 
     if len(result.contents) != 1:
         raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")

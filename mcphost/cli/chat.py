@@ -62,8 +62,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.output import conversation_not_found
     from mcphost.cli.parser import build_options
+    from mcphost.cli.printing import conversation_not_found
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():
@@ -283,7 +283,7 @@ def temporary_directories() -> Generator[None]:
     import shutil
     import tempfile
 
-    from mcphost.cli.output import unwrap_error
+    from mcphost.cli.printing import unwrap_error
 
     try:
         folder = tempfile.mkdtemp(prefix="mcphost-demo-")

@@ -11,14 +11,14 @@ import anyio
 
 from mcphost import log
 from mcphost.cli.build_host import open_host
-from mcphost.cli.output import conversation_not_found, print_note
 from mcphost.cli.parser import Options
+from mcphost.cli.printing import conversation_not_found, print_note
 from mcphost.config.loader import find_file_problem, find_server_problem, find_unread_file
 from mcphost.config.schema import HostConfig, ModelConfig, UnreadFile, UnreadSettings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, RefusingFrontend
-from mcphost.host.views import ServerView
+from mcphost.host.server_views import ServerView
 from mcphost.serialization import replace
 
 

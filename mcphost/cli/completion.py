@@ -88,7 +88,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, args: argparse.Namespace) -> int:
     """Print the completion script for a shell, or, for `words`, the completions of the command line read from stdin."""
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
 
     if args.shell != "words":
         print_text(SCRIPTS[args.shell])

@@ -38,7 +38,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.build_host import open_host
-        from mcphost.cli.output import print_json, print_note
+        from mcphost.cli.printing import print_json, print_note
         from mcphost.host.budget.spending import summarize
         from mcphost.host.questions.frontend import RefusingFrontend
         from mcphost.serialization import to_builtins
@@ -66,7 +66,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None:
-    from mcphost.cli.output import print_table
+    from mcphost.cli.printing import print_table
     from mcphost.host.budget.spending import describe_part
     from mcphost.pluralize import format_dollars
 

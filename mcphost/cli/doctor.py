@@ -66,7 +66,7 @@ def run(command: str, args: argparse.Namespace) -> int:
         from mcphost import __version__
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import remove_model, require_server
-        from mcphost.cli.output import print_json, show_status
+        from mcphost.cli.printing import print_json, show_status
         from mcphost.host.questions.frontend import RefusingFrontend
 
         checks: list[Check] = []
@@ -102,7 +102,7 @@ async def _check_everything_else(options: "Options") -> list[Check]:
 
 def _print_checks(checks: list[Check]) -> None:
     from mcphost.cli.colors import StateWord
-    from mcphost.cli.output import print_table, print_text
+    from mcphost.cli.printing import print_table, print_text
 
     if sys.stdout.isatty():
         rows: list[tuple[str, str, str]] = []
@@ -118,7 +118,7 @@ def _print_checks(checks: list[Check]) -> None:
 
 
 def _pad(status: str) -> str:
-    from mcphost.cli.output import count_cells
+    from mcphost.cli.printing import count_cells
 
     return _(status) + " " * (len("warning ") - count_cells(_(status)))
 
@@ -134,7 +134,7 @@ def _text_of(result: Check | DiagnosisStep) -> str:
 
 
 def _print_conformance(*, as_json: bool) -> int:
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.printing import print_json, print_text
 
     report = collect_report()
     if as_json:
@@ -409,14 +409,14 @@ def _limits() -> tuple[Limit, ...]:
     from mcphost.config.schema import Limits
     from mcphost.protocol import jsonrpc
     from mcphost.sandbox import schema_limits
-    from mcphost.transport import event_stream, http1, http_client
+    from mcphost.transport import event_stream, http1_connection, http_client
     from mcphost.transport import line_reader as lines
 
     defaults = Limits()
     return (
         Limit(N_("message, decoded"), lines.MESSAGE_LIMIT, N_("bytes")),
         Limit(N_("event of a stream"), event_stream.EVENT_LIMIT, N_("bytes")),
-        Limit(N_("headers of a response"), http1.HEAD_LIMIT, N_("bytes")),
+        Limit(N_("headers of a response"), http1_connection.HEAD_LIMIT, N_("bytes")),
         Limit(N_("members of a batch"), jsonrpc.BATCH_LIMIT, N_("messages")),
         Limit(N_("redirects, inside the origin"), http_client.MAX_REDIRECTS, N_("times")),
         Limit(N_("a list"), pagination.MAX_ITEMS, N_("items")),
@@ -433,7 +433,7 @@ def _limits() -> tuple[Limit, ...]:
 
 def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[str]:
     """Return the report as lines of text, wrapped at *width* characters."""
-    from mcphost.cli.output import count_cells
+    from mcphost.cli.printing import count_cells
 
     lines = [_("mcphost {version} speaks these revisions of MCP:").format(version=report.version)]
     for support in report.revisions:

@@ -15,7 +15,7 @@ from mcphost.translation import N_, _, translate_sentence
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
-    from mcphost.host.servers.server_file_editor import SavedServer, ServerEditor
+    from mcphost.host.servers.server_file_editor import SavedServer, ServerFileEditor
 
 _MAX_PASTED_BYTES = 400_000
 SAVED = {
@@ -104,23 +104,23 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 @asynccontextmanager
-async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
-    """Open a ServerEditor, which changes server entries, and load the configuration. Raises ConfigError."""
+async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerFileEditor, HostConfig]]":
+    """Open a ServerFileEditor, which changes server entries, and load the configuration. Raises ConfigError."""
     from mcphost import paths
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit, open_secret_backend
-    from mcphost.host.servers.server_file_editor import ServerEditor
+    from mcphost.host.servers.server_file_editor import ServerFileEditor
 
     async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)
         backend = open_secret_backend(config.secret_store)
-        yield ServerEditor(paths.config_dir(options.config_dir), Path.cwd(), grants, audit, backend), config
+        yield ServerFileEditor(paths.config_dir(options.config_dir), Path.cwd(), grants, audit, backend), config
 
 
 async def _restart(options: "Options", name: str) -> int:
     import anyio.to_thread
 
     from mcphost import paths
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
     from mcphost.config.restart_requests import RestartRequests
 
     async with open_server_editor(options) as (_editor, config):
@@ -135,7 +135,7 @@ async def _restart(options: "Options", name: str) -> int:
 
 
 async def _add(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
 
     if args.pasted is not None:
         return await _add_pasted(options, args, target)
@@ -151,12 +151,12 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Show what each server in pasted JSON would start or connect to, ask for confirmation, and add the servers."""
-    from mcphost.cli.output import translate_line
+    from mcphost.cli.printing import translate_line
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.pasted_servers import parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
-    from mcphost.host.servers.approval import server_warnings
+    from mcphost.host.servers.server_approval import server_warnings
 
     if target:
         raise UsageError("Pass either a command, a URL or --json.", _ADD_HINT)
@@ -202,7 +202,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         else:
             entry = _edit_in_editor(args.name, before)
         if entry == before:
-            from mcphost.cli.output import print_text
+            from mcphost.cli.printing import print_text
 
             print_text(_("Nothing was changed."))
             return 0
@@ -250,7 +250,7 @@ def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) -> int:
     from mcphost import paths
     from mcphost.cli.accounts import StoredSignIns
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import Confirmation
 
     async with open_server_editor(options) as (editor, config):
@@ -278,7 +278,7 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
 
 
 async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int:
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
 
     async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
@@ -356,7 +356,7 @@ def print_saved(saved: "SavedServer", what: str) -> None:
 
     *what* says how the server was changed: "added", "changed", "imported", "installed" or "updated".
     """
-    from mcphost.cli.output import print_note, print_text
+    from mcphost.cli.printing import print_note, print_text
 
     edit = saved.edit
     print_text(_(SAVED[what]).format(name=edit.name, file=edit.file.path))

@@ -49,7 +49,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _run_action(options: "Options", action: str, query: str, server: str, *, as_json: bool) -> int:
     from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import remove_model
-    from mcphost.cli.output import print_json, print_note, print_table, print_text
+    from mcphost.cli.printing import print_json, print_note, print_table, print_text
     from mcphost.headless.json_output import folder_answer_json, grant_json
     from mcphost.host.questions.frontend import RefusingFrontend
 

@@ -46,7 +46,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _import(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.edit_servers import open_server_editor, print_saved
-    from mcphost.cli.output import format_error, print_json, print_note
+    from mcphost.cli.printing import format_error, print_json, print_note
     from mcphost.cli.terminal_frontend import TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.loader import SERVERS_FILE
     from mcphost.host.servers.import_plan import plan_import
@@ -112,8 +112,8 @@ def _require_names(names: list[str], candidates: "tuple[ImportCandidate, ...]") 
 
 
 def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
-    from mcphost.cli.output import print_note, print_table, print_text, translate_line
-    from mcphost.host.servers.approval import server_warnings
+    from mcphost.cli.printing import print_note, print_table, print_text, translate_line
+    from mcphost.host.servers.server_approval import server_warnings
 
     rows = [
         (candidate.name, _describe_target(candidate), ", ".join(candidate.hosts), _describe_state(candidate))
@@ -184,7 +184,7 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
 
 
 def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
-    from mcphost.host.servers.approval import server_warnings
+    from mcphost.host.servers.server_approval import server_warnings
 
     server = candidate.server
     target: dict[str, Any] = {}
@@ -209,7 +209,7 @@ async def _export(options: "Options") -> int:
     """Print the configured servers as an `mcpServers` object, with `${env:NAME}` in place of each secret."""
     from mcphost.cli.command_runner import print_config_problems, unread_file_code
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.output import print_json
+    from mcphost.cli.printing import print_json
     from mcphost.config.server_export import export_entry
 
     async with open_server_editor(options) as (editor, config):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig
     from mcphost.config.server_files import Scope
     from mcphost.host.servers.registry_installer import PlanDescription, PlanSource
-    from mcphost.host.servers.server_file_editor import SavedServer, ServerEditor
+    from mcphost.host.servers.server_file_editor import SavedServer, ServerFileEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import InstallOption, PlannedEntry
     from mcphost.registry.plan_inputs import PlanInput
@@ -75,7 +75,7 @@ class _Installation:
     async def run(self) -> int:
         """Show the plan, ask for confirmation, write the entry and try out the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
-        from mcphost.cli.output import print_json
+        from mcphost.cli.printing import print_json
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
         from mcphost.registry.plan import choose_option, suggest_name
 
@@ -114,7 +114,7 @@ class _Installation:
 
     async def _write(
         self,
-        editor: "ServerEditor",
+        editor: "ServerFileEditor",
         source: "PlanSource",
         server: "RegistryEntry",
         place: str,
@@ -125,7 +125,7 @@ class _Installation:
 
         Return the plan as JSON data and the saved server; the latter is None if nothing was written.
         """
-        from mcphost.cli.output import print_json
+        from mcphost.cli.printing import print_json
         from mcphost.config.server_files import plan_set, scope_file
         from mcphost.host.servers.registry_installer import check_programs, describe_plan, with_registry
 
@@ -200,7 +200,7 @@ async def offer_undo(
     standard input is not a terminal), only print the error. Return the exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.output import print_error, print_note
+    from mcphost.cli.printing import print_error, print_note
 
     if error is None:
         return 0, False
@@ -233,7 +233,7 @@ async def offer_undo(
 
 
 def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
-    from mcphost.cli.output import translate_line
+    from mcphost.cli.printing import translate_line
 
     if line.startswith("inputs: "):
         return _("inputs: {names}").format(names=", ".join(map(_describe_input, inputs)))
@@ -300,7 +300,7 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
 
     Raises UsageError if the user types nothing or an invalid value.
     """
-    from mcphost.cli.output import print_note
+    from mcphost.cli.printing import print_note
     from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.registry.plan_inputs import check_value
     from mcphost.sanitize import sanitize
@@ -363,8 +363,8 @@ def plan_json(
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
     """Connect to a newly installed server and list its features; return the error, or None if the server works."""
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
-    from mcphost.cli.output import print_text, show_status, translate_counts
-    from mcphost.host.views import summarize_catalog
+    from mcphost.cli.printing import print_text, show_status, translate_counts
+    from mcphost.host.server_views import summarize_catalog
 
     try:
         with show_status(_("Starting {name}…").format(name=name), quiet=options.quiet):
@@ -380,7 +380,7 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
 
 
 async def open_source(
-    editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
+    editor: "ServerFileEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
     """Return the source of an install plan for *option*, the package or remote endpoint to install.
 
@@ -388,7 +388,7 @@ async def open_source(
     UsageError.
     """
     from mcphost import paths
-    from mcphost.cli.output import show_status
+    from mcphost.cli.printing import show_status
     from mcphost.host.servers.registry_installer import PlanSource
     from mcphost.registry.bundle import MAX_BUNDLE_BYTES, fetch_bundle
 
@@ -410,7 +410,7 @@ async def open_source(
 
 def show_download(review: "Confirmation", option: "InstallOption") -> None:
     """Show the URL and the SHA-256 digest of the bundle that would be downloaded."""
-    from mcphost.cli.output import translate_line
+    from mcphost.cli.printing import translate_line
     from mcphost.host.servers.registry_installer import describe_download
 
     for key, value in describe_download(option).items():

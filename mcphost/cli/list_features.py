@@ -48,7 +48,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             require_server,
             unread_file_code,
         )
-        from mcphost.cli.output import print_error, print_json, print_note, show_status
+        from mcphost.cli.printing import print_error, print_json, print_note, show_status
         from mcphost.headless.json_output import catalog_json
         from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -84,7 +84,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _print_entries(command: str, entries: list[dict[str, Any]]) -> None:
     """Print a table of what the servers offer."""
     from mcphost.cli.colors import StateWord
-    from mcphost.cli.output import first_line, print_table
+    from mcphost.cli.printing import first_line, print_table
 
     any_off = any(entry.get("off") for entry in entries)
     state = [_("State")] if any_off else []

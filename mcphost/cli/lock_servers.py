@@ -146,7 +146,7 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
     if is_changed:
         write_lock(project.lock_path, before, raw)
     if as_json:
-        from mcphost.cli.output import print_json
+        from mcphost.cli.printing import print_json
 
         print_json({"lock": str(project.lock_path), "written": is_changed, "servers": sorted(locked),
                     "drift": [_drift_json(drift) for drift in drifts]})  # fmt: skip
@@ -183,7 +183,7 @@ async def _read_servers(
 
 def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", *, is_changed: bool) -> None:
     """Print the locked servers and their differences from the previous lock file."""
-    from mcphost.cli.output import print_note, print_text
+    from mcphost.cli.printing import print_note, print_text
     from mcphost.pluralize import translate_count
 
     for name in sorted({drift.server for drift in drifts}):
@@ -214,7 +214,7 @@ def _read_lock_or_none(path: Path) -> "tuple[LockDocument, FileSnapshot | None]"
 async def _verify(
     options: "Options", project: LockableProject, names: list[str], *, offline: bool, as_json: bool
 ) -> int:
-    from mcphost.cli.output import print_json, print_note
+    from mcphost.cli.printing import print_json, print_note
     from mcphost.config.lock_file import read_lock
 
     try:
@@ -289,7 +289,7 @@ class Verification:
 
     def show(self, *, offline: bool) -> None:
         """Print the result for each server; with *offline*, say that servers were deliberately not started."""
-        from mcphost.cli.output import format_error, print_note, print_text
+        from mcphost.cli.printing import format_error, print_note, print_text
         from mcphost.pluralize import translate_count
         from mcphost.sanitize import sanitize
 
@@ -335,7 +335,7 @@ class ServerReading:
         """
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import connect_servers, remove_model
-        from mcphost.cli.output import show_status
+        from mcphost.cli.printing import show_status
         from mcphost.host.questions.frontend import RefusingFrontend
 
         locked = {name: self._project.entries[name] for name in names}
@@ -407,7 +407,7 @@ def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
 
 
 def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
     from mcphost.host.servers.lock_drift import NOTES
     from mcphost.pluralize import translate_count
     from mcphost.sanitize import sanitize

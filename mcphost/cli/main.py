@@ -9,8 +9,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from mcphost.cli.output import unwrap_error
 from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS, command_parser, merge_flags, split_command
+from mcphost.cli.printing import unwrap_error
 from mcphost.errors import McpHostError, UsageError
 from mcphost.translation import _, set_language_later
 
@@ -124,7 +124,7 @@ def _discard_output() -> None:
 
 
 def _report_error(error: BaseException, arguments: list[str]) -> int:
-    from mcphost.cli.output import print_error, print_note
+    from mcphost.cli.printing import print_error, print_note
 
     inner = unwrap_error(error)
     if isinstance(inner, McpHostError):

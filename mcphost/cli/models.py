@@ -45,7 +45,7 @@ async def _retry_tools() -> int:
     import anyio.to_thread
 
     from mcphost import paths
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
     from mcphost.config.remembered_models import ToolRefusals
     from mcphost.errors import McpHostError
     from mcphost.pluralize import translate_count
@@ -68,7 +68,7 @@ async def _retry_tools() -> int:
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
     from mcphost import paths
     from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
-    from mcphost.cli.output import print_json, print_note, print_table, show_status
+    from mcphost.cli.printing import print_json, print_note, print_table, show_status
     from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.local_servers import LATE_PROBE_SECONDS
     from mcphost.llm.model_finder import ModelFinder

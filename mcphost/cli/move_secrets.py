@@ -23,7 +23,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     """
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.printing import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.secrets import find_plaintext_secrets
 
@@ -81,8 +81,8 @@ async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
     """Approve the changed server entry if the old entry was approved; return whether the changed entry is approved."""
-    from mcphost.cli.output import print_note
-    from mcphost.host.servers.approval import carry_over
+    from mcphost.cli.printing import print_note
+    from mcphost.host.servers.server_approval import carry_over
 
     try:
         return await carry_over(grants, audit, before, after)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.cli.output import (
+from mcphost.cli.printing import (
     create_markdown_stream,
     end_status,
     format_progress,

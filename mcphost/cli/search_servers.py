@@ -93,7 +93,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet: bool) -> int:
-    from mcphost.cli.output import print_json, print_note, print_table, show_status
+    from mcphost.cli.printing import print_json, print_note, print_table, show_status
 
     with show_status(_("Searching the registry…"), quiet=quiet):
         answer = await registry.search(args.text, args.limit, args.since)
@@ -131,7 +131,7 @@ def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
 
 def report_answer(answer: "RegistryAnswer") -> None:
     """Print a registry response's problems, such as omitted entries, and its age if it came from the cache."""
-    from mcphost.cli.output import print_note
+    from mcphost.cli.printing import print_note
 
     for problem in answer.problems:
         print_note(problem)
@@ -162,7 +162,7 @@ def format_age(seconds: float) -> str:
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
     """Print what users should know about a server in a registry before they install it."""
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
     from mcphost.registry.entries import describe_publisher
 
     numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in versions.entries]
@@ -191,7 +191,7 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
 
 def print_line(text: str) -> None:
     """Print text from a registry on a single line, with control and invisible characters made visible."""
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
     from mcphost.sanitize import sanitize
 
     print_text(sanitize(text, keep_newlines=False))

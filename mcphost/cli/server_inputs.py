@@ -39,7 +39,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete: bool) -> int:
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.output import print_text
+    from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
 
     async with open_server_editor(options) as (editor, config):

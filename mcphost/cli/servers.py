@@ -102,7 +102,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.build_host import load_configuration, open_grants
     from mcphost.cli.colors import StateWord
     from mcphost.cli.command_runner import print_config_problems, unread_file_code
-    from mcphost.cli.output import print_json, print_note, print_table
+    from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.config.loader import SERVERS_FILE
 
     async with open_grants() as grants:
@@ -130,7 +130,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
 
 
 async def _approval_state(server: "ServerConfig", grants: "GrantStore") -> str:
-    from mcphost.host.servers.approval import approval_source
+    from mcphost.host.servers.server_approval import approval_source
 
     if server.disabled:
         return "disabled"
@@ -161,11 +161,11 @@ def _server_entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.output import print_json, print_text, translate_line
+    from mcphost.cli.printing import print_json, print_text, translate_line
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_file_digests
     from mcphost.config.loader import PROJECT_FILE, read_project_file
-    from mcphost.host.servers.approval import approve, find_approval, is_approved_by_flag, server_warnings
+    from mcphost.host.servers.server_approval import approve, find_approval, is_approved_by_flag, server_warnings
 
     review = Confirmation(yes=yes, as_json=as_json)
     async with open_grants_and_audit() as (grants, audit):
@@ -233,11 +233,11 @@ async def _trust_project(
     project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
     """Approve the `.mcp.json` in a project folder; each server in it must still be approved separately."""
-    from mcphost.cli.output import print_json, print_text, translate_line
+    from mcphost.cli.printing import print_json, print_text, translate_line
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.json_files import decode_text, parse_json
     from mcphost.config.mcp_json import parse_file_roots, parse_servers
-    from mcphost.host.servers.approval import approve_project, server_warnings
+    from mcphost.host.servers.server_approval import approve_project, server_warnings
 
     problems: list[str] = []
     content = parse_json(decode_text(project.content, project.path), project.path)
@@ -277,7 +277,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         require_server,
         unread_file_code,
     )
-    from mcphost.cli.output import GrowingTable, print_json, show_status
+    from mcphost.cli.printing import GrowingTable, print_json, show_status
     from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
@@ -345,16 +345,16 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
     """Return fixed column widths for `servers check`, which prints each row before the later rows are known."""
-    from mcphost.cli.output import count_cells
+    from mcphost.cli.printing import count_cells
 
     return min(40, max(map(len, names), default=0)), count_cells(_("invalid")), len("2026-07-28"), len("handshake")
 
 
 def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
     from mcphost.cli.colors import StateWord
-    from mcphost.cli.output import format_error, translate_counts
+    from mcphost.cli.printing import format_error, translate_counts
     from mcphost.headless.json_output import to_json
-    from mcphost.host.views import summarize_catalog
+    from mcphost.host.server_views import summarize_catalog
 
     view, facts = result.view, result.view.facts
     if result.error is not None or facts is None:
@@ -378,7 +378,7 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
     """
     from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import remove_model, require_server
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.printing import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -407,7 +407,7 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
 
 
 def _print_changes(name: str, changed: "tuple[ToolChange, ...]", review: "Confirmation") -> None:
-    from mcphost.cli.output import print_note
+    from mcphost.cli.printing import print_note
 
     if not changed:
         print_note(_("No tool of {name} is quarantined.").format(name=name))

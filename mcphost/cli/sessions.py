@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.llm.messages import ToolReturnPart
     from mcphost.store.conversations import ConversationInfo
-    from mcphost.store.search import FoundConversation, MarkedText
+    from mcphost.store.message_search import FoundConversation, MarkedText
 
 ACTIONS = ("list", "search", "show", "export", "rename", "delete")
 INDEXING_SECONDS = 20.0
@@ -105,7 +105,7 @@ def _default_format(args: argparse.Namespace) -> "ExportFormat":
 
 
 async def _list(history: "StoredConversations", options: "Options", *, as_json: bool) -> int:
-    from mcphost.cli.output import print_json, print_note, print_table
+    from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.serialization import to_builtins
 
     rows = await history.list_recent(_LISTED)
@@ -130,7 +130,7 @@ async def _list(history: "StoredConversations", options: "Options", *, as_json: 
 async def _search(history: "StoredConversations", options: "Options", text: str, *, as_json: bool) -> int:
     import anyio
 
-    from mcphost.cli.output import print_dim, print_json, print_note, print_text
+    from mcphost.cli.printing import print_dim, print_json, print_note, print_text
     from mcphost.serialization import to_builtins
 
     if await history.count_pending():
@@ -166,7 +166,7 @@ def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
 
 
 async def _export(history: "StoredConversations", info: "ConversationInfo", args: argparse.Namespace) -> int:
-    from mcphost.cli.output import print_json, print_note, write_output_file
+    from mcphost.cli.printing import print_json, print_note, write_output_file
     from mcphost.host.conversation.export import export_conversation
 
     prompt = await history.load_system_prompt(info.id)
@@ -184,7 +184,7 @@ async def _export(history: "StoredConversations", info: "ConversationInfo", args
 
 
 async def _rename(history: "StoredConversations", info: "ConversationInfo", title: str, *, as_json: bool) -> int:
-    from mcphost.cli.output import print_json, print_note
+    from mcphost.cli.printing import print_json, print_note
 
     await history.rename(info.id, title)
     if as_json:
@@ -195,7 +195,7 @@ async def _rename(history: "StoredConversations", info: "ConversationInfo", titl
 
 
 async def _delete(history: "StoredConversations", info: "ConversationInfo", *, yes: bool, as_json: bool) -> int:
-    from mcphost.cli.output import print_json, print_note
+    from mcphost.cli.printing import print_json, print_note
     from mcphost.cli.terminal_frontend import Confirmation
 
     review = Confirmation(yes=yes, as_json=as_json)
@@ -214,7 +214,7 @@ async def _delete(history: "StoredConversations", info: "ConversationInfo", *, y
 
 
 async def _show(history: "StoredConversations", info: "ConversationInfo", *, as_json: bool) -> int:
-    from mcphost.cli.output import print_dim, print_json, print_text
+    from mcphost.cli.printing import print_dim, print_json, print_text
     from mcphost.serialization import to_builtins
 
     messages = await history.load(info.id)
@@ -235,7 +235,7 @@ def _format_time(timestamp: float) -> str:
 
 
 def _print_message(message: Any) -> None:
-    from mcphost.cli.output import print_dim, print_markdown, print_text
+    from mcphost.cli.printing import print_dim, print_markdown, print_text
     from mcphost.host.message_text import describe_author
     from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
     from mcphost.serialization import dumps

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
-from mcphost.cli.output import end_status, print_note, set_status
+from mcphost.cli.printing import end_status, print_note, set_status
 from mcphost.errors import ConsentDenied, McpHostError, UsageError
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.sign_in import (
@@ -34,7 +34,7 @@ from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ServerConfig, ServerInput
-    from mcphost.host.servers.server_file_editor import ServerEditor
+    from mcphost.host.servers.server_file_editor import ServerFileEditor
     from mcphost.sign_in_types import SignInProgress
 
 
@@ -383,7 +383,7 @@ async def ask_input_value(server: "ServerConfig", one: "ServerInput", reader: "T
 
 
 async def ask_missing_inputs(
-    editor: "ServerEditor",
+    editor: "ServerFileEditor",
     server: "ServerConfig",
     reader: "TerminalInput | None",
     answers: "dict[tuple[str, ServerInput], str]",
@@ -395,7 +395,7 @@ async def ask_missing_inputs(
     *origin*, such as a configuration file of another host. If no value is typed or a value cannot be stored, the error
     is printed and the next input is asked for.
     """
-    from mcphost.cli.output import format_error, print_note
+    from mcphost.cli.printing import format_error, print_note
     from mcphost.host.servers.server_file_editor import describe_missing_input
     from mcphost.serialization import replace
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.servers.registry_installer import PlanSource
-    from mcphost.host.servers.server_file_editor import SavedServer, ServerEditor
+    from mcphost.host.servers.server_file_editor import SavedServer, ServerFileEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import PlannedEntry
     from mcphost.registry.updates import InstalledServer
@@ -57,7 +57,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _update_all(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.output import print_error, print_json, print_note
+    from mcphost.cli.printing import print_error, print_json, print_note
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.registry.updates import read_record
 
@@ -138,7 +138,7 @@ class _Update:
 
     async def run(self) -> dict[str, Any]:
         """Show and apply the update; return a report as JSON data. Raises McpHostError."""
-        from mcphost.cli.output import print_text
+        from mcphost.cli.printing import print_text
         from mcphost.registry.entries import is_newer
 
         latest = await self._find()
@@ -205,13 +205,13 @@ class _Update:
         return {**report, "updated": True, "ok": error is None, "error": error.message if error else "", "exit": code}
 
     async def _write(
-        self, editor: "ServerEditor", source: "PlanSource", latest: "RegistryEntry"
+        self, editor: "ServerFileEditor", source: "PlanSource", latest: "RegistryEntry"
     ) -> "tuple[dict[str, Any], SavedServer | None]":
         """Show the changes, ask for confirmation, and write the new entry.
 
         Return a report as JSON data and the saved server; the latter is None if nothing was written.
         """
-        from mcphost.cli.output import translate_line
+        from mcphost.cli.printing import translate_line
         from mcphost.host.servers.registry_installer import check_programs
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
@@ -256,7 +256,7 @@ class _Update:
         return entry, planned
 
     def _compare(
-        self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry", *, was_approved: bool
+        self, editor: "ServerFileEditor", entry: dict[str, Any], planned: "PlannedEntry", *, was_approved: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines removed from and added to the server's description, as one tuple, and the new warnings.
 

@@ -298,7 +298,7 @@ class ClientSessionOpener:
         if sse:
             from mcphost.transport.legacy_sse import SseConnector as MadeBy
         else:
-            from mcphost.transport.http import HttpConnector as MadeBy
+            from mcphost.transport.streamable_http import HttpConnector as MadeBy
 
         headers = self._expand_values(server.headers, server.name)
         return MadeBy(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.calls_as_tasks import CoreTaskRunner
 from mcphost.client.capabilities import can_notify, capabilities_for, check_capability
 from mcphost.client.incoming_requests import ServerRequestDispatcher
 from mcphost.client.input_required import UrlElicitation
@@ -25,7 +26,6 @@ from mcphost.client.session import (
     WatchedChanges,
 )
 from mcphost.client.session_renewal import RenewFn, SessionRenewal
-from mcphost.client.tasks_2025 import CoreTaskRunner
 from mcphost.client.timeouts import pause_time_limits
 from mcphost.errors import (
     ConnectionLost,

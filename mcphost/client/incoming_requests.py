@@ -11,7 +11,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from mcphost.client.capabilities import NO_USER_HINT, is_request_allowed
-from mcphost.client.server_tasks import ServerTaskRunner
+from mcphost.client.server_requests_as_tasks import ServerTaskRunner
 from mcphost.client.session import RequestHandler, ServerRequestContext, SessionObserver
 from mcphost.client.timeouts import UserPauses, provide_pause
 from mcphost.errors import ConnectionLost, ConsentDenied, MalformedMessage, McpHostError

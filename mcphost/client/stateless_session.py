@@ -56,7 +56,7 @@ from mcphost.transport.flow_control import run_steps_cooperatively
 
 if TYPE_CHECKING:  # imported with the first server that uses parameter headers, and the first task
     from mcphost.client.parameter_headers import ParameterHeaders
-    from mcphost.client.tasks import TaskRegistry
+    from mcphost.client.task_polling import TaskRegistry
 
 R = TypeVar("R")
 NAME_HEADER = "Mcp-Name"
@@ -212,7 +212,7 @@ class StatelessSession:
 
     @cached_property
     def _task_registry(self) -> "TaskRegistry":
-        from mcphost.client.tasks import TaskRegistry
+        from mcphost.client.task_polling import TaskRegistry
 
         return TaskRegistry(self._sender.server)
 
@@ -229,7 +229,7 @@ class StatelessSession:
         *first* is the task, or the undecoded result that announced it. *tool* is the name of the tool. *is_resumed*
         means that an earlier run of mcphost created the task.
         """
-        from mcphost.client.tasks import TaskContext, TaskPoller, parse_created_task, run_extension_task
+        from mcphost.client.task_polling import TaskContext, TaskPoller, parse_created_task, run_extension_task
 
         task = first if isinstance(first, Task) else parse_created_task(first)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from mcphost.config.env_file import UNREADABLE, describe_env_file, with_env_file
 from mcphost.config.json_files import read_bytes
 from mcphost.config.mcp_json import list_non_defaults
-from mcphost.config.references import ReferenceValue, resolve_target, target_values
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
+from mcphost.config.variable_references import ReferenceValue, resolve_target, target_values
 from mcphost.errors import ConfigError
 from mcphost.sanitize import mark_unusual_spaces, sanitize
 from mcphost.serialization import replace

@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from mcphost.config.json_files import decode_text, read_bytes
-from mcphost.config.references import ReferenceExpander, entry_location, expand_home, resolve_folder
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import fingerprint
+from mcphost.config.variable_references import ReferenceExpander, entry_location, expand_home, resolve_folder
 from mcphost.errors import ConfigError
 from mcphost.serialization import replace
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.profiles import apply_profile
-from mcphost.config.restrictions import apply_restrictions
 from mcphost.config.schema import (
     HostConfig,
     RootConfig,
@@ -21,6 +20,7 @@ from mcphost.config.schema import (
     find_config_error,
 )
 from mcphost.config.server_inputs import with_input_values
+from mcphost.config.server_restrictions import apply_restrictions
 from mcphost.config.settings import Overrides, apply_overrides, convert_settings
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, McpHostError, UsageError

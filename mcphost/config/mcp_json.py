@@ -12,19 +12,6 @@ from typing import Annotated, Any, Literal, cast
 
 from mcphost.config.entry_limits import ProjectBudget, without_transport_headers
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
-from mcphost.config.references import (
-    INPUT_HINT,
-    Reference,
-    check_address,
-    expand_home,
-    find_references,
-    has_nested_reference,
-    is_host_variable,
-    nested_reference_error,
-    resolve_folder,
-    secret_place_error,
-    uses_workspace,
-)
 from mcphost.config.schema import (
     SAMPLING_FIELD_BY_KEY,
     ConfigWarning,
@@ -42,6 +29,19 @@ from mcphost.config.schema import (
 )
 from mcphost.config.server_inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.settings import WORKSPACE_FOLDER, parse_roots
+from mcphost.config.variable_references import (
+    INPUT_HINT,
+    Reference,
+    check_address,
+    expand_home,
+    find_references,
+    has_nested_reference,
+    is_host_variable,
+    nested_reference_error,
+    resolve_folder,
+    secret_place_error,
+    uses_workspace,
+)
 from mcphost.errors import ConfigError
 from mcphost.protocol.notifications import LEVELS
 from mcphost.protocol.revisions import Revision, parse_revision

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
-from mcphost.config.references import find_references
 from mcphost.config.server_inputs import entry_texts
+from mcphost.config.variable_references import find_references
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 

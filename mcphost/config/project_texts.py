@@ -1,7 +1,7 @@
 """Files such as AGENTS.md, hooks and slash commands, which belong to the user or to a project.
 
 A project's files are untrusted: their size is limited, they must be inside the project, and each file is used only
-after the user has approved its exact content (`host/project_approvals.py`).
+after the user has approved its exact content (`host/project_file_approvals.py`).
 """
 
 import hashlib

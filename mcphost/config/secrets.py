@@ -11,7 +11,9 @@ from typing import Any, cast
 
 from mcphost.config.json_files import parse_json, strip_comments
 from mcphost.config.mcp_json import FIELD_BY_KEY, SECRET_FIELDS
-from mcphost.config.references import (
+from mcphost.config.risky_variables import classify_variable
+from mcphost.config.schema import OAuthConfig, ServerConfig
+from mcphost.config.variable_references import (
     SECRET_ENDINGS,
     Lookup,
     ReferenceExpander,
@@ -19,8 +21,6 @@ from mcphost.config.references import (
     find_references,
     target_texts,
 )
-from mcphost.config.risky_variables import classify_variable
-from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.redact import PLACEHOLDER, is_probable_secret, is_secret_name, redact_patterns, register_secret
 from mcphost.serialization import Struct, replace

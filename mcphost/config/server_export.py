@@ -3,10 +3,10 @@
 import re
 from typing import Any, cast
 
-from mcphost.config.references import find_references
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.config.server_inputs import format_input
+from mcphost.config.variable_references import find_references
 from mcphost.redact import is_probable_secret, redact_command, redact_patterns
 
 _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")

@@ -14,8 +14,8 @@ from typing import Any, cast
 from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.json_edits import remove_member, set_member
 from mcphost.config.json_files import MAX_FILE_BYTES, decode_text, describe_type, parse_json, read_bytes
-from mcphost.config.references import find_references
 from mcphost.config.schema import ServerConfig, ServerInput
+from mcphost.config.variable_references import find_references
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
 from mcphost.sanitize import sanitize

@@ -8,9 +8,9 @@ from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.server_requests.root_folders import RootFolders
 from mcphost.host.server_requests.roots import folder_info
+from mcphost.host.server_views import ManualCallResult, ServerView
 from mcphost.host.servers import accounts
 from mcphost.host.servers.skills import SkillContent
-from mcphost.host.views import ManualCallResult, ServerView
 from mcphost.protocol.prompts import Completion, GetPromptResult
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sanitize import replace_surrogates

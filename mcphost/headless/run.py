@@ -30,7 +30,7 @@ from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
 from mcphost.host.reserved_names import LOAD_SKILL
-from mcphost.host.views import ServerView, TurnResult
+from mcphost.host.server_views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode, replace

@@ -12,36 +12,36 @@ from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.config_changes import ConfigChangeDetector, ConfigSources
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host, LateParts
 from mcphost.host.lifetime import Lazy, Lifetime
-from mcphost.host.live_config import ConfigSources, LiveConfig
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend, QuestionBudget
 from mcphost.host.questions.sign_in import OpenUrl
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.server_requests.root_folders import configured_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_policy import SamplingModels
-from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.connection import ConnectionParts
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
+from mcphost.host.servers.server_approval import ServerApprovals
 from mcphost.host.servers.servers import Quarantine, Servers, ServerStartup
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.paths import SetupPlaces
+from mcphost.store.accepted_tools import ToolFingerprintStore, ToolToggleStore
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 from mcphost.store.roots import FolderAnswerStore, FolderEditStore
 from mcphost.store.tasks import TaskStore
-from mcphost.store.tools import ToolFingerprintStore, ToolToggleStore
 
 if TYPE_CHECKING:
     from mcphost.host.api_keys import SessionSecretEntries
@@ -55,22 +55,22 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.background_results import BackgroundResults
     from mcphost.host.conversation.compaction import Compactor
     from mcphost.host.conversation.context_report import RequestParts
+    from mcphost.host.conversation.custom_commands import CustomCommands
     from mcphost.host.conversation.instructions import Instructions
-    from mcphost.host.conversation.prompt_commands import PromptCommands
     from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.host.conversation.turn import TurnParts
-    from mcphost.host.first_run import Setup
     from mcphost.host.origins.conversation_origins import ConversationOrigins
-    from mcphost.host.project_approvals import ProjectApprovals
+    from mcphost.host.project_file_approvals import ProjectApprovals
     from mcphost.host.server_requests.sampling_costs import SamplingCosts
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
+    from mcphost.host.setup import Setup
     from mcphost.host.tools.builtin_tools import BuiltinTools
+    from mcphost.host.tools.call_executor import ToolExecutor
+    from mcphost.host.tools.call_pipeline import ToolPipeline
     from mcphost.host.tools.call_scheduler import CallScheduler
-    from mcphost.host.tools.executor import ToolExecutor
     from mcphost.host.tools.hooks import RunHook, ToolHooks
     from mcphost.host.tools.manual_calls import ManualCalls
-    from mcphost.host.tools.pipeline import ToolPipeline
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
     from mcphost.protocol.prompts import GetPromptResult
@@ -146,7 +146,7 @@ class _Core(NamedTuple):
     """Components of the host that most others use; `frontend` also records each answer in the audit log."""
 
     config: HostConfig
-    settings: LiveSettings
+    settings: RuntimeSettings
     store: Database
     frontend: Frontend
     audit: AuditLog
@@ -175,7 +175,7 @@ def _create_core(
     events: EventBus,
 ) -> _Core:
     lifetime, running_calls, spending = Lifetime(), RunningCalls(), Lazy(lambda: _create_spending(store, events))
-    settings = LiveSettings(config)
+    settings = RuntimeSettings(config)
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
@@ -212,7 +212,7 @@ def _create_spending(store: Database, events: EventBus) -> "SpendingTracker":
     return SpendingTracker(SpendingStore(store), events)
 
 
-def _create_budget(settings: LiveSettings, spending: "Lazy[SpendingTracker]", events: EventBus) -> "BudgetLimits":
+def _create_budget(settings: RuntimeSettings, spending: "Lazy[SpendingTracker]", events: EventBus) -> "BudgetLimits":
     from mcphost.host.budget.budget_limits import BudgetLimits
 
     return BudgetLimits(settings, spending.get(), events)
@@ -327,48 +327,48 @@ class _LateParts:
             history=Lazy(lambda: self.history),
             setup=Lazy(lambda: self.setup),
             spending=self._core.spending,
-            live_config=Lazy(lambda: self.live_config),
+            config_change_detector=Lazy(lambda: self.config_change_detector),
             tools=Lazy(lambda: self.manual_calls),
         )
 
     @cached_property
     def setup(self) -> "Setup | None":
-        from mcphost.host.first_run import Setup
-        from mcphost.host.servers.server_file_editor import ServerEditor
+        from mcphost.host.servers.server_file_editor import ServerFileEditor
+        from mcphost.host.setup import Setup
 
         if self._setup is None:
             return None
         core = self._core
         places, secrets, _ = self._setup
-        editor = ServerEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
+        editor = ServerFileEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
         setup = Setup(
-            places, self._servers, core.model_selection, editor, secrets, core.settings, self.live_config,
+            places, self._servers, core.model_selection, editor, secrets, core.settings, self.config_change_detector,
             core.events.notify,
         )  # fmt: skip
         core.lifetime.on_close(setup.server_editor.close)
         return setup
 
     @cached_property
-    def live_config(self) -> "LiveConfig | None":
+    def config_change_detector(self) -> "ConfigChangeDetector | None":
         if self._setup is None:
             return None
         core, servers, (places, _, sources) = self._core, self._servers, self._setup
         parts = (servers, core.model_selection, core.config_rules, self.instructions, core.settings)
-        return LiveConfig(core.config, sources, *parts, state_dir=places.state_dir)
+        return ConfigChangeDetector(core.config, sources, *parts, state_dir=places.state_dir)
 
     @cached_property
     def project_approvals(self) -> "ProjectApprovals":
-        from mcphost.host.project_approvals import ProjectApprovals
+        from mcphost.host.project_file_approvals import ProjectApprovals
 
         core, places = self._core, self._project
         how = ("stored", frozenset[tuple[str, str]]()) if places is None else (places.approval, places.approved_files)
         return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, *how)
 
     @cached_property
-    def commands(self) -> "PromptCommands":
-        from mcphost.host.conversation.prompt_commands import PromptCommands
+    def commands(self) -> "CustomCommands":
+        from mcphost.host.conversation.custom_commands import CustomCommands
 
-        return PromptCommands(self._project, self.project_approvals, self._core.events)
+        return CustomCommands(self._project, self.project_approvals, self._core.events)
 
     @cached_property
     def instructions(self) -> "Instructions":
@@ -473,7 +473,7 @@ class _LateParts:
     @cached_property
     def executor(self) -> "ToolExecutor":
         from mcphost.host.tools.approval_checks import ApprovalChecks
-        from mcphost.host.tools.executor import ToolExecutor
+        from mcphost.host.tools.call_executor import ToolExecutor
 
         core, late = self._core, self._late_grants
         return ToolExecutor(
@@ -494,23 +494,23 @@ class _LateParts:
 
         core = self._core
         return ToolHooks(
-            lambda: (self.live_config or core).config.hooks, self._project, self.project_approvals,
+            lambda: (self.config_change_detector or core).config.hooks, self._project, self.project_approvals,
             self._run_hook or refuse_to_run, self._late_grants.matcher, self.origins.find, self._servers,
             core.audit, core.events,
         )  # fmt: skip
 
     @cached_property
     def tool_pipeline(self) -> "ToolPipeline":
-        from mcphost.host.tools.pipeline import ToolPipeline
-        from mcphost.host.tools.recorded_results import RecordedResults
+        from mcphost.host.tools.call_pipeline import ToolPipeline
         from mcphost.host.tools.result_presenter import ResultPresenter
-        from mcphost.store.recorded_results import RecordedResultStore
+        from mcphost.host.tools.result_reuse import ResultReuse
+        from mcphost.store.reusable_results import ReusableResultStore
 
-        store, grants = RecordedResultStore(self._core.store), self._late_grants.active_grants
+        store, grants = ReusableResultStore(self._core.store), self._late_grants.active_grants
         return ToolPipeline(
             self._tool_registry, self.argument_validator, self.consent, self.executor,
             ResultPresenter(self.reviewer, self.builtin_tools.result_tool), self.builtin_tools, self.hooks,
-            self._core.events, self.call_scheduler, RecordedResults(self._core.conversation, store, grants),
+            self._core.events, self.call_scheduler, ResultReuse(self._core.conversation, store, grants),
         )  # fmt: skip
 
     @cached_property
@@ -568,11 +568,11 @@ class _LateParts:
 
     @cached_property
     def turn_parts(self) -> "TurnParts":
-        from mcphost.host.budget.guard import BudgetGuard
+        from mcphost.host.budget.budget_check import BudgetCheck
         from mcphost.host.conversation.turn import TurnParts
 
         core, setup = self._core, self.setup
-        budget = BudgetGuard(
+        budget = BudgetCheck(
             core.budget.get(), requests=self.request_parts.builder, frontend=core.frontend,
             model_selection=core.model_selection,
             list_models=setup.list_remembered if setup is not None else None,

@@ -12,28 +12,28 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lazy, Lifetime
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.servers.servers import Quarantine, Servers
 from mcphost.host.servers.tool_toggles import ToolToggles
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 
 if TYPE_CHECKING:
     from mcphost.host.budget.spending import SpendingTracker
+    from mcphost.host.config_changes import ConfigChangeDetector
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter
     from mcphost.host.conversation.context_report import ContextMeter
+    from mcphost.host.conversation.custom_commands import CustomCommands
     from mcphost.host.conversation.instructions import Instructions
-    from mcphost.host.conversation.prompt_commands import PromptCommands
     from mcphost.host.conversation.stored_conversations import StoredConversations
-    from mcphost.host.first_run import Setup
-    from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
+    from mcphost.host.setup import Setup
     from mcphost.host.tools.manual_calls import ManualCalls
 
 _INDEX_DELAY = 5.0
@@ -46,7 +46,7 @@ class LateParts(NamedTuple):
     accounts: "Lazy[Accounts]"
     attachments: "Lazy[AttachmentFitter]"
     auto_approval: "Lazy[AutoApproval]"
-    commands: "Lazy[PromptCommands]"
+    commands: "Lazy[CustomCommands]"
     context: "Lazy[ContextMeter]"
     features: "Lazy[ServerFeatures]"
     instructions: "Lazy[Instructions]"
@@ -54,7 +54,7 @@ class LateParts(NamedTuple):
     history: "Lazy[StoredConversations]"
     setup: "Lazy[Setup | None]"
     spending: "Lazy[SpendingTracker]"
-    live_config: "Lazy[LiveConfig | None]"
+    config_change_detector: "Lazy[ConfigChangeDetector | None]"
     tools: "Lazy[ManualCalls]"
 
 
@@ -78,7 +78,7 @@ class Host:
     roots: Roots
     running_calls: RunningCalls
     servers: Servers
-    settings: LiveSettings
+    settings: RuntimeSettings
     tool_toggles: ToolToggles
     late_parts: LateParts
     lifetime: Lifetime
@@ -139,7 +139,7 @@ class Host:
         return None if auto_approval is None else auto_approval.status
 
     @property
-    def commands(self) -> "PromptCommands":
+    def commands(self) -> "CustomCommands":
         """The user's and the project's custom slash commands."""
         return self.late_parts.commands.get()
 
@@ -179,9 +179,9 @@ class Host:
         return self.late_parts.spending.get()
 
     @property
-    def live_config(self) -> "LiveConfig | None":
+    def config_change_detector(self) -> "ConfigChangeDetector | None":
         """The object that detects and applies changes to the configuration files; None if no files are in use."""
-        return self.late_parts.live_config.get()
+        return self.late_parts.config_change_detector.get()
 
     @property
     def tools(self) -> "ManualCalls":

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from mcphost.config.references import ReferenceExpander, find_references
+from mcphost.config.variable_references import ReferenceExpander, find_references
 from mcphost.errors import ConfigError, ModelError
 from mcphost.llm.providers import KeyLookup
 from mcphost.redact import is_probable_secret, register_secret

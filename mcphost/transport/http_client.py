@@ -17,7 +17,7 @@ from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
 from mcphost.redact import redact
 from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, ResponseInterrupted, Unauthorized
-from mcphost.transport.http1 import HttpConnection
+from mcphost.transport.http1_connection import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import is_loopback, parse_origin

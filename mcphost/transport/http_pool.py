@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from mcphost.config.approval_digest import load_authorities
 from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, RequestNotSent
-from mcphost.transport.http1 import HttpConnection, StaleConnection
+from mcphost.transport.http1_connection import HttpConnection, StaleConnection
 from mcphost.transport.mcp_headers import parse_origin
 from mcphost.unicode_forms import split_url
 

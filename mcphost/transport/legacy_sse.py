@@ -11,10 +11,10 @@ from mcphost.protocol.jsonrpc import JsonRpcRequest, RequestId, parse_message
 from mcphost.transport.channel import CancellingTaskGroup, Channel, ResponseInterrupted
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.flow_control import LONG_MESSAGE, Throttle, run_steps_cooperatively
-from mcphost.transport.http import SEND_TIMEOUT, HttpConnector
 from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpClient, HttpResponse
 from mcphost.transport.mcp_headers import parse_origin
 from mcphost.transport.multiplexer import Multiplexer
+from mcphost.transport.streamable_http import SEND_TIMEOUT, HttpConnector
 from mcphost.unicode_forms import join_url
 
 ENDPOINT_TIMEOUT = 10.0

@@ -19,19 +19,19 @@ from mcphost.errors import McpHostError
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use
-from mcphost.tui.messages import (
-    ActionRequested,
-    ArgumentCheckRequested,
-    CopyRequested,
-    EditorRequested,
-    RulePreviewRequested,
-)
 from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_line, clean_notice
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
 from mcphost.tui.themes import ThemeChoice, ThemeOptions
 from mcphost.tui.transcript.line_breaks import use_own_breaks
+from mcphost.tui.widget_messages import (
+    ActionRequested,
+    ArgumentCheckRequested,
+    CopyRequested,
+    EditorRequested,
+    RulePreviewRequested,
+)
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -247,7 +247,7 @@ class McpHostApp(QuestionApp):
         self.offer_setup()
         self.run_worker(self.host.instructions.refresh, group="events")
         self.run_worker(self.host.commands.refresh, group="events")
-        self.run_worker(self.config_follower.watch, name="configuration files", group="events")
+        self.run_worker(self.config_change_notices.watch, name="configuration files", group="events")
         if self.theme_choice.problem:
             self.chat.presenter.add_notice("warning", clean_line(self.theme_choice.problem, 600))
         self.run_worker(partial(self.theme_choice.watch, self._show_theme_problem), name="theme file", group="events")

@@ -16,13 +16,13 @@ from mcphost.errors import McpHostError
 from mcphost.translation import _
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.messages import ArgumentCheckRequested
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import ArgumentCheckRequested
 from mcphost.tui.widgets.completion_popup import CompletionItem
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
-    from mcphost.host.views import ServerView
+    from mcphost.host.server_views import ServerView
 
 
 _COMMAND_PATTERN = re.compile(r"/([^\W\d_][\w:-]{0,60})(?!\S)")

@@ -6,8 +6,8 @@ from mcphost.errors import McpHostError
 from mcphost.host.message_text import describe_message, shorten_middle
 from mcphost.translation import _
 from mcphost.tui.dialogs.review_compaction import describe_sources
-from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import Section, TextViewRequested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,10 @@ from textual.widgets import Input
 
 from mcphost.translation import _
 from mcphost.tui.input_guard import InputGuardApp
-from mcphost.tui.messages import (
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.chat import ChatScreen
+from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widget_messages import (
     BackgroundRequested,
     CopyRequested,
     EditRequested,
@@ -23,9 +26,6 @@ from mcphost.tui.messages import (
     ServerSelected,
     TextViewRequested,
 )
-from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.chat import ChatScreen
-from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.llm.messages import ResourcePart
     from mcphost.protocol.prompts import Prompt
-    from mcphost.tui.config_follower import ConfigFollower
+    from mcphost.tui.config_change_notices import ConfigChangeNotices
     from mcphost.tui.image_cache import ImageCache
     from mcphost.tui.kitty_graphics import KittyGraphics
     from mcphost.tui.screens.history import HistoryChoice
@@ -71,11 +71,11 @@ class NavigationApp(InputGuardApp):
         return self._host
 
     @cached_property
-    def config_follower(self) -> "ConfigFollower":
+    def config_change_notices(self) -> "ConfigChangeNotices":
         """The object that watches the configuration files, created on first use."""
-        from mcphost.tui.config_follower import ConfigFollower
+        from mcphost.tui.config_change_notices import ConfigChangeNotices
 
-        return ConfigFollower(self.host.live_config, self.chat, self.open_page, self.use_theme)
+        return ConfigChangeNotices(self.host.config_change_detector, self.chat, self.open_page, self.use_theme)
 
     def use_theme(self, name: str) -> None:
         """Switch to the theme *name*.
@@ -296,7 +296,7 @@ class NavigationApp(InputGuardApp):
 
     def action_profile(self) -> None:
         """Open the screen on which the user can choose a profile."""
-        self.config_follower.open_profiles()
+        self.config_change_notices.open_profiles()
 
     def action_instructions(self) -> None:
         """Open the screen that lists the AGENTS.md files of the user and of the project."""
@@ -306,7 +306,7 @@ class NavigationApp(InputGuardApp):
 
     def action_reload(self) -> None:
         """Show what changed in the configuration files, and offer to apply it."""
-        self.run_worker(self.config_follower.review, group="setup")
+        self.run_worker(self.config_change_notices.review, group="setup")
 
     def action_resources(self) -> None:
         """Open the resources screen, and attach the resource that the user selects there to the next message."""
@@ -506,9 +506,9 @@ class NavigationApp(InputGuardApp):
 
     def action_folders(self) -> None:
         """Open the screen that lists the folders shared with servers."""
-        from mcphost.tui.screens.folders import FoldersScreen
+        from mcphost.tui.screens.roots import RootsScreen
 
-        self.open_page(FoldersScreen(self.host))
+        self.open_page(RootsScreen(self.host))
 
     def action_tasks(self) -> None:
         """Open the screen that lists running calls, subscriptions, and tasks that were started in earlier runs."""

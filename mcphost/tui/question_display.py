@@ -18,8 +18,8 @@ from mcphost.translation import N_, _
 from mcphost.tui import input_guard
 from mcphost.tui.input_guard import Guarded, TextInput
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.messages import ActionRequested
 from mcphost.tui.navigation import NavigationApp
+from mcphost.tui.widget_messages import ActionRequested
 
 if TYPE_CHECKING:
     from mcphost.host.questions.frontend import Question

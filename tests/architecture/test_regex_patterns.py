@@ -16,7 +16,7 @@ from tests.architecture.source_tree import ROOT
 EXAMPLES = {
     "mcphost.llm.demo_model:find_requests": [rule.pattern for rule in RULES],
     "mcphost.tui.transcript.find:__init__": ["(?i)milk"],
-    "mcphost.store.search:mark_pattern": [r"buy[\W_]+milk|tea"],
+    "mcphost.store.message_search:mark_pattern": [r"buy[\W_]+milk|tea"],
     "mcphost.host.conversation.file_index:_candidates": [
         r"(?m)^[^\naA]*[aA][^\nbB]*[bB].*$",
         r"(?m)^[^\naA]*[aA][^\naA]*[aA][^\naA]*[aA].*$",

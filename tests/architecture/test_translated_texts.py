@@ -88,7 +88,7 @@ NOT_TRANSLATED_COMMANDS = {
     },
     "install_servers.py": {" (not installed)", "It is "},  # JSON has the plan and the warnings
     "lock_servers.py": {'server "'},  # what is searched for
-    "output.py": {"mcphost: "},  # a name
+    "printing.py": {"mcphost: "},  # a name
     "parser.py": {", KEY=VALUE", "mcphost "},  # names
     "servers.py": {"not approved", 'server "([^"]+)"'},  # a state, and a pattern
     "colors.py": {"not approved"},  # a state

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
-from mcphost.cli.session_opener import LazySessionOpener
+from mcphost.cli.server_session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.host.bootstrap import build_host
@@ -28,7 +28,7 @@ from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import Accept, FillForm
 from mcphost.host.questions.sign_in import OpenInBrowser, SignInPrompts, SignInQuestion
-from mcphost.host.views import ServerView
+from mcphost.host.server_views import ServerView
 from mcphost.protocol.skills import parse_skill_files
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import loads, replace

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.session_opener import LazySessionOpener
+from mcphost.cli.server_session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import build_host

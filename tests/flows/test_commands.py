@@ -358,7 +358,7 @@ def test_an_empty_listing_is_reported_to_users_only(program: Program) -> None:
 
 
 def test_the_servers_message_and_the_hint_are_two_sentences() -> None:
-    from mcphost.cli.output import format_error
+    from mcphost.cli.printing import format_error
     from mcphost.errors import McpHostError
 
     assert format_error(McpHostError("It says: no such prompt", "See: x")) == "It says: no such prompt. See: x"

@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.config import restrictions
+from mcphost.cli import server_session_opener
+from mcphost.config import server_restrictions
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.config.settings import Overrides, apply_overrides
 from mcphost.errors import RequestTimeout, StartupError
@@ -72,10 +73,9 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
 async def test_a_connect_timeout_of_the_user_applies_to_installers_too(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Limits, text: str
 ) -> None:
-    from mcphost.cli import session_opener
 
-    assert restrictions.INSTALLER_START_TIMEOUT == 120
-    monkeypatch.setattr(session_opener, "INSTALLER_START_TIMEOUT", 1.0)
+    assert server_restrictions.INSTALLER_START_TIMEOUT == 120
+    monkeypatch.setattr(server_session_opener, "INSTALLER_START_TIMEOUT", 1.0)
     async with open_host(servers=(fake_npx(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=text):
             await host.servers.ensure_ready("fetched")

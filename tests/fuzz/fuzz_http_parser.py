@@ -8,7 +8,7 @@ from typing import NamedTuple
 import h11
 
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.transport.http1 import HEAD_LIMIT, HttpConnection
+from mcphost.transport.http1_connection import HEAD_LIMIT, HttpConnection
 
 STATUS_LINES = (
     b"HTTP/1.1 200 OK", b"HTTP/1.1 200 OK", b"HTTP/1.1 200 OK", b"HTTP/1.1 200 ", b"HTTP/1.1 200", b"HTTP/1.0 200 OK",

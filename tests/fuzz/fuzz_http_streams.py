@@ -19,7 +19,7 @@ from mcphost.client.pagination import list_tools
 from mcphost.client.session import Session, WatchedChanges
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, UnsupportedCapability
-from mcphost.transport import http1
+from mcphost.transport import http1_connection
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.http_pool import HttpConnectionPool
 from tests.fuzz import corpus
@@ -49,7 +49,7 @@ STATUS_LINES = (b"200 OK",) * 120 + (
 class FakeTransport(asyncio.Transport):
     """The transport of a fake connection: it reads the client's requests, and feeds response bytes to it in pieces."""
 
-    def __init__(self, peer: "StreamServer", connection: http1.HttpConnection) -> None:
+    def __init__(self, peer: "StreamServer", connection: http1_connection.HttpConnection) -> None:
         super().__init__()
         self._peer = peer
         self._connection = connection
@@ -245,8 +245,8 @@ async def run_session(report: FuzzReport, seed: str, most: int) -> None:
     """Run one session with up to *most* broken streams, and add the faults found to the report."""
     peer = StreamServer(report, seed, most)
 
-    async def connect(origin: HttpConnectionPool) -> http1.HttpConnection:
-        connection = http1.HttpConnection()
+    async def connect(origin: HttpConnectionPool) -> http1_connection.HttpConnection:
+        connection = http1_connection.HttpConnection()
         connection.connection_made(FakeTransport(peer, connection))
         return connection
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.tools.executor import RELISTING_PROGRESS
+from mcphost.host.tools.call_executor import RELISTING_PROGRESS
 from tests.flows.program import Program
 from tests.peers import node
 from tests.peers.everything_server import serve_everything

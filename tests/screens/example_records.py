@@ -8,8 +8,8 @@ from typing import Any
 from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.rules import Rule, exact_pattern, parse_rule
 from mcphost.config.schema import AuditConfig
+from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.audit.audit_log import AuditLog
-from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.host.conversation.context_report import ContextReport, ContextTool
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction, SummarySource

@@ -21,19 +21,19 @@ from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCal
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.conversation.attachment_fitting import AttachmentFitter
 from mcphost.host.conversation.context_report import ContextReport
+from mcphost.host.conversation.custom_commands import CustomCommands
 from mcphost.host.conversation.instructions import Instructions
-from mcphost.host.conversation.prompt_commands import PromptCommands
 from mcphost.host.conversation.stored_conversations import StoredConversations
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.roots import Roots
+from mcphost.host.server_views import Catalog, ManualCallResult, ServerView, TurnResult
 from mcphost.host.servers import features
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.schema_validation import SchemaErrors
-from mcphost.host.views import Catalog, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.protocol.content import ResourceContents
@@ -48,7 +48,7 @@ from mcphost.serialization import Raw, encode, replace
 from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 from mcphost.store.spending import SpendingStore
 from mcphost.store.tasks import TaskStore
 
@@ -561,7 +561,7 @@ class FakeHost:
         self.roots = Roots(())
         self.audit = create_in_memory_log()
         self.config = HostConfig()
-        self.settings = LiveSettings(self.config)
+        self.settings = RuntimeSettings(self.config)
         self.frontend = frontend
         self.turn = turn or answer_with_tool
         self.model_selection = SimpleNamespace(
@@ -574,9 +574,9 @@ class FakeHost:
         self.setup = setup
         self.spending_store = SpendingStore(Database(None))
         self.spending = SpendingTracker(self.spending_store, EventBus())
-        self.live_config: Any = None
+        self.config_change_detector: Any = None
         self.context = FakeContext()
-        self.commands = PromptCommands(None, cast("Any", None), cast("Any", None))
+        self.commands = CustomCommands(None, cast("Any", None), cast("Any", None))
         self.instructions = Instructions(None, cast("Any", None), cast("Any", None))
         self.views = (
             ()

@@ -15,10 +15,10 @@ from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.rules import parse_rule
 from mcphost.config.schema import HookConfig, HookSettings, HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
-from mcphost.host.first_run import SetupOffers
-from mcphost.host.live_config import ConfigChanges
+from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.servers.import_plan import ImportCandidate
 from mcphost.host.servers.registry_installer import RegistryInstaller
+from mcphost.host.setup import SetupOffers
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.serialization import replace
 from mcphost.tui.screens.config_changes import ConfigChangesScreen

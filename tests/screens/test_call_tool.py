@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from textual.widgets import TextArea
 
-from mcphost.host.views import estimate_definition_tokens
+from mcphost.host.server_views import estimate_definition_tokens
 from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw

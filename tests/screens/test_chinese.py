@@ -20,7 +20,7 @@ from mcphost.host.audit.audit_labels import (
     event_label,
 )
 from mcphost.host.audit.audit_summary import ANSWER_LABELS
-from mcphost.host.live_config import ConfigChanges
+from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.questions.form_fields import Field, validate_content
 from mcphost.host.questions.questions import ApproveTool, FillForm, ReviewToolChanges, ToolChange
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope

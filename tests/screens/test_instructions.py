@@ -11,7 +11,7 @@ from mcphost.config.project_texts import ProjectPlaces
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_approvals import ProjectApprovals
+from mcphost.host.project_file_approvals import ProjectApprovals
 from mcphost.host.questions.questions import ShownText, TrustProject
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore

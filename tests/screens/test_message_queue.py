@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
-from mcphost.tui.messages import QueueRecallRequested
+from mcphost.tui.widget_messages import QueueRecallRequested
 from mcphost.tui.widgets.composer import Draft
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text

@@ -14,13 +14,13 @@ from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart,
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, SummarySentence
 from mcphost.tui import themes
-from mcphost.tui.messages import EditRequested
 from mcphost.tui.transcript import opened_conversation
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, UserMessage
 from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES
 from mcphost.tui.transcript.presenter import TranscriptPresenter, build_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widget_messages import EditRequested
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio

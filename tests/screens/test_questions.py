@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.host.call_origins import ArgumentOrigin
+from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.questions.questions import (
     AllowOnce,
     AllowSession,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ModelConfig
-from mcphost.host.first_run import Setup
+from mcphost.host.setup import Setup
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver

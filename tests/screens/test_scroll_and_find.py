@@ -30,7 +30,7 @@ async def test_no_character_of_a_long_line_hides_under_the_scrollbar(run: Run, s
 
 
 def _wanted(text: str) -> Any:
-    from mcphost.tui.messages import TextViewRequested
+    from mcphost.tui.widget_messages import TextViewRequested
 
     return TextViewRequested("a title", text)
 

@@ -9,7 +9,7 @@ import pytest
 from textual.widgets import TextArea
 
 from mcphost.errors import ConfigError
-from mcphost.host.servers.live_server_editor import parse_entry
+from mcphost.host.servers.server_editor import parse_entry
 from mcphost.host.servers.server_file_editor import ServerData
 from mcphost.serialization import replace
 from tests.fakes.clock import ManualClock

@@ -10,9 +10,9 @@ from textual.widgets import Input, OptionList
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.schema import ModelConfig, ServerConfig
 from mcphost.errors import UsageError
-from mcphost.host.first_run import SetupOffers, SetupResult
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.servers.import_plan import ImportCandidate
+from mcphost.host.setup import SetupOffers, SetupResult
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.serialization import replace
 from mcphost.tui.screens.setup import SetupScreen

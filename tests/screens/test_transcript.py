@@ -11,10 +11,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mcphost.tui import themes
-from mcphost.tui.messages import CopyRequested, LinkClicked, Section, TextViewRequested
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, TranscriptBlock, UserMessage
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import LINES_PER_BLOCK, Transcript
+from mcphost.tui.widget_messages import CopyRequested, LinkClicked, Section, TextViewRequested
 from mcphost.tui.widgets.long_text import LongText
 from tests.fakes.long_text_app import LongTextApp
 

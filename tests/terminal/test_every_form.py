@@ -10,9 +10,9 @@ from anyio.from_thread import start_blocking_portal
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.screens.accounts import AccountNameForm
 from mcphost.tui.screens.auto_approve import AutoApprovalForm
-from mcphost.tui.screens.folders import FolderForm
 from mcphost.tui.screens.prompts import PromptArgumentsForm, PromptPreview
 from mcphost.tui.screens.resources import ResourceTemplateForm
+from mcphost.tui.screens.roots import FolderForm
 from mcphost.tui.screens.system_prompt import SystemPromptForm
 from tests.flows.consent_attacks.attack import attack_tool
 from tests.flows.sign_in_program import SignedInServer

@@ -101,32 +101,32 @@ SENTENCE_MODULES = {
         ".": "json_limits serialization sign_in_types",
         "auth": "accounts client_grants discovery file_backend interactive_sign_in keyring_backend "
         "oauth_http oauth_provider secret_store sign_in_context token_store tokens url_policy",
-        "client": "error_mapping handshake_session pagination requests stateless_session tasks",
-        "config": "loader mcp_json other_host_entries other_hosts pasted_servers references toml_files",
+        "client": "error_mapping handshake_session pagination requests stateless_session task_polling",
+        "config": "loader mcp_json other_host_entries other_hosts pasted_servers variable_references toml_files",
         "diagnosis": "explain network_steps program_steps well_known",
-        "host": "active_conversation first_run model_selection",
+        "host": "active_conversation setup model_selection",
         "host/audit": "audit_log",
-        "host/budget": "budget_limits guard",
+        "host/budget": "budget_limits budget_check",
         "host/consent": "auto_approve grants",
         "host/conversation": "attachment_fitting compaction result_shortening turn",
         "host/questions": "compaction sign_in",
         "host/server_requests": "elicitation request_handler sampling_costs",
         "host/servers": "accounts catalog command_risks connection import_plan lock_drift orphaned_tasks "
         "project_lock registry_installer running_calls server_log servers status tool_changes",
-        "host/tools": "executor schema_validation",
+        "host/tools": "call_executor schema_validation",
         "llm": "errors litellm_model response_limits worker",
         "registry": "client entries install_guide lookalikes package_grammar plan plan_inputs",
-        "store": "audit_reader audit_store database results search search_index",
-        "transport": "http http_client legacy_sse multiplexer stdio",
+        "store": "audit_reader audit_store database large_results message_search search_index",
+        "transport": "streamable_http http_client legacy_sse multiplexer stdio",
     }.items()
     for module in modules.split()
 }
 """Modules all of whose sentences are for people, also where no error or question is made of them at once."""
 
 PHRASE_MODULES = {
-    "auth/sign_in_context.py", "host/project_approvals.py", "host/consent/auto_approve.py",
+    "auth/sign_in_context.py", "host/project_file_approvals.py", "host/consent/auto_approve.py",
     "host/consent/grants.py", "host/conversation/compaction.py", "host/conversation/turn.py",
-    "host/questions/form_fields.py", "host/servers/approval.py",
+    "host/questions/form_fields.py", "host/servers/server_approval.py",
     "host/servers/tool_changes.py", "llm/model_finder.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_folders.py",
     "host/server_requests/sampling_policy.py",

@@ -15,6 +15,7 @@ import anyio.to_thread
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.audit.audit_summary import (
     answer_details,
     answer_label,
@@ -30,7 +31,6 @@ from mcphost.host.audit.audit_summary import (
     sent_arguments,
     to_redacted_json,
 )
-from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question
 from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.redact import redact_identifier

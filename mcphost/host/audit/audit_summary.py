@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcphost.errors import UsageError
-from mcphost.host.call_origins import ArgumentOrigin, shorten
+from mcphost.host.argument_origins import ArgumentOrigin, shorten
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,

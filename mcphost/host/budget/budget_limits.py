@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mcphost.errors import McpHostError, ModelError
 from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.event_bus import EventBus
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.questions.cost import BudgetName, BudgetUse
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.llm.messages import Message
 from mcphost.llm.model import ChatModel, ModelFacts, ModelRequest
 from mcphost.pluralize import format_dollars
@@ -58,7 +58,7 @@ class BudgetLimits:
     Turns and sampling share one object, so that a raised limit applies to both.
     """
 
-    def __init__(self, settings: LiveSettings, spending: SpendingTracker, events: EventBus) -> None:
+    def __init__(self, settings: RuntimeSettings, spending: SpendingTracker, events: EventBus) -> None:
         self._settings = settings
         self._spending = spending
         self._events = events

@@ -11,8 +11,8 @@ import anyio
 from mcphost.config.rules import Rule, pattern_covers
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigins
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.call_origins import NO_ORIGINS, CallOrigins
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ServerConnection
@@ -43,7 +43,7 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     is_read_only_trusted: bool = False
 
-    def to_rule_input(self, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS) -> RuleInput:
+    def to_rule_input(self, arguments: dict[str, Any], origins: ArgumentOrigins = NO_ORIGINS) -> RuleInput:
         """Return a call to this tool in the form that `RuleMatcher` takes."""
         listed = self.server_tools.get(self.tool)
         return RuleInput(
@@ -216,7 +216,7 @@ class ActiveGrants:
             self._on_store_error(error)
 
     async def find_covering(
-        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins = NO_ORIGINS
     ) -> tuple[CoveringGrant | None, ToolHistory]:
         """Return the first grant that covers the call, or None, and the tool's history.
 
@@ -232,7 +232,7 @@ class ActiveGrants:
         return None, self._tool_history(identity, stored)
 
     async def covers(
-        self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
+        self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins = NO_ORIGINS
     ) -> bool:
         """Return whether *grant* currently allows a call to the tool with these arguments and origins."""
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)

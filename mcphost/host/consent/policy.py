@@ -7,9 +7,9 @@ import anyio
 
 from mcphost.config.rules import ORIGIN_OPERATORS, Rule, exact_pattern, format_rule
 from mcphost.errors import ConsentDenied
+from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigin, ArgumentOrigins
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.call_origins import NO_ORIGINS, ArgumentOrigin, CallOrigins
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, identify_tool, make_grant
 from mcphost.host.consent.rule_matching import RuleMatcher
@@ -42,7 +42,7 @@ class Approval(Struct, frozen=True):
 class _OpenQuestion:
     """A question that waits for the user's answer; cancelling `scope` withdraws the question."""
 
-    def __init__(self, subject: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins) -> None:
+    def __init__(self, subject: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins) -> None:
         self.identity, self.arguments, self.origins = subject, arguments, origins
         self.scope = anyio.CancelScope()
 
@@ -51,11 +51,11 @@ QuestionFactory = Callable[[ToolHistory], ApproveTool]
 ArgumentsCheck = Callable[[dict[str, Any]], Awaitable[bool]]
 AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
 """Returns whether a tool call is auto-approved, and counts it; called only if nothing else allows the call."""
-OriginSearch = Callable[[str, dict[str, Any]], Awaitable[CallOrigins]]
+OriginSearch = Callable[[str, dict[str, Any]], Awaitable[ArgumentOrigins]]
 """Returns which parts of arguments for a server came from other servers or from files."""
 
 
-async def _find_no_origins(server: str, arguments: dict[str, Any]) -> CallOrigins:
+async def _find_no_origins(server: str, arguments: dict[str, Any]) -> ArgumentOrigins:
     del server, arguments
     return NO_ORIGINS
 
@@ -140,7 +140,7 @@ class ConsentPolicy:
         subject: AuditSubject,
         identity: ToolIdentity,
         arguments: dict[str, Any],
-        origins: CallOrigins,
+        origins: ArgumentOrigins,
         verdict: AllowSession | AllowAlways,
     ) -> Approval | Deny:
         """Create the grant that the user chose and allow the call, unless a new never-rule covers it."""
@@ -186,7 +186,7 @@ class ConsentPolicy:
         return await self._approve_with_rule(identity, arguments, origins, verdict.rule)
 
     async def _approve_with_rule(
-        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins, rule: Rule
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins, rule: Rule
     ) -> Approval | Deny:
         """Store the rule from the user's answer and allow the call, or deny the call if the rule does not cover it."""
         if not await self._matcher.allows(rule, identity.to_rule_input(arguments, origins)):
@@ -277,7 +277,7 @@ class ConsentPolicy:
         return None
 
     async def _find_never_rule(
-        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins
     ) -> Rule | None:
         """Return the first never-rule that covers or might cover the call, or None."""
         rule_input = identity.to_rule_input(arguments, origins)
@@ -287,7 +287,7 @@ class ConsentPolicy:
         return None
 
     async def _find_approval(
-        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins, *, has_changed: bool
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins, *, has_changed: bool
     ) -> tuple[Approval | None, ToolHistory]:
         grant, history = await self._active_grants.find_covering(identity, arguments, origins)
         history = replace(history, changed=has_changed or history.changed)

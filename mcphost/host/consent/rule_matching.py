@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.rules import Condition, Rule, Value, parse_path
-from mcphost.host.call_origins import FILES, NO_ORIGINS, OTHER_SERVERS, CallOrigins
+from mcphost.host.argument_origins import FILES, NO_ORIGINS, OTHER_SERVERS, ArgumentOrigins
 from mcphost.host.consent.schema_defaults import find_default
 from mcphost.host.consent.similar_arguments import NameComparison, UnclearNameError, may_equal, normalize_name
 from mcphost.sandbox.schema_validator import SchemaValidator
@@ -185,7 +185,7 @@ class RuleInput(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
     account: str = ""
     folder: str | None = None
-    origins: CallOrigins = NO_ORIGINS
+    origins: ArgumentOrigins = NO_ORIGINS
     definition: Raw = Raw(b"")
 
 
@@ -208,7 +208,7 @@ class RuleMatcher:
         """Return whether an allow-rule covers the call beyond doubt, including the origins of its arguments."""
         return self.may_carry(call.origins, rule) and await self.match(rule, call) == "yes"
 
-    def may_carry(self, origins: CallOrigins, rule: Rule | None = None) -> bool:
+    def may_carry(self, origins: ArgumentOrigins, rule: Rule | None = None) -> bool:
         """Return whether a call whose arguments have these origins may run without asking the user.
 
         *rule* is the rule that covers the call, if any; it must name each server that the arguments were copied from.
@@ -292,7 +292,7 @@ def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tupl
     return True
 
 
-def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:
+def _match_origins(condition: Condition, origins: ArgumentOrigins) -> RuleMatch:
     """Return whether the arguments contain text from one of the servers named in *condition*.
 
     For the operator "never-from", return whether they contain none. The answer is "unsure" if texts from these servers

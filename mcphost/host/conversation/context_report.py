@@ -14,8 +14,8 @@ from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.summarizer import SummaryStage
 from mcphost.host.conversation.tool_selection import Preference, ToolSelection
 from mcphost.host.event_bus import EventBus
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
@@ -145,7 +145,7 @@ class RequestParts:
     def __init__(  # noqa: PLR0913 - what the stages need
         self,
         config: HostConfig,
-        settings: LiveSettings,
+        settings: RuntimeSettings,
         *,
         conversation: ActiveConversation,
         model_selection: ModelSelection,

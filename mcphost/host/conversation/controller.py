@@ -19,9 +19,9 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.server_views import TurnResult
 from mcphost.host.servers.servers import ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
-from mcphost.host.views import TurnResult
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
 from mcphost.store.compactions import Compaction

@@ -8,7 +8,7 @@ import anyio.to_thread
 from mcphost.config.project_texts import ProjectPlaces, ProjectText, read_instructions
 from mcphost.errors import McpHostError
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_approvals import USED, ApprovalSource, ProjectApprovals
+from mcphost.host.project_file_approvals import USED, ApprovalSource, ProjectApprovals
 from mcphost.serialization import Struct
 
 

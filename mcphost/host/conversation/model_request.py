@@ -12,8 +12,8 @@ from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.tool_selection import ToolSelection
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.tools.builtin_tools import skills_prompt
@@ -51,7 +51,7 @@ class ModelRequestBuilder:
 
     def __init__(
         self,
-        settings: LiveSettings,
+        settings: RuntimeSettings,
         *,
         servers: Servers,
         startup: ServerStartup,

@@ -15,10 +15,10 @@ from mcphost.serialization import Struct
 from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
 from mcphost.store.database import Database
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 
 if TYPE_CHECKING:
-    from mcphost.store.search import EarlierPrompts, SearchResult, SearchStore
+    from mcphost.store.message_search import EarlierPrompts, SearchResult, SearchStore
 
 INDEX_PAUSE = 0.02
 """Seconds to pause between indexing steps, so that messages can be saved without delay."""
@@ -60,7 +60,7 @@ class StoredConversations:
 
     @cached_property
     def _search(self) -> "SearchStore":
-        from mcphost.store.search import SearchStore  # every chat saves unsent text, and few search
+        from mcphost.store.message_search import SearchStore  # every chat saves unsent text, and few search
 
         return SearchStore(self._database)
 

@@ -14,9 +14,9 @@ from mcphost.config.schema import ContextConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolsSelected
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import SEARCH_TOOLS
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.tool_registry import ToolOffer, ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.tools.builtin_tools import BuiltinTools
@@ -37,7 +37,7 @@ class ToolSelection:
     def __init__(
         self,
         config: ContextConfig,
-        settings: LiveSettings,
+        settings: RuntimeSettings,
         *,
         tool_registry: ToolRegistry,
         tool_toggles: ToolToggles,

@@ -12,7 +12,7 @@ import anyio
 
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import Conversation
-from mcphost.host.budget.guard import BudgetGuard, PreparedRequest
+from mcphost.host.budget.budget_check import BudgetCheck, PreparedRequest
 from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.consent.auto_approve import AutoApproval
 from mcphost.host.conversation.background_results import BackgroundResults
@@ -28,13 +28,13 @@ from mcphost.host.events import (
     ThinkingDeltaEvent,
     UserMessageAdded,
 )
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.message_text import clean_parts
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
+from mcphost.host.runtime_settings import RuntimeSettings
+from mcphost.host.tools.call_pipeline import ToolPipeline
 from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.hooks import ToolHooks
-from mcphost.host.tools.pipeline import ToolPipeline
 from mcphost.host.tools.result_review import STOPPED_AFTER_RUN, ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
@@ -126,7 +126,7 @@ class TurnParts(NamedTuple):
     requests: ModelRequestBuilder
     instructions: Instructions
     hooks: ToolHooks
-    budget: BudgetGuard
+    budget: BudgetCheck
     spending: SpendingTracker
     tool_pipeline: ToolPipeline
     scheduler: CallScheduler
@@ -136,7 +136,7 @@ class TurnParts(NamedTuple):
     background: BackgroundResults
     events: EventBus
     frontend: Frontend
-    settings: LiveSettings
+    settings: RuntimeSettings
 
 
 class Turn:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, cast
 
-from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins, shorten
+from mcphost.host.argument_origins import OTHER_SERVERS, ArgumentOrigin, ArgumentOrigins, shorten
 from mcphost.host.origins.copy_index import CopyBudget
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, rotate_13
 from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts
@@ -64,7 +64,7 @@ class _Found(NamedTuple):
 
 def find_origins(
     index: OutsideTexts, server: str, arguments: dict[str, Any], *, expected_names: Collection[str] = ()
-) -> CallOrigins:
+) -> ArgumentOrigins:
     """Return the parts of the arguments that were copied from sources other than *server*.
 
     A copy must have at least 16 characters. Encoded values are decoded, and values that were split over several
@@ -80,7 +80,7 @@ def find_origins(
     if not is_whole or search.is_incomplete:
         unchecked.add(OTHER_SERVERS)
     found, omitted = search.origins(server)
-    return CallOrigins(found=found, unchecked=frozenset(unchecked), omitted=omitted)
+    return ArgumentOrigins(found=found, unchecked=frozenset(unchecked), omitted=omitted)
 
 
 def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:

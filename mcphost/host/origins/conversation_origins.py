@@ -6,10 +6,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from mcphost.config.restrictions import find_aliases
 from mcphost.config.schema import ServerConfig
+from mcphost.config.server_restrictions import find_aliases
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.call_origins import FILES, OTHER_SERVERS, CallOrigins
+from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins
 from mcphost.host.origins.argument_copies import find_origins, member_names
 from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.servers.servers import Servers
@@ -63,7 +63,7 @@ class ConversationOrigins:
         """Remember a server's prompt, which enters the conversation as a user message."""
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
-    async def find(self, server: str, arguments: dict[str, Any]) -> CallOrigins:
+    async def find(self, server: str, arguments: dict[str, Any]) -> ArgumentOrigins:
         """Return the arguments of a call to *server* that were copied from other servers or from files."""
         standing = (*self._instructions(), *self._noted)
         messages, left_out = self._conversation.messages, frozenset(self._left_out - {server})
@@ -96,12 +96,12 @@ class ConversationOrigins:
         server: str,
         arguments: dict[str, Any],
         tools: Sequence[Raw],
-    ) -> CallOrigins:
+    ) -> ArgumentOrigins:
         self._update(messages)
         for outside in standing:
             self._index.add(outside)
         if self._index.is_empty:
-            return CallOrigins()
+            return ArgumentOrigins()
         expected = _names_in(tools, member_names(arguments))
         return find_origins(self._index, server, arguments, expected_names=expected)
 
@@ -136,7 +136,7 @@ def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
 
 
 def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:
-    """Return the other names that the servers *names* may have in *configs*, as described in `CallOrigins.aliases`.
+    """Return the other names that the servers *names* may have in *configs*, as described in `ArgumentOrigins.aliases`.
 
     Reads symbolic links from the file system.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mcphost.host.call_origins import FILES
+from mcphost.host.argument_origins import FILES
 from mcphost.host.origins.copy_index import CopyIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
 from mcphost.host.origins.text_folding import fold, keep_letters

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
 from mcphost.errors import MalformedMessage
-from mcphost.host.call_origins import ArgumentOrigin
+from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction
 from mcphost.host.questions.cost import ApproveCost
 from mcphost.host.questions.form_fields import Field

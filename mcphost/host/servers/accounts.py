@@ -12,8 +12,8 @@ import anyio
 from mcphost.client.session import Account, SessionOpener, StoredAccount
 from mcphost.errors import SignInRequired, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.server_views import ServerView
 from mcphost.host.servers.servers import Servers
-from mcphost.host.views import ServerView
 from mcphost.sanitize import sanitize
 from mcphost.translation import N_
 

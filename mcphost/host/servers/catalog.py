@@ -20,7 +20,7 @@ from mcphost.client.pagination import (
 )
 from mcphost.client.session import Session
 from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, RequestTimeout
-from mcphost.host.views import Catalog
+from mcphost.host.server_views import Catalog
 from mcphost.protocol import skills
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool

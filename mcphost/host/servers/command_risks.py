@@ -11,10 +11,10 @@ from ipaddress import ip_address
 from itertools import islice
 
 from mcphost.config.env_file import read_env_file
-from mcphost.config.references import find_input, find_references, resolve_target, resolve_text
 from mcphost.config.risky_variables import Risk, classify_variable, group_by_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import list_references
+from mcphost.config.variable_references import find_input, find_references, resolve_target, resolve_text
 from mcphost.errors import ConfigError
 from mcphost.redact import is_secret_name
 from mcphost.sanitize import sanitize

@@ -15,11 +15,11 @@ from typing import NamedTuple, cast
 import anyio
 
 from mcphost.client.session import Account, ServerFacts, Session, SessionOpener
-from mcphost.config import restrictions
+from mcphost.config import server_restrictions
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.loader import add_file_name
-from mcphost.config.references import resolve_target
 from mcphost.config.schema import ServerConfig
+from mcphost.config.variable_references import resolve_target
 from mcphost.errors import (
     STDERR_TAIL_LINES,
     ConfigError,
@@ -36,14 +36,14 @@ from mcphost.errors import (
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CallEnded, CatalogChanged, ServerState
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
-from mcphost.host.servers.approval import ServerApprovals
+from mcphost.host.server_views import ServerView
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.server_approval import ServerApprovals
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.host.servers.status import ServerStatus
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
-from mcphost.host.views import ServerView
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.sanitize import sanitize
 from mcphost.sign_in_types import SignInProgress
@@ -153,7 +153,7 @@ class ServerConnection:
         """
         if self._attempts > 1:
             return False
-        is_installer = restrictions.is_installer(self.config.argv) and self.config.is_stdio
+        is_installer = server_restrictions.is_installer(self.config.argv) and self.config.is_stdio
         return self.was_added or (is_installer and not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:

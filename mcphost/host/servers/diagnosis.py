@@ -5,16 +5,16 @@ import time
 from collections.abc import AsyncIterator
 from shlex import quote
 
-from mcphost.config.references import expand_target
 from mcphost.config.schema import ServerConfig
+from mcphost.config.variable_references import expand_target
 from mcphost.diagnosis.explain import explain_failure
 from mcphost.diagnosis.network_steps import check_address
 from mcphost.diagnosis.program_steps import check_program
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.diagnosis.well_known import check_well_known
 from mcphost.errors import ConfigError, McpHostError, SignInRequired
+from mcphost.host.server_views import ServerView, describe_capabilities, summarize_catalog
 from mcphost.host.servers.servers import Servers
-from mcphost.host.views import ServerView, describe_capabilities, summarize_catalog
 from mcphost.llm.refused_tools import find_schema_problem
 from mcphost.pluralize import pluralize
 

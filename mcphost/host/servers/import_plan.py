@@ -7,9 +7,9 @@ from typing import Any, Literal
 from mcphost.config.approval_digest import describe_server
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
-from mcphost.config.restrictions import has_same_target
 from mcphost.config.schema import ServerConfig, find_config_error
 from mcphost.config.secrets import find_plaintext_secrets
+from mcphost.config.server_restrictions import has_same_target
 from mcphost.serialization import Struct, replace
 
 ImportState = Literal["new", "configured", "unusable"]

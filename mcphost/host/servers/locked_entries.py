@@ -17,10 +17,10 @@ from mcphost.config.lock_file import (
     shown_definition,
 )
 from mcphost.config.mcp_json import OWN_KEY, list_non_defaults
-from mcphost.config.references import Reference, find_references
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.config.secrets import HIDDEN, fingerprint, mask_secrets
+from mcphost.config.variable_references import Reference, find_references
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.catalog import fingerprint as definition_digest

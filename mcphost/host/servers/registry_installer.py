@@ -12,9 +12,9 @@ from mcphost.config.approval_digest import describe_server, diff_lines
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerFile, find_server_file, plan_set, scope_file
 from mcphost.errors import ConfigError, RegistryError, UsageError
-from mcphost.host.servers.approval import server_warnings
-from mcphost.host.servers.live_server_editor import LiveServerEditor
-from mcphost.host.servers.server_file_editor import ServerEditor
+from mcphost.host.servers.server_approval import server_warnings
+from mcphost.host.servers.server_editor import ServerEditor
+from mcphost.host.servers.server_file_editor import ServerFileEditor
 from mcphost.host.servers.servers import Servers
 from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, find_program
 from mcphost.registry.bundle import OpenedBundle, fetch_bundle
@@ -270,7 +270,7 @@ class RegistryInstaller:
     """
 
     def __init__(
-        self, place: str, places: SetupPlaces, servers: Servers, editor: ServerEditor, live: LiveServerEditor
+        self, place: str, places: SetupPlaces, servers: Servers, editor: ServerFileEditor, live: ServerEditor
     ) -> None:
         """Create an installer; *place* is the base URL of the registry, or the path of a JSON file.
 

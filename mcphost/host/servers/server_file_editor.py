@@ -28,7 +28,7 @@ from mcphost.config.server_files import (
 from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.servers.approval import (
+from mcphost.host.servers.server_approval import (
     approval_source,
     approve,
     approve_project,
@@ -115,7 +115,7 @@ def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str
     )
 
 
-class ServerEditor:
+class ServerFileEditor:
     """Editor that adds, changes, disables and removes servers in their configuration files.
 
     Its methods raise ConfigError if a file or a value in it is invalid or cannot be read or written, UsageError if the

@@ -10,13 +10,13 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServersAwaited
 from mcphost.host.lifetime import Lifetime
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.questions.questions import ToolChange
+from mcphost.host.runtime_settings import RuntimeSettings
+from mcphost.host.server_views import ServerView
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ConnectionParts, ServerConnection
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.servers.tool_toggles import ToolToggles
-from mcphost.host.views import ServerView
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 
@@ -223,7 +223,7 @@ class ServerStartup:
     The tools of slower servers become available later.
     """
 
-    def __init__(self, servers: Iterable[ServerConnection], settings: LiveSettings, events: EventBus) -> None:
+    def __init__(self, servers: Iterable[ServerConnection], settings: RuntimeSettings, events: EventBus) -> None:
         """Initialize the wait: at most `limits.server_wait` for each server, counted from the server's start.
 
         For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.

@@ -7,13 +7,13 @@ from shlex import quote
 import anyio
 
 from mcphost.client.session import Account, ServerFacts
-from mcphost.config.references import resolve_target
-from mcphost.config.restrictions import is_installer
 from mcphost.config.schema import ServerConfig
+from mcphost.config.server_restrictions import is_installer
+from mcphost.config.variable_references import resolve_target
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupError, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerState, ServerStateName
-from mcphost.host.views import Catalog
+from mcphost.host.server_views import Catalog
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 

@@ -22,7 +22,7 @@ from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerpr
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, dumps, loads, replace
-from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
+from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
 
 MAX_LINES = 1_000
 """Maximum lines of a definition to compare; a longer definition ends with a note and its fingerprint."""

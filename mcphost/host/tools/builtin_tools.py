@@ -33,7 +33,7 @@ from mcphost.llm.token_estimate import BYTES_PER_TOKEN
 from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Raw, encode, replace
-from mcphost.store.results import ResultStore, StoredText, read_text_part
+from mcphost.store.large_results import ResultStore, StoredText, read_text_part
 
 _READ_RESULT_SCHEMA = {
     "type": "object",

@@ -16,7 +16,7 @@ from mcphost.errors import UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolBackgrounded
 from mcphost.host.lifetime import Lifetime
-from mcphost.host.live_settings import LiveSettings
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
@@ -71,7 +71,7 @@ class CallScheduler:
     """
 
     def __init__(
-        self, lifetime: Lifetime, events: EventBus, running_calls: RunningCalls, settings: LiveSettings
+        self, lifetime: Lifetime, events: EventBus, running_calls: RunningCalls, settings: RuntimeSettings
     ) -> None:
         self._lifetime = lifetime
         self._events = events

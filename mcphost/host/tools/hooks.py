@@ -18,7 +18,7 @@ from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.policy import OriginSearch
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_approvals import USED, ProjectApprovals
+from mcphost.host.project_file_approvals import USED, ProjectApprovals
 from mcphost.host.servers.servers import Servers
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
 from mcphost.sanitize import sanitize, strip_hidden_text

@@ -6,12 +6,12 @@ from typing import Any
 from mcphost.errors import ConsentDenied
 from mcphost.host.consent.grants import identify_tool
 from mcphost.host.consent.policy import ConsentPolicy
+from mcphost.host.server_views import ManualCallResult
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
-from mcphost.host.tools.executor import ToolExecutor
+from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
-from mcphost.host.views import ManualCallResult
 
 
 class ManualCalls:

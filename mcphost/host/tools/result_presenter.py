@@ -8,7 +8,7 @@ from mcphost.host.content_rendering import RenderedResult
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.builtin_tools import ResultTool
-from mcphost.host.tools.executor import CallExecution, error_text
+from mcphost.host.tools.call_executor import CallExecution, error_text
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, add_edit_note, make_tool_return
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart

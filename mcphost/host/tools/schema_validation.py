@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from mcphost.host.server_views import OutputValidation
 from mcphost.host.servers.tool_registry import OfferedTool
-from mcphost.host.views import OutputValidation
 from mcphost.protocol.base import is_set
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallToolResult, Tool

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple, cast
 from textual.content import Content
 
 from mcphost.errors import MalformedMessage
+from mcphost.host.argument_origins import FILES, ArgumentOrigin, shorten
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.call_origins import FILES, ArgumentOrigin, shorten
 from mcphost.host.origins.argument_copies import copied_parts
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import count_unsafe, has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
-from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line, is_clean
 from mcphost.tui.transcript.tool_card import format_value
+from mcphost.tui.widget_messages import Section
 
 # Longer texts make layout slow: 10,000 rows take half a second. One limit is for each value, the others are for all
 # values; the `v` key shows the rest. Characters are counted after sanitizing, because a mark may have eight.

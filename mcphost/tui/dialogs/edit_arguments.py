@@ -25,8 +25,8 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.field_widgets import JSON_NULL
 from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
-from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean
+from mcphost.tui.widget_messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 if TYPE_CHECKING:

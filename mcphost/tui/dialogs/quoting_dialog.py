@@ -8,8 +8,8 @@ from textual.binding import Binding, BindingType
 from mcphost.host.questions.frontend import Question
 from mcphost.translation import _
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_beginning
+from mcphost.tui.widget_messages import Section, TextViewRequested
 from mcphost.tui.widgets.key_values import QuotedPart, QuotedText
 
 # Laying out more would block the program for too long. The limits apply to all quoted texts of a dialog together.

@@ -24,8 +24,8 @@ from mcphost.host.questions.compaction import (
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, ngettext
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import Section, TextViewRequested
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.tui.widgets.text_inputs import OrderedInput
 

@@ -25,8 +25,8 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line, is_clean
+from mcphost.tui.widget_messages import Section, TextViewRequested
 from mcphost.tui.widgets.image_view import create_image_views
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.tui.widgets.text_inputs import OrderedInput, OrderedTextArea

@@ -26,8 +26,8 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.rule_form import initial_values
 from mcphost.tui.forms.form import Form, FormRow
 from mcphost.tui.input_guard import AnswerGuard
-from mcphost.tui.messages import RulePreviewRequested
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import RulePreviewRequested
 
 _COMPARE_DELAY = 0.2
 """Seconds without a change before the rule is matched against earlier calls."""

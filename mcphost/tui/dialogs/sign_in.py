@@ -26,9 +26,9 @@ from mcphost.sign_in_types import SignInProgress
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
-from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import account_title, clean, clean_line
+from mcphost.tui.widget_messages import CopyRequested, QrCodeRequested
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, OrderedInput
 

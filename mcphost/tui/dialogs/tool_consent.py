@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from mcphost.config.rules import Rule, exact_pattern
-from mcphost.host.call_origins import ArgumentOrigin
+from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.origins.argument_copies import copied_parts
 from mcphost.host.questions.questions import (
     AllowAlways,
@@ -37,8 +37,8 @@ from mcphost.tui.dialogs.call_view import (
 )
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write, render_code
-from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import account_title, clean, clean_line
+from mcphost.tui.widget_messages import Section, TextViewRequested
 from mcphost.tui.widgets.key_values import KeyValueList, quote_statement, render_diff_lines
 from mcphost.tui.widgets.text_inputs import OrderedInput
 from mcphost.unicode_forms import describe_name_risk

@@ -11,8 +11,8 @@ from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChange
 from mcphost.host.servers.tool_changes import DIFFERENCE_NOTES
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import Section, TextViewRequested
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
 
 _MAX_LINES = 400

@@ -20,8 +20,8 @@ from mcphost.host.questions.questions import (
 from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widget_messages import Section, TextViewRequested
 from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart, QuotedText, render_diff_lines
 
 _MAX_COMMAND_LINE = 50

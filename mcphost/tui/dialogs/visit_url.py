@@ -16,9 +16,9 @@ from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCa
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
-from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widget_messages import CopyRequested, QrCodeRequested
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.unicode_forms import split_url
 

@@ -12,6 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from mcphost.client.session import StoredAccount
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.questions.sign_in import describe_scope
+from mcphost.host.server_views import ServerView
 from mcphost.host.servers.accounts import (
     MAX_NAME,
     describe_client,
@@ -20,7 +21,6 @@ from mcphost.host.servers.accounts import (
     parse_account_name,
     validity,
 )
-from mcphost.host.views import ServerView
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_text import DEFAULT_ACCOUNT_NAME, account_title, clean_line
 from mcphost.tui.screens.form_screen import FormScreen

@@ -13,9 +13,9 @@ from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.translation import _
 from mcphost.tui.file_diff import detect_language
 from mcphost.tui.image_cache import images_unsupported_reason
-from mcphost.tui.messages import TextViewRequested
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.image_block import detect_image
+from mcphost.tui.widget_messages import TextViewRequested
 from mcphost.tui.widgets.attachment_rows import build_row
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _
-from mcphost.tui.messages import AttachmentAction
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import AttachmentAction
 from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:

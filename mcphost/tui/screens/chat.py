@@ -14,7 +14,14 @@ from mcphost.tui.actions import find_slash_command
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
-from mcphost.tui.messages import (
+from mcphost.tui.screen_reader import is_reader, update_seconds
+from mcphost.tui.screens.attachments import Attachments
+from mcphost.tui.screens.file_completion import FileCompletion
+from mcphost.tui.screens.manual_calls import ManualCallRunner
+from mcphost.tui.screens.missing_model import describe_missing_model, find_reason
+from mcphost.tui.transcript.blocks import UserMessage
+from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widget_messages import (
     ActionRequested,
     AttachmentRequested,
     AttachRequested,
@@ -24,13 +31,6 @@ from mcphost.tui.messages import (
     QueueRecallRequested,
     ScrollRequested,
 )
-from mcphost.tui.screen_reader import is_reader, update_seconds
-from mcphost.tui.screens.attachments import Attachments
-from mcphost.tui.screens.file_completion import FileCompletion
-from mcphost.tui.screens.manual_calls import ManualCallRunner
-from mcphost.tui.screens.missing_model import describe_missing_model, find_reason
-from mcphost.tui.transcript.blocks import UserMessage
-from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.completion_popup import CompletionItem
 from mcphost.tui.widgets.composer import (
     HORIZONTAL_MARGIN,
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
     from mcphost.tui.screens.chat_status import ChatStatus
-    from mcphost.tui.screens.drafts import DraftSaver, PendingEdit
+    from mcphost.tui.screens.custom_commands import CustomCommandRunner
     from mcphost.tui.screens.models import ModelChoice
-    from mcphost.tui.screens.prompt_commands import PromptCommandRunner
     from mcphost.tui.screens.setup import SetupChoice
+    from mcphost.tui.screens.unsent_texts import DraftSaver, PendingEdit
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 SIDEBAR_MIN_WIDTH = 100
@@ -90,7 +90,7 @@ class ChatScreen(Screen[None]):
     """The presenter that shows the conversation in the transcript; set when the host is attached."""
     status: "ChatStatus"
     manual_calls: ManualCallRunner
-    prompt_commands: "PromptCommandRunner"
+    custom_commands: "CustomCommandRunner"
 
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
@@ -145,15 +145,15 @@ class ChatScreen(Screen[None]):
         Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
         """
         from mcphost.tui.screens.chat_status import ChatStatus
-        from mcphost.tui.screens.drafts import DraftSaver
-        from mcphost.tui.screens.prompt_commands import PromptCommandRunner
+        from mcphost.tui.screens.custom_commands import CustomCommandRunner
+        from mcphost.tui.screens.unsent_texts import DraftSaver
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
         show_costs = host.settings.budget.show_in_answers
         self.presenter = TranscriptPresenter(self.query_one(Transcript), show_costs=show_costs)
         self.status = ChatStatus()
-        self.prompt_commands = PromptCommandRunner(self, host, self._switch_model, self.send_draft)
+        self.custom_commands = CustomCommandRunner(self, host, self._switch_model, self.send_draft)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
         popup = self.query_one(Composer).popup
@@ -216,7 +216,7 @@ class ChatScreen(Screen[None]):
             notice = TimedNotice(made.at, block)
         self.presenter.load(messages, self.status.add_earlier, notice)
         if self.pending_edit is not None:
-            from mcphost.tui.screens.drafts import EDITING
+            from mcphost.tui.screens.unsent_texts import EDITING
 
             if self.pending_edit.matches(self.host.conversation.id, len(messages)):
                 self.presenter.add_notice("info", _(EDITING))
@@ -350,7 +350,7 @@ class ChatScreen(Screen[None]):
         elif is_typed and draft.is_command and (action := find_slash_command(written[1:].rstrip())):
             self.query_one(Composer).mark_sent()
             self.post_message(ActionRequested(action.name))
-        elif may_run and self.prompt_commands.run_line(written):
+        elif may_run and self.custom_commands.run_line(written):
             pass
         elif may_run and written.startswith("/") and (said := self._explain_unknown_command(written.strip())):
             self.notify(said, markup=False, timeout=8)
@@ -555,7 +555,7 @@ class ChatScreen(Screen[None]):
         """
         if self._host is None:
             return build_completions(kind, ())
-        own = self.prompt_commands.completions() if kind == "/" else []
+        own = self.custom_commands.completions() if kind == "/" else []
         return [*build_completions(kind, self._host.servers.views()), *own]
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:

@@ -14,7 +14,7 @@ from mcphost.host.events import (
     ToolsSelected,
     TurnStarted,
 )
-from mcphost.host.views import ServerView
+from mcphost.host.server_views import ServerView
 from mcphost.llm.messages import Message, Usage
 from mcphost.translation import _
 from mcphost.tui.screen_text import account_title

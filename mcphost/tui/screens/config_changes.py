@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from shlex import join
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from mcphost.host.live_settings import format_setting
+from mcphost.host.runtime_settings import format_setting
 from mcphost.translation import N_, _
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HookConfig, ServerConfig
-    from mcphost.host.live_config import ConfigChanges
-    from mcphost.host.live_settings import SettingChange
+    from mcphost.host.config_changes import ConfigChanges
+    from mcphost.host.runtime_settings import SettingChange
 
 _SECRET_FIELDS = ("env", "headers")
 """Fields that may contain secrets; only the names of their members are shown."""

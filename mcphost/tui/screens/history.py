@@ -21,7 +21,7 @@ from mcphost.local_time import format_moment, local_moment
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps, replace
 from mcphost.store.conversations import ConversationInfo, StoredMessage
-from mcphost.store.search import FoundConversation, MarkedText
+from mcphost.store.message_search import FoundConversation, MarkedText
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
 from mcphost.pluralize import translate_count
-from mcphost.store.search import EarlierPrompt, EarlierPrompts
+from mcphost.store.message_search import EarlierPrompt, EarlierPrompts
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import SEARCH_DELAY, format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from mcphost.errors import McpHostError
 from mcphost.host.conversation.instructions import InstructionsStatus
-from mcphost.host.project_approvals import ApprovalSource
+from mcphost.host.project_file_approvals import ApprovalSource
 from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs

@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError, SignInRequired
-from mcphost.host.views import find_drawable
+from mcphost.host.server_views import find_drawable
 from mcphost.protocol.base import Icon
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from mcphost.host.host import Host
-    from mcphost.host.views import ManualCallResult
+    from mcphost.host.server_views import ManualCallResult
     from mcphost.llm.messages import Part, ResourcePart
     from mcphost.tui.transcript.presenter import TranscriptPresenter
     from mcphost.tui.transcript.tool_card import ToolCard

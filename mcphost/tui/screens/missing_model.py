@@ -19,7 +19,7 @@ def find_reason(host: "Host") -> str:
     """Return why config.toml could not be read, or "" if it could."""
     from mcphost.config.schema import find_unread_settings
 
-    live = host.live_config
+    live = host.config_change_detector
     return find_unread_settings((host.config if live is None else live.config).problems)
 
 

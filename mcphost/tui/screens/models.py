@@ -26,7 +26,7 @@ from mcphost.tui.widgets.text_inputs import (
 )
 
 if TYPE_CHECKING:
-    from mcphost.host.first_run import Setup
+    from mcphost.host.setup import Setup
     from mcphost.llm.model_finder import AvailableModel
 
 

@@ -29,11 +29,11 @@ from mcphost.tui import input_guard
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.image_block import detect_image
+from mcphost.tui.widget_messages import Section
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.image_view import MAX_IMAGES, ImageView
 from mcphost.tui.widgets.long_text import LongText

@@ -12,7 +12,7 @@ from textual.timer import Timer
 from textual.widgets import Button, Input, Static
 
 from mcphost.errors import McpHostError
-from mcphost.host.views import find_drawable
+from mcphost.host.server_views import find_drawable
 from mcphost.llm.messages import ResourcePart
 from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import RegistryEntry, describe_publisher, is_newer
@@ -20,10 +20,10 @@ from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui import input_guard
-from mcphost.tui.messages import TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.widget_messages import TextViewRequested
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 

@@ -10,10 +10,10 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mcphost.config.references import resolve_target
+from mcphost.config.variable_references import resolve_target
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.content_rendering import render_contents
-from mcphost.host.views import allowed_icons
+from mcphost.host.server_views import allowed_icons
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
 from mcphost.protocol.prompts import Completion, ResourceTemplateReference

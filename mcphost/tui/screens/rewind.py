@@ -20,9 +20,9 @@ from mcphost.store.conversations import BranchInfo
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.drafts import PendingEdit
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.unsent_texts import PendingEdit
 from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
 from mcphost.tui.widgets.long_text import LongText
 

@@ -13,22 +13,22 @@ from textual.widgets import OptionList
 from mcphost.config.loader import find_unread_file
 from mcphost.errors import McpHostError
 from mcphost.host.questions.sign_in import describe_scope
-from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
-from mcphost.host.views import (
+from mcphost.host.server_views import (
     ServerView,
     describe_capabilities,
     estimate_definition_tokens,
     parse_icons,
 )
+from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.messages import Section
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import account_title, clean_line, pad_cells
-from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.roots import describe_known_roots
 from mcphost.tui.screens.server_form import ServerForm
+from mcphost.tui.widget_messages import Section
 from mcphost.tui.widgets.long_text import HEADING_MARK, LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
@@ -36,7 +36,7 @@ from mcphost.unicode_forms import describe_name_risk
 if TYPE_CHECKING:
     from mcphost.config.server_files import Scope
     from mcphost.host.host import Host
-    from mcphost.host.servers.live_server_editor import LiveServerEditor
+    from mcphost.host.servers.server_editor import ServerEditor
     from mcphost.llm.messages import ResourcePart
     from mcphost.protocol.tools import Tool
     from mcphost.tui.screens.manual_calls import ManualCall
@@ -233,7 +233,7 @@ class ServersScreen(ListScreen):
 
     def warning(self) -> str:
         """Return why a file's servers could not be read, or "" if every file was read."""
-        live = self.host.live_config
+        live = self.host.config_change_detector
         problem = find_unread_file(self.host.config if live is None else live.config)
         return clean_line(translate_sentence(problem), 600)
 
@@ -416,7 +416,7 @@ class ServersScreen(ListScreen):
 
     # -- changes to the configuration
 
-    def _editor(self) -> "LiveServerEditor | None":
+    def _editor(self) -> "ServerEditor | None":
         if self.host.setup is None:
             self.notify(_("The demo has only its own server."), markup=False)
             return None
@@ -447,7 +447,7 @@ class ServersScreen(ListScreen):
         if (row := self.current_row()) and (editor := self._editor()):
             self.run_worker(partial(self._edit, editor, row.value), group="change")
 
-    async def _edit(self, editor: "LiveServerEditor", name: str) -> None:
+    async def _edit(self, editor: "ServerEditor", name: str) -> None:
         try:
             entry = await editor.read_entry(name)
         except McpHostError as error:
@@ -500,7 +500,7 @@ class ServersScreen(ListScreen):
         self._removal_candidate = ""
         self.run_worker(partial(self._remove, editor, row.value, forgets=forgets), group="change")
 
-    async def _explain_removal(self, editor: "LiveServerEditor", name: str) -> None:
+    async def _explain_removal(self, editor: "ServerEditor", name: str) -> None:
         """Tell the user which key removes a server, and which of its stored data another key deletes as well."""
         file = self.host.servers.view(name).config.file
         text = _("Press x again to remove {title} from {file}.").format(title=name, file=file)
@@ -510,7 +510,7 @@ class ServersScreen(ListScreen):
             text = f"{text} {also}"
         self.notify(text, markup=False, timeout=8 if stored else 4)
 
-    async def _describe_data(self, editor: "LiveServerEditor", name: str) -> list[str]:
+    async def _describe_data(self, editor: "ServerEditor", name: str) -> list[str]:
         data = editor.find_data(name)
         sign_ins = await self.host.accounts.own_accounts(name)
         return [
@@ -520,7 +520,7 @@ class ServersScreen(ListScreen):
             *([_("its sign-ins")] if sign_ins else []),
         ]
 
-    async def _remove(self, editor: "LiveServerEditor", name: str, *, forgets: bool) -> None:
+    async def _remove(self, editor: "ServerEditor", name: str, *, forgets: bool) -> None:
         done = _("{title} was removed. Press u to undo.").format(title=name)
         try:
             sign_ins = await self.host.accounts.own_accounts(name) if forgets else ()
@@ -559,8 +559,8 @@ class ServersScreen(ListScreen):
             self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
 
 
-async def _add_server(editor: "LiveServerEditor", name: str, text: str, scope: "Scope") -> str:
-    from mcphost.host.servers.live_server_editor import parse_server_text
+async def _add_server(editor: "ServerEditor", name: str, text: str, scope: "Scope") -> str:
+    from mcphost.host.servers.server_editor import parse_server_text
 
     saved = await editor.add(parse_server_text(text, name), scope)
     done = _("Added {name} to {path}. Press u to undo.").format(
@@ -571,8 +571,8 @@ async def _add_server(editor: "LiveServerEditor", name: str, text: str, scope: "
     return f"{done} {_('The file is used after you approve it: mcphost servers trust .mcp.json')}"
 
 
-async def _change_server(editor: "LiveServerEditor", name: str, text: str, _scope: "Scope") -> str:
-    from mcphost.host.servers.live_server_editor import parse_entry
+async def _change_server(editor: "ServerEditor", name: str, text: str, _scope: "Scope") -> str:
+    from mcphost.host.servers.server_editor import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))
     return _("Changed {name} in {path}. Press u to undo.").format(name=name, path=saved.edit.file.path)

@@ -29,8 +29,8 @@ from mcphost.tui.widgets.text_inputs import OrderedInput, run_key_binding
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ModelConfig
-    from mcphost.host.first_run import Setup, SetupOffers
     from mcphost.host.servers.import_plan import ImportCandidate
+    from mcphost.host.setup import Setup, SetupOffers
     from mcphost.llm.model_finder import AvailableModel
 
 _ABOUT = N_("Found on this machine. Nothing starts before you press Enter.")

@@ -17,11 +17,11 @@ from mcphost.host.servers.orphaned_tasks import OrphanedTask
 from mcphost.host.servers.running_calls import RunningCall
 from mcphost.serialization import Struct
 from mcphost.translation import N_, _
-from mcphost.tui.messages import BackgroundRequested
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.tool_card import render_progress_bar
+from mcphost.tui.widget_messages import BackgroundRequested
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

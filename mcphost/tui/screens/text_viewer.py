@@ -13,8 +13,8 @@ from textual.widgets import Input, Static
 from mcphost.errors import StoreError
 from mcphost.pluralize import translate_count
 from mcphost.translation import _, translate_sentence
-from mcphost.tui.messages import CopyRequested, Section, join_sections
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import CopyRequested, Section, join_sections
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar

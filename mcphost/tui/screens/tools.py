@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
-from mcphost.host.views import ServerView, estimate_definition_tokens
+from mcphost.host.server_views import ServerView, estimate_definition_tokens
 from mcphost.protocol.tools import Tool
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import format_time

@@ -11,9 +11,9 @@ from textual.style import Style
 
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.translation import _
-from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
+from mcphost.tui.widget_messages import Section
 
 _MAX_INLINE_THINKING = 20_000
 """Maximum characters of reasoning that unfold in place; longer reasoning opens in the viewer."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from mcphost.translation import _
-from mcphost.tui.messages import CopyRequested
 from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock
 from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.widget_messages import CopyRequested
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.markdown import CopyablePart

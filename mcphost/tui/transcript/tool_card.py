@@ -12,11 +12,11 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.translation import N_, _
-from mcphost.tui.messages import Section
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean, clean_line, first_lines
 from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
+from mcphost.tui.widget_messages import Section
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Maps a state to its mark, its label and its style. The label repeats the meaning of the mark and the color.

@@ -21,15 +21,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.translation import _
-from mcphost.tui.messages import (
-    ActionRequested,
-    BackgroundRequested,
-    CopyRequested,
-    EditRequested,
-    ImageDecodeRequested,
-    LinkClicked,
-    TextViewRequested,
-)
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.transcript.blocks import BlockLoader, SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
@@ -46,6 +37,15 @@ from mcphost.tui.transcript.layout import (
 )
 from mcphost.tui.transcript.streaming import StreamingText
 from mcphost.tui.transcript.tool_card import CallSpinner, ToolCard, find_background_candidate
+from mcphost.tui.widget_messages import (
+    ActionRequested,
+    BackgroundRequested,
+    CopyRequested,
+    EditRequested,
+    ImageDecodeRequested,
+    LinkClicked,
+    TextViewRequested,
+)
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage

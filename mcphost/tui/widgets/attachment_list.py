@@ -13,8 +13,8 @@ from textual.widget import Widget
 
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _
-from mcphost.tui.messages import AttachmentAction
 from mcphost.tui.screen_text import clean_line, pad_cells
+from mcphost.tui.widget_messages import AttachmentAction
 
 MAX_SHOWN = 5
 """Maximum number of attachments shown at a time; the list scrolls to the one at the cursor."""

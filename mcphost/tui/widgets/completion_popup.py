@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from textual.content import Content
 
 from mcphost.translation import N_, _
-from mcphost.tui.messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
 from mcphost.tui.screen_text import clean_line, pad_cells
-from mcphost.tui.widgets.mentions import Mentions
+from mcphost.tui.widget_messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
+from mcphost.tui.widgets.unmatched_mentions import Mentions
 
 if TYPE_CHECKING:
     from textual.widget import Widget

@@ -14,7 +14,8 @@ from textual.widgets import Static
 from mcphost.translation import N_, _, ngettext
 from mcphost.tui.actions import find_slash_command
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.messages import (
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import (
     ActionRequested,
     AttachmentRequested,
     ClipboardImageRequested,
@@ -25,12 +26,11 @@ from mcphost.tui.messages import (
     SteerRequested,
     TextViewRequested,
 )
-from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
-from mcphost.tui.widgets.mentions import Mentions
 from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
+from mcphost.tui.widgets.unmatched_mentions import Mentions
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult

@@ -14,9 +14,9 @@ from mcphost.llm.messages import ImagePart
 from mcphost.sandbox.image_formats import DecodedImage, fit_size
 from mcphost.translation import _
 from mcphost.tui.image_cache import images_unsupported_reason
-from mcphost.tui.messages import ImageDecodeRequested
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.image_block import MAX_COLUMNS, MAX_ROWS, detect_image, render_half_blocks
+from mcphost.tui.widget_messages import ImageDecodeRequested
 
 MAX_IMAGES = 4
 """Maximum number of images that a question shows, one below the other."""

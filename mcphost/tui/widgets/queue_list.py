@@ -15,8 +15,8 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.translation import N_, _
-from mcphost.tui.messages import QueueRecallRequested
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import QueueRecallRequested
 
 MAX_SHOWN = 4
 """Maximum number of messages shown at a time; with the focus, the list scrolls to the one at the cursor."""

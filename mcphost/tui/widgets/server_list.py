@@ -12,8 +12,8 @@ from textual.widget import Widget
 
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.messages import ActionRequested, ServerSelected
 from mcphost.tui.screen_text import clean_line, render_with_blank_rows
+from mcphost.tui.widget_messages import ActionRequested, ServerSelected
 
 # Maps the state of a server to a mark, a label and a style.
 STATES: dict[str, tuple[str, str, str]] = {

@@ -14,9 +14,9 @@ from textual.widget import Widget
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, ngettext
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.messages import ActionRequested
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import ActionRequested
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApprovalStatus

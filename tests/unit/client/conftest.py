@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.client import tasks
+from mcphost.client import task_polling
 from mcphost.transport import http_exchange
 
 LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
@@ -11,8 +11,8 @@ LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
 @pytest.fixture
 def fast_task_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll tasks every 10 ms."""
-    monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
-    monkeypatch.setattr(tasks, "FIRST_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(task_polling, "MIN_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(task_polling, "FIRST_POLL_INTERVAL", 0.01)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from mcphost.errors import SignInRequired
 from mcphost.protocol.revisions import Revision, ServerEras
 from mcphost.protocol.tools import CallTool
 from mcphost.sign_in_types import AuthChallenge
-from mcphost.transport.http import HttpConnector
+from mcphost.transport.streamable_http import HttpConnector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import (

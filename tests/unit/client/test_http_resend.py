@@ -14,7 +14,7 @@ from mcphost.client.timeouts import Timeouts
 from mcphost.errors import SignInRequired
 from mcphost.protocol.tools import CallTool
 from mcphost.sign_in_types import AuthChallenge
-from mcphost.transport.http import HttpConnector
+from mcphost.transport.streamable_http import HttpConnector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.scripted_http import RequestHandler, handshake_server, stateless_server, text_answer
 from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve

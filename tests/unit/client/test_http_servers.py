@@ -27,7 +27,7 @@ from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ListRootsResult, Root
 from mcphost.protocol.tools import CallTool
-from mcphost.transport import http
+from mcphost.transport import streamable_http
 from mcphost.transport.channel import HttpStatusError
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
@@ -143,7 +143,7 @@ async def test_without_a_session_id_none_is_sent_and_nothing_deleted(revision: R
 async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
     revision: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.0)  # resumed, it would arrive at once
+    monkeypatch.setattr(streamable_http, "MAX_RECONNECT_DELAY", 0.0)  # resumed, it would arrive at once
     asked = anyio.Event()
 
     async def get(request: ReceivedRequest) -> None:

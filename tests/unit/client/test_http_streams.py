@@ -17,7 +17,7 @@ from mcphost.protocol.notifications import ToolListChangedNotification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
-from mcphost.transport import http, http_exchange
+from mcphost.transport import http_exchange, streamable_http
 from tests.unit.client.conftest import LEAST_WAIT
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
@@ -174,7 +174,7 @@ async def test_no_retry_value_causes_a_busy_loop(monkeypatch: pytest.MonkeyPatch
 async def test_a_stream_that_ends_without_a_message_is_opened_five_times_and_then_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.01)
+    monkeypatch.setattr(streamable_http, "MAX_RECONNECT_DELAY", 0.01)
     observer = RecordingObserver()
 
     async def get(request: ReceivedRequest) -> object:
@@ -292,7 +292,7 @@ async def test_a_refused_notice_is_reported(with_body: bool) -> None:
 async def test_a_stateless_channel_posts_neither_notifications_nor_answers() -> None:
     async with (
         serve(lambda item: item.reply(202, kind="")) as server,
-        http.HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn).connect() as channel,
+        streamable_http.HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn).connect() as channel,
     ):
         channel.set_revision(Revision.V2026_07_28)
         await channel.send(JsonRpcNotification("notifications/roots/list_changed"))

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import tasks, tasks_2025
+from mcphost.client import calls_as_tasks, task_polling
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import list_tasks, list_tools
 from mcphost.client.session import ServerRequestContext, Session
@@ -175,7 +175,7 @@ async def test_polls_are_not_closer_than_the_server_wants() -> None:
 async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
     interval: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "MAX_POLL_INTERVAL", 0.05)
+    monkeypatch.setattr(task_polling, "MAX_POLL_INTERVAL", 0.05)
     jobs = TaskServer2025(
         *[task_entry(pollInterval=interval)] * 2,
         task_entry("completed"),
@@ -262,7 +262,7 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
 
 @pytest.mark.req("task.old.log")
 async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "mcphost.client.tasks"):
+    with caplog.at_level(logging.INFO, "mcphost.client.task_polling"):
         async with connect_to(
             create_task_peer(TaskServer2025(task_entry(), task_entry("completed"))), era="handshake"
         ) as session:
@@ -695,7 +695,7 @@ async def test_an_unknown_status_is_reported_once_and_treated_as_working() -> No
 
 
 async def test_a_task_that_outlives_its_ttl_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
+    monkeypatch.setattr(task_polling, "EXPIRY_GRACE_SECONDS", 0.02)
     peer = create_task_peer(TaskServer2025(task_entry(ttl=30)))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
@@ -707,7 +707,7 @@ async def test_a_task_that_outlives_its_ttl_is_abandoned(monkeypatch: pytest.Mon
 async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tasks_2025, "MAX_RESULT_TRIES", 2)
+    monkeypatch.setattr(calls_as_tasks, "MAX_RESULT_TRIES", 2)
     peer = create_task_peer(TaskServer2025(task_entry("input_required"), result=ErrorData(-32600, "nothing")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
@@ -719,7 +719,7 @@ async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadli
 
 @pytest.mark.parametrize("hard", [True, False])
 async def test_the_users_time_counts_under_a_hard_limit_only(hard: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 1.5)
+    monkeypatch.setattr(task_polling, "MAX_INPUT_SECONDS", 1.5)
     peer = create_task_peer(
         TaskServer2025(task_entry("input_required"), result=lambda peer: peer.say(**elicitation_request()))
     )

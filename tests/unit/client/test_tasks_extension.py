@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import tasks
+from mcphost.client import task_polling
 from mcphost.client.pagination import list_tools
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import Limits
@@ -265,7 +265,7 @@ async def test_a_server_whose_polls_all_fail_is_abandoned() -> None:
     async with over_http(handler) as (session, server):
         with pytest.raises(RequestRefused, match="503"):
             await session.request(CallTool("dig"))
-    assert server.calls().count("POST tasks/get") == tasks.MAX_POLL_FAILURES + 1
+    assert server.calls().count("POST tasks/get") == task_polling.MAX_POLL_FAILURES + 1
 
 
 @pytest.mark.req("hdr.name.tasks")
@@ -377,7 +377,7 @@ async def test_an_input_that_was_not_offered_ends_the_call() -> None:
 
 
 async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MAX_INPUT_KEYS", 5)
+    monkeypatch.setattr(task_polling, "MAX_INPUT_KEYS", 5)
     count = 0
 
     def ask(peer: ScriptedServer) -> Any:
@@ -482,7 +482,7 @@ async def test_an_ungranted_subscription_is_abandoned_and_polling_continues(gran
 async def test_a_server_without_the_extension_is_not_asked_for_notifications(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tasks, "MIN_STREAM_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(task_polling, "MIN_STREAM_POLL_SECONDS", 0.0)
     jobs = NotifyingTaskServer()
     jobs.created = task_handle(pollIntervalMs=20)
     jobs.states = [extension_task("completed")]
@@ -497,7 +497,7 @@ async def test_a_server_without_the_extension_is_not_asked_for_notifications(
 async def test_a_refused_or_unanswered_cancellation_changes_nothing(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "CANCEL_TIMEOUT", 0.05)
+    monkeypatch.setattr(task_polling, "CANCEL_TIMEOUT", 0.05)
     jobs = ExtensionTaskServer(extension_task())
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
@@ -513,7 +513,7 @@ async def test_a_refused_or_unanswered_cancellation_changes_nothing(
 async def test_a_task_past_its_lifetime_is_abandoned_and_a_longer_lifetime_keeps_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
+    monkeypatch.setattr(task_polling, "EXPIRY_GRACE_SECONDS", 0.02)
     text, _ = await call_dig(
         ExtensionTaskServer(
             *[extension_task(ttlMs=60_000)] * 6, extension_task("completed"), created=task_handle(ttlMs=10)
@@ -581,7 +581,7 @@ async def test_an_invalid_task_ends_the_call(created: Any, state: Any) -> None:
 async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RequestTimeout, match="was not done within"):
         await call_dig(ExtensionTaskServer(input_required_task()), deadline=0.05)
-    monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 0.1)
+    monkeypatch.setattr(task_polling, "MAX_INPUT_SECONDS", 0.1)
     with pytest.raises(RequestTimeout, match="for input"):
         await call_dig(ExtensionTaskServer(input_required_task("who")), SilentUserHandler(ANSWERS), deadline=0.01)
 

@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.config.loader import load_config
 from mcphost.config.mcp_json import parse_servers
-from mcphost.host.servers.approval import server_warnings
+from mcphost.host.servers.server_approval import server_warnings
 from mcphost.unicode_forms import confusable_pairs, describe_name_risk
 
 

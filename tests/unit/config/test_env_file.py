@@ -19,7 +19,7 @@ from mcphost.config.loader import load_config
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.config.secrets import expand_server
 from mcphost.errors import ConfigError
-from mcphost.host.servers.approval import make_question
+from mcphost.host.servers.server_approval import make_question
 from mcphost.redact import redact
 
 SECRET = "hunter2-of-the-file-7"

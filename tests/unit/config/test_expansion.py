@@ -7,7 +7,7 @@ from mcphost.config.mcp_json import FIELD_BY_KEY
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.config.secrets import expand_server, list_references
 from mcphost.errors import ConfigError
-from mcphost.host.servers.approval import make_question
+from mcphost.host.servers.server_approval import make_question
 from mcphost.redact import redact
 from mcphost.serialization import replace
 from mcphost.store.grants import TrustedServer

@@ -9,7 +9,6 @@ import pytest
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.loader import load_config
 from mcphost.config.pasted_servers import parse_pasted_servers
-from mcphost.config.references import expand_target
 from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
 from mcphost.config.secrets import expand_server, list_references
 from mcphost.config.server_export import export_entry
@@ -20,8 +19,9 @@ from mcphost.config.server_inputs import (
     check_input_value,
     save_input_value,
 )
+from mcphost.config.variable_references import expand_target
 from mcphost.errors import ConfigError
-from mcphost.host.servers.approval import make_question
+from mcphost.host.servers.server_approval import make_question
 from mcphost.redact import redact
 from mcphost.serialization import replace
 

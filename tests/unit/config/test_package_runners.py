@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.config.restrictions import is_installer
+from mcphost.config.server_restrictions import is_installer
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 
 from mcphost.config.approval_digest import describe_server, server_digest
 from mcphost.config.loader import load_config, read_project_file
-from mcphost.config.references import resolve_target
-from mcphost.config.restrictions import has_same_target
 from mcphost.config.schema import HostConfig, ServerConfig, Source
-from mcphost.host.servers.approval import make_question
+from mcphost.config.server_restrictions import has_same_target
+from mcphost.config.variable_references import resolve_target
+from mcphost.host.servers.server_approval import make_question
 from mcphost.serialization import replace
 
 SECRET = "hunter2-of-the-variable-9"

@@ -39,7 +39,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.serialization import Raw, encode
 from mcphost.store.database import Database
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 from mcphost.transport.channel import CancellingTaskGroup, Connector
 from mcphost.transport.in_memory import InMemoryChannel
 from tests.fakes.frontend import ScriptedFrontend

@@ -14,9 +14,9 @@ from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.host.bootstrap import SetupParts, build_host
-from mcphost.host.first_run import Setup
+from mcphost.host.config_changes import ConfigSources
 from mcphost.host.host import Host
-from mcphost.host.live_config import ConfigSources
+from mcphost.host.setup import Setup
 from mcphost.llm import local_servers
 from mcphost.paths import SetupPlaces
 from mcphost.store.database import Database

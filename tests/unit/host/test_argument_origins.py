@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.call_origins import FILES, OTHER_SERVERS, CallOrigins
+from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins
 from mcphost.host.origins import argument_copies
 from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
 from mcphost.host.origins.copy_index import CopyBudget, CopyIndex
@@ -45,7 +45,7 @@ def mail_index(*more: tuple[str, str, str]) -> OutsideTexts:
     return index_of(("mail", "read_message", f"Hello,\n{SECRET}\nBye"), *more)
 
 
-def search(arguments: dict[str, Any], server: str = "web") -> CallOrigins:
+def search(arguments: dict[str, Any], server: str = "web") -> ArgumentOrigins:
     return find_origins(mail_index(), server, arguments)
 
 

@@ -21,7 +21,7 @@ from mcphost.host.tools.call_scheduler import MAX_BACKGROUND_CALLS
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows

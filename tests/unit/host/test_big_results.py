@@ -12,7 +12,7 @@ from mcphost.host.questions.questions import AllowOnce
 from mcphost.host.reserved_names import READ_RESULT
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ModelFacts, ModelRequest
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result

@@ -7,7 +7,7 @@ import pytest
 from mcphost.config.schema import HostConfig, Limits
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
-from mcphost.host.live_settings import LiveSettings
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
@@ -20,7 +20,7 @@ USE = ToolUsePart("same", "s__t", {}, "{}")
 async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> None:
     has_ended, texts = anyio.Event(), list[str]()
     async with Lifetime() as lifetime:
-        scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), LiveSettings(HostConfig()))
+        scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), RuntimeSettings(HostConfig()))
 
         async def call(text: str) -> ToolCallOutcome:
             if text == "second":
@@ -41,7 +41,7 @@ async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> 
 
 
 async def test_a_lower_number_of_parallel_calls_holds_from_the_next_call() -> None:
-    settings = LiveSettings(HostConfig())
+    settings = RuntimeSettings(HostConfig())
     running, most = 0, 0
     async with Lifetime() as lifetime:
         scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), settings)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.host.servers.approval import make_question
 from mcphost.host.servers.command_risks import command_risks
+from mcphost.host.servers.server_approval import make_question
 from mcphost.serialization import replace
 
 HOME = os.path.expanduser("~")

@@ -6,7 +6,7 @@ import io
 import pytest
 from PIL import Image
 
-from mcphost.host.views import DATA_LIMIT, ICON_LIMIT, allowed_icons, find_drawable, parse_icons
+from mcphost.host.server_views import DATA_LIMIT, ICON_LIMIT, allowed_icons, find_drawable, parse_icons
 from mcphost.protocol.base import Icon
 from mcphost.serialization import Raw
 

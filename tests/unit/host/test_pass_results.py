@@ -9,8 +9,8 @@ import pytest
 from mcphost.config.rules import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
+from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigin, ArgumentOrigins
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.call_origins import NO_ORIGINS, ArgumentOrigin, CallOrigins
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.questions.questions import ResultPart, WithholdResult
 from mcphost.host.tools.result_review import WITHHELD, ResultReviewer
@@ -36,11 +36,11 @@ def create_reviewer(
     matching: RuleMatcher,
     rule: Any,
     audit_log: AuditLog | None = None,
-    origins: CallOrigins = NO_ORIGINS,
+    origins: ArgumentOrigins = NO_ORIGINS,
 ) -> ResultReviewer:
     feeds: Any = SimpleNamespace(publish=lambda event: None)
 
-    async def find_origins(server: str, arguments: dict[str, Any]) -> CallOrigins:
+    async def find_origins(server: str, arguments: dict[str, Any]) -> ArgumentOrigins:
         return origins
 
     log = audit_log or create_in_memory_log()
@@ -73,7 +73,7 @@ async def test_a_rule_about_origins_passes_results_by_where_the_arguments_came_f
 ) -> None:
     origin = ArgumentOrigin(argument="p", server="mail", source="read", characters=20)
     frontend = ScriptedFrontend(WithholdResult("no"))
-    reviewer = create_reviewer(frontend, rule_matcher, parse_rule(text), origins=CallOrigins(found=(origin,)))
+    reviewer = create_reviewer(frontend, rule_matcher, parse_rule(text), origins=ArgumentOrigins(found=(origin,)))
     result = await reviewer.review("s", "c", "t", {"p": "x"}, PARTS, "")
     assert result.parts == (PARTS if passes else ())
 

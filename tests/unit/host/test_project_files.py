@@ -10,7 +10,7 @@ from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServer
-from mcphost.host.servers.approval import ServerApprovals, make_question
+from mcphost.host.servers.server_approval import ServerApprovals, make_question
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend

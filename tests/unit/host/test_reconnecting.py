@@ -25,8 +25,8 @@ from mcphost.host.host import Host
 from mcphost.host.servers import connection, server_log, tool_changes
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.tools import CallTool
+from mcphost.store.accepted_tools import ToolFingerprintStore
 from mcphost.store.database import Database
-from mcphost.store.tools import ToolFingerprintStore
 from mcphost.transport import http_pool
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend

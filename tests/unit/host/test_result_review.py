@@ -36,7 +36,7 @@ from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.serialization import replace
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditRow, AuditStore
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.auth.storage import read_all_files

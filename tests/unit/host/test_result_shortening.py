@@ -29,7 +29,7 @@ from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, StreamFinish
 from mcphost.serialization import encode
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import Round, ScriptedModel, tool_return, tool_returns
 from tests.fakes.windowed_model import size_of

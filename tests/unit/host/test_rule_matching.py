@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse_rule
-from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins
+from mcphost.host.argument_origins import OTHER_SERVERS, ArgumentOrigin, ArgumentOrigins
 from mcphost.host.consent import similar_arguments
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.serialization import Raw, encode, replace
@@ -397,7 +397,7 @@ async def test_a_rule_is_unsure_about_a_server_that_may_have_another_name(
     rule_matcher: RuleMatcher, condition: str, aliases: tuple[str, ...], answer: str
 ) -> None:
     found = ArgumentOrigin(argument="body", server="copy", source="read", characters=20)
-    call = replace(rule_input(body="x"), origins=CallOrigins(found=(found,), aliases=frozenset(aliases)))
+    call = replace(rule_input(body="x"), origins=ArgumentOrigins(found=(found,), aliases=frozenset(aliases)))
     rule = parse_rule(f"{call.server}/{call.tool}?{condition}")
     assert await rule_matcher.match(rule, call) == answer
     assert await rule_matcher.allows(rule, call) == (answer == "yes")

@@ -15,8 +15,8 @@ from mcphost.host import bootstrap
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.server_views import find_drawable
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
-from mcphost.host.views import find_drawable
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcNotification
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw

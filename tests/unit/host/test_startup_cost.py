@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.cli.session_opener import LazySessionOpener
+from mcphost.cli.server_session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.host.bootstrap import build_host
 from mcphost.store.database import Database

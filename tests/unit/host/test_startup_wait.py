@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from mcphost.client.connect import endpoint_digest
-from mcphost.config import restrictions
+from mcphost.config import server_restrictions
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, ServersAwaited, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
@@ -208,7 +208,7 @@ async def test_a_message_waits_ten_times_longer_for_a_server_just_added_or_insta
         waits[connection.config.name] = seconds
 
     monkeypatch.setattr(ServerConnection, "wait_for_start", wait_for_start)
-    monkeypatch.setattr(restrictions, "is_installer", lambda _: is_installer)  # type: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(server_restrictions, "is_installer", lambda _: is_installer)  # type: ignore[reportUnknownLambdaType]
     model = ScriptedModel(text_round("ok"))
     peers = {"old": HeldPeer("it"), "new": HeldPeer("it")}
     if is_known:

@@ -30,15 +30,15 @@ from mcphost.host.servers.tool_changes import (
     diff_definitions,
 )
 from mcphost.serialization import Raw, dumps, replace
-from mcphost.store.audit_reader import AuditFilter, AuditReader
-from mcphost.store.audit_store import AuditStore
-from mcphost.store.database import Database
-from mcphost.store.tools import (
+from mcphost.store.accepted_tools import (
     MAX_DEFINITION_BYTES,
     MAX_SERVER_DIGESTS,
     ToolFingerprint,
     ToolFingerprintStore,
 )
+from mcphost.store.audit_reader import AuditFilter, AuditReader
+from mcphost.store.audit_store import AuditStore
+from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
@@ -447,7 +447,7 @@ def test_a_hostile_diff_raises_no_error() -> None:
 async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
     database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.store.tools.MAX_SERVER_BYTES", 200_000)
+    monkeypatch.setattr("mcphost.store.accepted_tools.MAX_SERVER_BYTES", 200_000)
     database = Database(database_path)
     pins = ToolFingerprintStore(database)
     for number in range(30):

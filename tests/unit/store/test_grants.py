@@ -10,10 +10,10 @@ from mcphost.config.rules import Rule, parse_rule
 from mcphost.errors import StoreError, UsageError
 from mcphost.serialization import replace
 from mcphost.store import migrations
+from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore, TrustedServer
 from mcphost.store.roots import FolderAnswerStore
-from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart
 from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.search import SearchStore
+from mcphost.store.message_search import SearchStore
 
 pytestmark = pytest.mark.anyio
 FILES = ("00000000000000aa", "00000000000000bb")

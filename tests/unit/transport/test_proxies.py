@@ -18,8 +18,8 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, replace
 from mcphost.transport import http_client
-from mcphost.transport.http import HttpConnector
 from mcphost.transport.http_client import proxy_for
+from mcphost.transport.streamable_http import HttpConnector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import stateless_server, text_answer

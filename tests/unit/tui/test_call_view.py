@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from mcphost.host.call_origins import FILES, ArgumentOrigin
+from mcphost.host.argument_origins import FILES, ArgumentOrigin
 from mcphost.tui.dialogs.call_view import COPIED_STYLE, argument_sections, mark_copies, render_call, render_origins
 
 ARGUMENTS = {"body": "FYI\nthe first copied line\nand the second one\nbye", "to": ["a", "another copied text"]}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from textual._cells import cell_len
 from textual.selection import Selection
 
-from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, measure_character
+from mcphost.tui.widget_messages import Section
 from mcphost.tui.widgets.key_values import layout_pairs
 from mcphost.tui.widgets.long_text import MAX_CLEANED_WHOLE, LongText, RowIndex, prepare_row, prepare_text
 from tests.fakes.long_text_app import LongTextApp

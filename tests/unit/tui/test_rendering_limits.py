@@ -3,13 +3,13 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from mcphost.tui.messages import Section
 from mcphost.tui.transcript import markdown
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.markdown import MAX_SOURCE, highlight_code, is_too_complex, render_markdown, split_stream
 from mcphost.tui.transcript.presenter import build_markdown_blocks
 from mcphost.tui.transcript.streaming import MAX_MARKDOWN
 from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.widget_messages import Section
 
 HOSTILE = {
     "brackets": "[" * 40_000,

@@ -43,7 +43,7 @@ class PreparedRequest(NamedTuple):
 
 
 class RequestSource(Protocol):
-    """Interface of an object that builds model requests, limited to the methods that BudgetGuard needs."""
+    """Interface of an object that builds model requests, limited to the methods that BudgetCheck needs."""
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the next request of a conversation."""
@@ -62,7 +62,7 @@ ListModels = Callable[[], Awaitable[Sequence[PricedModel]]]
 Compact = Callable[[], Awaitable[bool]]
 
 
-class BudgetGuard:
+class BudgetCheck:
     """Guard that checks each model request against the budget, and asks the user before the budget is exceeded."""
 
     def __init__(

@@ -18,7 +18,7 @@ from mcphost.host.servers.server_file_editor import (
     SavedServer,
     SecretDeletionError,
     ServerData,
-    ServerEditor,
+    ServerFileEditor,
     find_bundle_folder,
 )
 from mcphost.host.servers.servers import Servers
@@ -46,14 +46,14 @@ class _Change:
         self.secrets = secrets or {}
 
 
-class LiveServerEditor:
+class ServerEditor:
     """Editor of configured servers for a user interface; changes take effect immediately.
 
     When a server that is not approved starts, the user is asked to approve it. If a method raises ConfigError,
     UsageError, StoreError or ConsentDenied, nothing was changed, unless the method states otherwise.
     """
 
-    def __init__(self, editor: ServerEditor, servers: Servers, bundles: Path) -> None:
+    def __init__(self, editor: ServerFileEditor, servers: Servers, bundles: Path) -> None:
         """Create an editor of *servers*; *bundles* is the folder that contains all unpacked bundles."""
         self._editor = editor
         self._servers = servers
@@ -87,7 +87,7 @@ class LiveServerEditor:
     async def install(
         self, name: str, entry: dict[str, Any], *, is_approved: bool, secret_keys: Sequence[tuple[str, str]]
     ) -> SavedServer:
-        """Add one server to the user's mcp.json and start it; see ServerEditor.add."""
+        """Add one server to the user's mcp.json and start it; see ServerFileEditor.add."""
         saved = await self._editor.add(name, entry, is_approved=is_approved, secret_keys=secret_keys)
         return await self._apply(saved)
 
@@ -99,7 +99,7 @@ class LiveServerEditor:
         is_approved: bool = False,
         secret_keys: Sequence[tuple[str, str]] = (),
     ) -> SavedServer:
-        """Replace the entry of a server in its file and reconnect to the server; see ServerEditor.change."""
+        """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change."""
         config = self._servers.find(name).config
         saved = await self._editor.change(config, entry, is_approved=is_approved, secret_keys=secret_keys)
         return await self._apply(saved)

@@ -21,11 +21,11 @@ from mcphost.tui.widgets.text_inputs import OrderedInput
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from mcphost.config.prompt_commands import PromptCommand
+    from mcphost.config.custom_commands import CustomCommand
     from mcphost.host.host import Host
 
 
-class PromptCommandRunner:
+class CustomCommandRunner:
     """Runner of custom slash commands, which insert their prompt into the composer or send it."""
 
     def __init__(
@@ -61,7 +61,7 @@ class PromptCommandRunner:
         return True
 
     async def _open(self, name: str, typed: str) -> None:
-        from mcphost.config.prompt_commands import missing_arguments, split_arguments
+        from mcphost.config.custom_commands import missing_arguments, split_arguments
 
         try:
             command = await self._host.commands.open(name)
@@ -80,8 +80,8 @@ class PromptCommandRunner:
         else:
             await self._fill(command, typed, given)
 
-    async def _fill(self, command: "PromptCommand", typed: str, given: Mapping[str, str]) -> None:
-        from mcphost.config.prompt_commands import fill_template
+    async def _fill(self, command: "CustomCommand", typed: str, given: Mapping[str, str]) -> None:
+        from mcphost.config.custom_commands import fill_template
 
         try:
             text = fill_template(command, typed, given)
@@ -97,7 +97,7 @@ class PromptCommandRunner:
             self._screen.query_one(Composer).composer_input.focus()
 
 
-def _describe(command: "PromptCommand") -> str:
+def _describe(command: "CustomCommand") -> str:
     origin = "" if command.text.is_own else _("project · ")
     return origin + " · ".join(filter(None, (command.description, command.usage))) or _("your command")
 
@@ -113,7 +113,7 @@ class CommandArgumentsForm(FormScreen[dict[str, str]]):
     CommandArgumentsForm Input { border: none; height: 1; background: $surface; padding: 0 1; margin-bottom: 1; }
     """
 
-    def __init__(self, command: "PromptCommand", given: Mapping[str, str]) -> None:
+    def __init__(self, command: "CustomCommand", given: Mapping[str, str]) -> None:
         super().__init__()
         self.command, self.given = command, given
 

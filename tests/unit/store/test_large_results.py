@@ -9,7 +9,7 @@ import pytest
 
 from mcphost.config.schema import ResultsConfig
 from mcphost.errors import StoreError
-from mcphost.store.results import ResultStore
+from mcphost.store.large_results import ResultStore
 
 pytestmark = pytest.mark.anyio
 

@@ -16,12 +16,12 @@ from mcphost.config.settings_edits import save_model
 from mcphost.errors import McpHostError
 from mcphost.host.api_keys import ApiKeys, SessionSecretEntries
 from mcphost.host.events import NoticeLevel
-from mcphost.host.live_settings import LiveSettings
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.servers.approval import server_warnings
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
-from mcphost.host.servers.live_server_editor import LiveServerEditor
-from mcphost.host.servers.server_file_editor import ServerEditor, describe_missing_input
+from mcphost.host.servers.server_approval import server_warnings
+from mcphost.host.servers.server_editor import ServerEditor
+from mcphost.host.servers.server_file_editor import ServerFileEditor, describe_missing_input
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.model_catalog import PricedModel, find_prices
 from mcphost.llm.model_finder import AvailableModel, ModelFinder
@@ -35,7 +35,7 @@ from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
 
 if TYPE_CHECKING:
-    from mcphost.host.live_config import LiveConfig
+    from mcphost.host.config_changes import ConfigChangeDetector
     from mcphost.host.servers.registry_installer import RegistryInstaller
 
 _MARK_FILE = "start-card-shown"
@@ -64,10 +64,10 @@ class Setup:
         places: SetupPlaces,
         servers: Servers,
         model_selection: ModelSelection,
-        editor: ServerEditor,
+        editor: ServerFileEditor,
         secrets: SessionSecretEntries,
-        settings: LiveSettings,
-        live_config: "LiveConfig | None" = None,
+        settings: RuntimeSettings,
+        config_change_detector: "ConfigChangeDetector | None" = None,
         notify: Callable[[NoticeLevel, str, str], None] = lambda level, text, hint: None,
     ) -> None:
         self._places = places
@@ -76,10 +76,10 @@ class Setup:
         self._editor = editor
         self._secrets = secrets
         self.api_keys = ApiKeys(places.environ, secrets, notify)
-        self.server_editor = LiveServerEditor(editor, servers, places.data_dir / BUNDLES_FOLDER)
+        self.server_editor = ServerEditor(editor, servers, places.data_dir / BUNDLES_FOLDER)
         self._settings = settings
         self._registry: RegistryInstaller | None = None
-        self._live_config = live_config
+        self._detector = config_change_detector
         self._refusals = ToolRefusals(places.state_dir)
         self._finder = ModelFinder(places.environ, secrets.get, secrets.is_session_only, self._refusals)
         self._remembered = RememberedModels(places.state_dir)
@@ -100,7 +100,7 @@ class Setup:
 
         False if config.toml could not be read, because it may name a model.
         """
-        if self._live_config is not None and find_unread_settings(self._live_config.config.problems):
+        if self._detector is not None and find_unread_settings(self._detector.config.problems):
             return False
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
@@ -252,7 +252,7 @@ class Setup:
         return f"the model of the profile {profile}" if profile else "your default"
 
     def _profile_with_model(self) -> str:
-        config = self._live_config.config if self._live_config is not None else None
+        config = self._detector.config if self._detector is not None else None
         profiles = config.profiles if config is not None else ()
         chosen = config.profile if config is not None else ""
         return next((one.name for one in profiles if one.name == chosen and one.model is not None), "")

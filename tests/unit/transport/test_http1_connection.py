@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcphost.auth.discovery import select_challenge
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.transport.http1 import HttpConnection
+from mcphost.transport.http1_connection import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
 from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 

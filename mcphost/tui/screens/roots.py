@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList, Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.server_requests.root_folders import ROOT_SCOPES, KnownRoots, RootFolder, RootFolders, RootScope
-from mcphost.host.views import ServerView
+from mcphost.host.server_views import ServerView
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
@@ -82,10 +82,10 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
     )
 
 
-class FoldersScreen(ListScreen):
+class RootsScreen(ListScreen):
     """List of the folders to share with servers, including folders that are missing or that the user removed."""
 
-    DEFAULT_CSS = "FoldersScreen #entries, FoldersScreen #side { width: 1fr; }"
+    DEFAULT_CSS = "RootsScreen #entries, RootsScreen #side { width: 1fr; }"
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
     EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one.")
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})

@@ -13,12 +13,12 @@ from mcphost.config.server_inputs import save_input_value
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.events import ServerState
-from mcphost.host.first_run import Setup
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import TrustOnce
-from mcphost.host.servers.approval import load_approved_project
-from mcphost.host.servers.live_server_editor import parse_entry, parse_server_text
-from mcphost.host.servers.server_file_editor import SecretDeletionError, ServerEditor
+from mcphost.host.servers.server_approval import load_approved_project
+from mcphost.host.servers.server_editor import parse_entry, parse_server_text
+from mcphost.host.servers.server_file_editor import SecretDeletionError, ServerFileEditor
+from mcphost.host.setup import Setup
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
@@ -306,7 +306,7 @@ async def test_of_a_projects_file_only_what_was_written_is_approved(
 ) -> None:
     database = Database(tmp_path / "s.db")
     grants, audit = GrantStore(database), create_in_memory_log()
-    editor = ServerEditor(tmp_path / "config", tmp_path, grants, audit, MemoryBackend())
+    editor = ServerFileEditor(tmp_path / "config", tmp_path, grants, audit, MemoryBackend())
     saved = await editor.add("one", DEMO_ENTRY, "project")
     assert (await load_approved_project(grants, tmp_path))[0] is not None
     apply = ServerEdit.apply

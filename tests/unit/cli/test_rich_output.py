@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.cli import output
+from mcphost.cli import printing
 from mcphost.cli.colors import Excerpt, StateWord
-from mcphost.cli.terminal_output import MarkdownBlocks
+from mcphost.cli.rich_output import MarkdownBlocks
 
 Screen = Callable[[], str]
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -42,11 +42,11 @@ def plain_lines(text: str) -> list[str]:
 
 def test_a_terminal_gets_headers_and_cuts_the_last_column_and_excerpts(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
-    output.print_table(
+    printing.print_table(
         [("demo", "a-rather-long-name-of-a-tool", "adds two numbers and more"), ("demo", "x", "y")],
         ("Server", "Tool", "Description"),
     )
-    output.print_table([("1", Excerpt("a subject that does not fit " * 3), "ok")], ("Row", "Subject", "Details"))
+    printing.print_table([("1", Excerpt("a subject that does not fit " * 3), "ok")], ("Row", "Subject", "Details"))
     lines = plain_lines(screen())
     assert lines[0].split() == ["Server", "Tool", "Description"]
     assert "…" in lines[1]
@@ -57,18 +57,18 @@ def test_a_terminal_gets_headers_and_cuts_the_last_column_and_excerpts(monkeypat
 
 
 def test_the_columns_of_a_file_are_aligned_behind_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_table([("时间", "add"), ("other", "x")])
+    printing.print_table([("时间", "add"), ("other", "x")])
     assert capsys.readouterr().out.splitlines() == ["时间   add", "other  x"]
 
 
 def test_a_file_gets_plain_columns_without_headers(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_table([("demo", "add", "Adds"), ("other", "x", "")], ("Server", "Tool", "Description"))
+    printing.print_table([("demo", "add", "Adds"), ("other", "x", "")], ("Server", "Tool", "Description"))
     assert capsys.readouterr().out == "demo   add  Adds\nother  x\n"
 
 
 def test_markup_emoji_codes_and_escape_sequences_of_others_stay_text(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
-    output.print_table([("[red]a[/red]", ":smile: [link=x]b[/]"), ("\x1b[31mc", "d\u202e")], ("One", "Two"))
+    printing.print_table([("[red]a[/red]", ":smile: [link=x]b[/]"), ("\x1b[31mc", "d\u202e")], ("One", "Two"))
     shown = screen()
     assert "[red]a[/red]" in shown
     assert ":smile: [link=x]b[/]" in shown
@@ -78,7 +78,7 @@ def test_markup_emoji_codes_and_escape_sequences_of_others_stay_text(monkeypatch
 
 def test_a_state_has_the_color_of_its_meaning_and_a_servers_text_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
-    output.print_table([(StateWord("failed"), "x"), ("failed", "x")])
+    printing.print_table([(StateWord("failed"), "x"), ("failed", "x")])
     first, second = screen().splitlines()
     assert "\x1b[31m" in first
     assert "\x1b" not in second
@@ -87,14 +87,14 @@ def test_a_state_has_the_color_of_its_meaning_and_a_servers_text_has_none(monkey
 def test_no_color_draws_the_table_without_any_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
-    output.print_table([(StateWord("failed"), "x")], ("State", "Name"))
-    output.print_markdown("**a**\n")
+    printing.print_table([(StateWord("failed"), "x")], ("State", "Name"))
+    printing.print_markdown("**a**\n")
     assert [line.rstrip() for line in screen().splitlines()] == ["State   Name", "failed  x", "**a**"]
 
 
 def test_markdown_shows_the_address_of_a_link_and_hides_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
-    output.print_markdown("# A\n\n**b** [bank](http://evil.example)\x1b[2J\n\n```python\nimport os\n```\n")
+    printing.print_markdown("# A\n\n**b** [bank](http://evil.example)\x1b[2J\n\n```python\nimport os\n```\n")
     shown = screen()
     assert "\x1b[2J" not in shown
     assert "\x1b]8" not in shown
@@ -121,13 +121,13 @@ def test_markdown_shows_marks_for_unsafe_characters_written_as_entities(
     monkeypatch: pytest.MonkeyPatch, markdown: str, shown: str
 ) -> None:
     screen = open_screen(monkeypatch)
-    output.print_markdown(markdown)
+    printing.print_markdown(markdown)
     assert " ".join(shown.split()) == " ".join(" ".join(plain_lines(screen())).split())
 
 
 def test_streamed_markdown_prints_each_block_once(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
-    stream = output.create_markdown_stream()
+    stream = printing.create_markdown_stream()
     assert stream is not None
     text = "# Title\n\n- one\n- two\n\n```\na\n\nb\n```\n\nThe **end**"
     for letter in text:
@@ -142,10 +142,10 @@ def test_a_status_line_disappears_before_a_result_is_printed(monkeypatch: pytest
     screen = open_screen(monkeypatch)
     errors = FakeTerminal()
     monkeypatch.setattr(sys, "stderr", errors)
-    with output.show_status("Connecting to [b]x[/b]…") as update:
+    with printing.show_status("Connecting to [b]x[/b]…") as update:
         update("Calling [b]x[/b]\x1b[2J…")
-        output.print_note("a note")
-        output.print_text("the result")
+        printing.print_note("a note")
+        printing.print_text("the result")
         shown = errors.getvalue()
         assert "Calling [b]x[/b]␛[2J…" in shown
         assert "\x1b[2J" not in shown
@@ -156,14 +156,14 @@ def test_a_status_line_disappears_before_a_result_is_printed(monkeypatch: pytest
 
 
 def test_without_a_terminal_there_is_no_status_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with output.show_status("Connecting…"):
-        output.print_text("x")
+    with printing.show_status("Connecting…"):
+        printing.print_text("x")
     assert capsys.readouterr() == ("x\n", "")
 
 
 def test_headers_of_a_growing_table_are_whole_above_short_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
-    output.GrowingTable(("Server", "State", "Details"), (4, 2)).print_row(("demo", "ok", "10 tools"))
+    printing.GrowingTable(("Server", "State", "Details"), (4, 2)).print_row(("demo", "ok", "10 tools"))
     assert [line.split() for line in plain_lines(screen())] == [
         ["Server", "State", "Details"],
         ["demo", "ok", "10", "tools"],
@@ -174,8 +174,8 @@ def test_the_status_line_shows_how_long_it_waits(monkeypatch: pytest.MonkeyPatch
     open_screen(monkeypatch)
     monkeypatch.setattr(sys, "stderr", FakeTerminal())
     now = 100.0
-    monkeypatch.setattr("mcphost.cli.terminal_output.monotonic", lambda: now)
-    from mcphost.cli.terminal_output import StatusLine
+    monkeypatch.setattr("mcphost.cli.rich_output.monotonic", lambda: now)
+    from mcphost.cli.rich_output import StatusLine
 
     line = StatusLine("Starting time…")
     assert str(line.__rich__()) == "Starting time…"
@@ -205,11 +205,11 @@ def test_the_status_line_shows_how_long_it_waits(monkeypatch: pytest.MonkeyPatch
 def test_progress_is_a_bar_where_the_total_is_known(
     progress: float, total: float | None, message: str, shown: str
 ) -> None:
-    assert output.format_progress(progress, total, message) == shown
+    assert printing.format_progress(progress, total, message) == shown
 
 
 def test_a_long_message_of_progress_is_cut() -> None:
-    assert len(output.format_progress(1, None, "x" * 1_000_000)) < 300
+    assert len(printing.format_progress(1, None, "x" * 1_000_000)) < 300
 
 
 PIECES = st.lists(

@@ -23,9 +23,9 @@ from mcphost.client.session import (
     StoredAccount,
     prepare_nothing,
 )
-from mcphost.config.references import expand_target, has_target_references, resolve_target
-from mcphost.config.restrictions import INSTALLER_START_TIMEOUT, is_installer
 from mcphost.config.schema import Limits, ServerConfig
+from mcphost.config.server_restrictions import INSTALLER_START_TIMEOUT, is_installer
+from mcphost.config.variable_references import expand_target, has_target_references, resolve_target
 from mcphost.errors import ConfigError, StoreError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import replace

@@ -12,7 +12,7 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
-    from mcphost.host.live_config import ConfigChanges, LiveConfig
+    from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
 
 _NOT_IN_DEMO = N_("The demo has no configuration files.")
 
@@ -25,25 +25,25 @@ class OpenPageFn(Protocol):
         ...
 
 
-class ConfigFollower:
+class ConfigChangeNotices:
     """Watcher that reports and applies changes to the configuration files, and switches profiles."""
 
     def __init__(
         self,
-        live_config: "LiveConfig | None",
+        config_change_detector: "ConfigChangeDetector | None",
         chat: ChatScreen,
         open_page: OpenPageFn,
         use_theme: Callable[[str], None],
     ) -> None:
-        self._live_config = live_config
+        self._detector = config_change_detector
         self._chat = chat
         self._open_page = open_page
         self._use_theme = use_theme
 
     async def watch(self) -> None:
         """Watch the configuration files until cancelled; in the demo, which has none, return immediately."""
-        if self._live_config is not None:
-            await self._live_config.watch(self._handle_change)
+        if self._detector is not None:
+            await self._detector.watch(self._handle_change)
 
     async def _handle_change(self, change: "ConfigChanges | McpHostError") -> None:
         if isinstance(change, McpHostError):
@@ -71,11 +71,11 @@ class ConfigFollower:
         """Compare the files with the configuration in use, and open the screen on which the user can apply changes."""
         from mcphost.tui.screens.config_changes import ConfigChangesScreen
 
-        if self._live_config is None:
+        if self._detector is None:
             self._chat.notify(_(_NOT_IN_DEMO), markup=False)
             return
         try:
-            changes = await self._live_config.check()
+            changes = await self._detector.check()
         except McpHostError as error:
             self._add_notice("error", error.message, error.hint)
             return
@@ -88,7 +88,7 @@ class ConfigFollower:
         """Open the screen on which the user can choose a profile."""
         from mcphost.tui.screens.profiles import ProfilesScreen
 
-        if self._live_config is None:
+        if self._detector is None:
             self._chat.notify(_(_NOT_IN_DEMO), markup=False)
             return
         host = self._chat.host
@@ -98,21 +98,21 @@ class ConfigFollower:
             system_prompt=host.conversation.system_prompt or host.model_selection.system_prompt or None,
             servers=tuple(view.name for view in host.servers.views() if not view.config.disabled),
         )
-        self._open_page(ProfilesScreen(self._live_config.config, draft), self._use_profile_if_chosen)
+        self._open_page(ProfilesScreen(self._detector.config, draft), self._use_profile_if_chosen)
 
     def _use_profile_if_chosen(self, chosen: str | Profile | None) -> None:
         if chosen is not None:
             self._chat.run_worker(partial(self._use_profile, chosen), group="setup")
 
     async def _use_profile(self, chosen: str | Profile) -> None:
-        if self._live_config is None or self._refuse_while_answering():
+        if self._detector is None or self._refuse_while_answering():
             return
         name = chosen if isinstance(chosen, str) else chosen.name
         try:
             if isinstance(chosen, str):
-                changes = await self._live_config.use_profile(chosen)
+                changes = await self._detector.use_profile(chosen)
             else:
-                changes = await self._live_config.add_profile(chosen)
+                changes = await self._detector.add_profile(chosen)
         except McpHostError as error:
             self._add_notice("error", error.message, error.hint)
             return
@@ -128,10 +128,10 @@ class ConfigFollower:
             self._apply(changes)
 
     def _apply(self, changes: "ConfigChanges") -> None:
-        if self._live_config is None:
+        if self._detector is None:
             return
         try:
-            self._live_config.apply(changes)
+            self._detector.apply(changes)
         except McpHostError as error:
             self._add_notice("error", error.message, error.hint)
             return

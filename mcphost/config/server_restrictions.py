@@ -14,9 +14,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
-from mcphost.config.references import resolve_target
 from mcphost.config.rules import ORIGIN_OPERATORS, Rule, format_rule
 from mcphost.config.schema import SamplingLimits, ServerConfig
+from mcphost.config.variable_references import resolve_target
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 

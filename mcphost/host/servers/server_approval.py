@@ -26,8 +26,8 @@ from mcphost.config.approval_digest import (
 )
 from mcphost.config.env_file import describe_env_file
 from mcphost.config.loader import ProjectFile, read_project_file
-from mcphost.config.references import resolve_target
 from mcphost.config.schema import ServerConfig
+from mcphost.config.variable_references import resolve_target
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.project_texts import ProjectPlaces
-from mcphost.config.prompt_commands import (
+from mcphost.config.custom_commands import (
     MAX_COMMANDS,
-    PromptCommand,
+    CustomCommand,
     fill_template,
     missing_arguments,
     read_commands,
     split_arguments,
 )
+from mcphost.config.project_texts import ProjectPlaces
 from mcphost.errors import UsageError
 
 REVIEW = """---
@@ -29,7 +29,7 @@ Review {path}. Look at {focus}; keep {braces} and $HOME.
 """
 
 
-def load(tmp_path: Path, files: dict[str, str]) -> tuple[dict[str, PromptCommand], list[str]]:
+def load(tmp_path: Path, files: dict[str, str]) -> tuple[dict[str, CustomCommand], list[str]]:
     """Write files to the configuration folder and a project; return the commands and problems found there."""
     (tmp_path / "repo" / ".git").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

@@ -30,7 +30,7 @@ class RecordedResult(NamedTuple):
     grant_id: str
 
 
-class RecordedResultStore:
+class ReusableResultStore:
     """Index that maps tool calls to their results, which are stored in messages.
 
     A call is identified by a digest of everything that must be equal before its result can be reused.

@@ -10,7 +10,7 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
-from mcphost.host.servers.approval import ServerApprovals, approve, carry_over, make_question
+from mcphost.host.servers.server_approval import ServerApprovals, approve, carry_over, make_question
 from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore, TrustedServer

@@ -45,7 +45,7 @@ class CommandArgument(Struct, frozen=True):
     default: str | None = None
 
 
-class PromptCommand(Struct, frozen=True, kw_only=True):
+class CustomCommand(Struct, frozen=True, kw_only=True):
     """A custom slash command with its prompt template.
 
     `text` is the whole file, because approvals cover all of it. A folder in the path becomes a prefix of `name`, as in
@@ -67,13 +67,13 @@ class PromptCommand(Struct, frozen=True, kw_only=True):
         return " ".join(one.name if one.default is None else f"[{one.name}]" for one in self.arguments)
 
 
-def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[PromptCommand, ...]:
+def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[CustomCommand, ...]:
     """Read the user's slash commands, and then the project's, which never replace any of the user's.
 
     A file that cannot be used is reported and skipped. Blocks while reading.
     """
     root = find_project_root(Path(os.path.realpath(places.folder)))
-    commands: dict[str, PromptCommand] = {}
+    commands: dict[str, CustomCommand] = {}
     for folder, bound in (
         (places.config_dir / COMMANDS_FOLDER, None),
         (root / PROJECT_FOLDER / COMMANDS_FOLDER, root),
@@ -125,14 +125,14 @@ def _front_matter_length(text: str) -> int:
     return end.end() if end else 0
 
 
-def parse_command(name: str, text: ProjectText) -> PromptCommand:
+def parse_command(name: str, text: ProjectText) -> CustomCommand:
     """Parse the file of a slash command; front matter is optional.
 
     Raises MalformedMessage with a sentence that describes what is wrong with the file.
     """
     whole = text.text.removeprefix("\ufeff")
     if not _FENCE.match(whole):
-        return PromptCommand(name=name, description="", template=whole.strip(), text=text)
+        return CustomCommand(name=name, description="", template=whole.strip(), text=text)
     from mcphost.protocol.frontmatter import parse_frontmatter  # imports PyYAML
 
     fields = parse_frontmatter(whole)
@@ -143,7 +143,7 @@ def parse_command(name: str, text: ProjectText) -> PromptCommand:
     send = _read_text(fields, "send") or "false"
     if send not in ("true", "false"):
         raise MalformedMessage('Its field "send" is not true or false.')
-    return PromptCommand(
+    return CustomCommand(
         name=name,
         description=_read_text(fields, "description"),
         template=template,
@@ -179,7 +179,7 @@ def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
     return tuple(arguments)
 
 
-def split_arguments(command: PromptCommand, typed: str) -> dict[str, str]:
+def split_arguments(command: CustomCommand, typed: str) -> dict[str, str]:
     """Split *typed* into values of the command's arguments, given as `name=value` or by position.
 
     The last argument gets all remaining words. Text in quotation marks counts as a single word.
@@ -208,12 +208,12 @@ def _split_words(typed: str) -> list[str]:
         return typed.split()
 
 
-def missing_arguments(command: PromptCommand, given: Mapping[str, str]) -> tuple[CommandArgument, ...]:
+def missing_arguments(command: CustomCommand, given: Mapping[str, str]) -> tuple[CommandArgument, ...]:
     """Return the required arguments that have no value in *given*."""
     return tuple(one for one in command.arguments if one.default is None and not given.get(one.name))
 
 
-def fill_template(command: PromptCommand, typed: str, given: Mapping[str, str]) -> str:
+def fill_template(command: CustomCommand, typed: str, given: Mapping[str, str]) -> str:
     """Return a command's template with the arguments filled in.
 
     *typed* is the text of all arguments; *given* contains their values, keyed by name. Values are inserted unchanged; a

@@ -12,7 +12,7 @@ LIVE_SECTIONS = ("limits", "budget", "registry", "notifications")
 _LIMITING_SECTIONS = ("limits", "budget")
 
 
-class LiveSettings:
+class RuntimeSettings:
     """The current values of the settings; components read them here each time they need them."""
 
     def __init__(self, config: HostConfig) -> None:

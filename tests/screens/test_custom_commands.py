@@ -8,12 +8,12 @@ import pytest
 
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.host.audit.audit_log import create_in_memory_log
-from mcphost.host.conversation.prompt_commands import PromptCommands
+from mcphost.host.conversation.custom_commands import CustomCommands
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_approvals import ProjectApprovals
+from mcphost.host.project_file_approvals import ProjectApprovals
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
-from mcphost.tui.screens.prompt_commands import CommandArgumentsForm
+from mcphost.tui.screens.custom_commands import CommandArgumentsForm
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 
@@ -38,7 +38,7 @@ async def use_commands(driver: Any, store: GrantStore, folder: Path, **files: st
         (place / f"{name.removeprefix('project_')}.md").write_text(text)
     places = ProjectPlaces(config_dir=folder / "config", folder=folder)
     approvals = ProjectApprovals(store, driver.frontend, create_in_memory_log(), "ask")
-    driver.host.commands = PromptCommands(places, approvals, EventBus())
+    driver.host.commands = CustomCommands(places, approvals, EventBus())
     await driver.host.commands.refresh()
 
 

@@ -16,11 +16,11 @@ from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancel
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.host.tools.approval_checks import AccountChanged, CallForbidden, GrantRevoked, ToolChanged
 from mcphost.host.tools.builtin_tools import BuiltinTools
+from mcphost.host.tools.call_executor import RELISTING_PROGRESS, CallExecution, ToolExecutor, error_text, replace_result
 from mcphost.host.tools.call_scheduler import UNSENT_TEXT, CallScheduler
-from mcphost.host.tools.executor import RELISTING_PROGRESS, CallExecution, ToolExecutor, error_text, replace_result
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
-from mcphost.host.tools.recorded_results import RecordedResults
 from mcphost.host.tools.result_presenter import ProposedCall, ResultPresenter
+from mcphost.host.tools.result_reuse import ResultReuse
 from mcphost.host.tools.schema_validation import ArgumentValidator
 from mcphost.host.tools.tool_outcome import (
     DISABLED_TEXT,
@@ -53,7 +53,7 @@ class ToolPipeline:
         hooks: ToolHooks,
         events: EventBus,
         scheduler: CallScheduler,
-        recorded: RecordedResults,
+        recorded: ResultReuse,
     ) -> None:
         self._tool_registry = tool_registry
         self._validator = validator

@@ -2,14 +2,14 @@
 
 import anyio.to_thread
 
+from mcphost.config.custom_commands import CustomCommand, read_commands
 from mcphost.config.project_texts import ProjectPlaces
-from mcphost.config.prompt_commands import PromptCommand, read_commands
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_approvals import USED, ProjectApprovals
+from mcphost.host.project_file_approvals import USED, ProjectApprovals
 
 
-class PromptCommands:
+class CustomCommands:
     """The custom commands found by the last `refresh`; the user is notified once of each problem with a file."""
 
     def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
@@ -19,7 +19,7 @@ class PromptCommands:
         """
         self._places, self._approvals, self._events = places, approvals, events
         self._reported: set[str] = set()
-        self.commands: tuple[PromptCommand, ...] = ()
+        self.commands: tuple[CustomCommand, ...] = ()
 
     async def refresh(self) -> None:
         """Read the command files again."""
@@ -32,7 +32,7 @@ class PromptCommands:
                 self._reported.add(problem)
                 self._events.notify("warning", problem)
 
-    async def open(self, name: str) -> PromptCommand:
+    async def open(self, name: str) -> CustomCommand:
         """Read a command's file again and return the command; ask for approval if a project's file changed.
 
         Raises UsageError if no command has that name, ConsentDenied if the user does not approve it, or StoreError.

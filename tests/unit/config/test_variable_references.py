@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from mcphost.config.references import (
+from mcphost.config.schema import ServerConfig
+from mcphost.config.variable_references import (
     MAX_EXPANDED_TEXT,
     ReferenceExpander,
     expand_home,
@@ -17,7 +18,6 @@ from mcphost.config.references import (
     target_values,
     uses_workspace,
 )
-from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.redact import redact
 from mcphost.serialization import replace

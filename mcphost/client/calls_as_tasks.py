@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.requests import ProgressThrottle, RequestSender, run_before_send
 from mcphost.client.session import BeforeSendFn, NotificationFn, ServerRequestContext
-from mcphost.client.tasks import TaskContext, TaskPoller, TaskRegistry
+from mcphost.client.task_polling import TaskContext, TaskPoller, TaskRegistry
 from mcphost.client.timeouts import time_limit
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, RequestRefused, RequestTimeout
 from mcphost.protocol.base import ClientRequest, Notification, is_set

@@ -13,7 +13,7 @@ from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
-    from mcphost.cli.terminal_output import MarkdownStream, StatusLine
+    from mcphost.cli.rich_output import MarkdownStream, StatusLine
 
 _MAX_PLAIN_WIDTH = 40
 """Columns of a table without a terminal are padded to at most this many characters."""
@@ -36,7 +36,7 @@ def print_markdown(text: str) -> None:
     if not uses_color(sys.stdout):
         print_text(text)
         return
-    from mcphost.cli.terminal_output import draw_markdown
+    from mcphost.cli.rich_output import draw_markdown
 
     draw_markdown(text)
 
@@ -47,7 +47,7 @@ def print_dim(text: str) -> None:
     if not uses_color(sys.stdout):
         print_text(text)
         return
-    from mcphost.cli.terminal_output import draw_dim
+    from mcphost.cli.rich_output import draw_dim
 
     draw_dim(text)
 
@@ -71,7 +71,7 @@ def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, w
     if not shown:
         return
     if sys.stdout.isatty():
-        from mcphost.cli.terminal_output import draw_table
+        from mcphost.cli.rich_output import draw_table
 
         draw_table(shown, headers, wrap=wrap)
         return
@@ -93,7 +93,7 @@ class GrowingTable:
         """Print a row immediately; on a terminal, the headers precede the first row."""
         with _paused_status():
             if sys.stdout.isatty():
-                from mcphost.cli.terminal_output import draw_row
+                from mcphost.cli.rich_output import draw_row
 
                 widths = [
                     max(count_cells(header), width) for header, width in zip(self._headers, self._widths, strict=False)
@@ -172,7 +172,7 @@ def create_markdown_stream() -> "MarkdownStream | None":
     """Return a printer for Markdown that arrives in pieces, or None if stdout does not support color."""
     if not uses_color(sys.stdout):
         return None
-    from mcphost.cli.terminal_output import MarkdownStream
+    from mcphost.cli.rich_output import MarkdownStream
 
     return MarkdownStream()
 
@@ -202,7 +202,7 @@ def set_status(text: str) -> bool:
         return True
     if not uses_color(sys.stderr):
         return False
-    from mcphost.cli.terminal_output import StatusLine
+    from mcphost.cli.rich_output import StatusLine
 
     _status = StatusLine(text)
     _status.start()

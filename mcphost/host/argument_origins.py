@@ -33,7 +33,7 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
     is_own: bool = False
 
 
-class CallOrigins(Struct, frozen=True, kw_only=True):
+class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
     `found` contains at least one origin per server; `omitted` is the number of further origins that it leaves out.
@@ -57,7 +57,7 @@ class CallOrigins(Struct, frozen=True, kw_only=True):
         return frozenset(origin.server for origin in self.found)
 
 
-NO_ORIGINS = CallOrigins()
+NO_ORIGINS = ArgumentOrigins()
 
 
 class _FromServer(Protocol):

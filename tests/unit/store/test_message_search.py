@@ -23,11 +23,11 @@ from mcphost.llm.messages import (
     ToolUsePart,
 )
 from mcphost.serialization import encode
-from mcphost.store import search
+from mcphost.store import message_search
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
+from mcphost.store.message_search import STILL_INDEXING, SearchStore, parse_query
 from mcphost.store.migrations import MIGRATIONS
-from mcphost.store.search import STILL_INDEXING, SearchStore, parse_query
 
 pytestmark = pytest.mark.anyio
 JANUARY = 1_767_225_600.0  # 2026-01-01 in UTC
@@ -253,7 +253,7 @@ def test_the_case_of_each_character_is_looked_up_once_however_long_the_text_is(m
 
     monkeypatch.setattr(unicode_forms, "normalize", normalize)
     text = "ŽŠŽ" * 5_000 + "needle"
-    pieces = search.make_excerpt([text], search.mark_pattern(["needle"]))
+    pieces = message_search.make_excerpt([text], message_search.mark_pattern(["needle"]))
     assert [piece.text for piece in pieces if piece.is_match] == ["needle"]
     assert len(looked_up) <= 2
 
@@ -343,7 +343,7 @@ async def test_a_search_takes_incomplete_words_phrases_and_every_script(tmp_path
 async def test_the_number_of_messages_that_are_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = Database(tmp_path / "s.db")
     await store(database, "a", *(f"message {number}" for number in range(20)))
-    monkeypatch.setattr(search, "MAX_READ", 5)
+    monkeypatch.setattr(message_search, "MAX_READ", 5)
     found = await SearchStore(database).find_prompts("")
     assert [one.text for one in found.prompts] == [f"message {number}" for number in range(19, 14, -1)]
     assert found.has_more
@@ -353,7 +353,7 @@ async def test_the_number_of_messages_that_are_read_is_bounded(tmp_path: Path, m
 async def test_the_size_of_what_is_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = Database(tmp_path / "s.db")
     await store(database, "a", *(f"{number} {'x' * 1_000}" for number in range(20)))
-    monkeypatch.setattr(search, "MAX_READ_BYTES", 3_000)
+    monkeypatch.setattr(message_search, "MAX_READ_BYTES", 3_000)
     found = await SearchStore(database).find_prompts("")
     assert len(found.prompts) == 3
     assert found.has_more

@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import server_tasks
-from mcphost.client.server_tasks import ServerTaskRunner
+from mcphost.client import server_requests_as_tasks
+from mcphost.client.server_requests_as_tasks import ServerTaskRunner
 from mcphost.client.session import ServerRequestContext, Session
 from mcphost.errors import ConsentDenied
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest, JsonRpcResponse
@@ -231,7 +231,7 @@ async def test_the_lifetime_is_chosen_by_us(expected: float | None, given: int) 
 
 
 async def test_a_task_expires_and_its_waiters_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "MIN_TTL", 50)
+    monkeypatch.setattr(server_requests_as_tasks, "MIN_TTL", 50)
     peer, answers = ScriptedServer(), SlowHandler()
     server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
@@ -249,8 +249,8 @@ async def test_a_task_expires_and_its_waiters_get_an_error(monkeypatch: pytest.M
 
 
 async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "MAX_RUNNING", 3)
-    monkeypatch.setattr(server_tasks, "MAX_FINISHED", 2)
+    monkeypatch.setattr(server_requests_as_tasks, "MAX_RUNNING", 3)
+    monkeypatch.setattr(server_requests_as_tasks, "MAX_FINISHED", 2)
     peer, answers = ScriptedServer(), SlowHandler()
     server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
@@ -268,7 +268,7 @@ async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(mo
 
 
 async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "MAX_RESULT_BYTES", 1_000)
+    monkeypatch.setattr(server_requests_as_tasks, "MAX_RESULT_BYTES", 1_000)
     big = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"' + b"x" * 600 + b'"}'), "m")
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
@@ -281,7 +281,7 @@ async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.req("task.old.host")
 async def test_the_list_is_paged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "PAGE_SIZE", 2)
+    monkeypatch.setattr(server_requests_as_tasks, "PAGE_SIZE", 2)
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, SlowHandler(), era="handshake"):
@@ -335,7 +335,7 @@ async def test_tasks_end_with_the_session_and_a_fetch_may_be_cancelled() -> None
 
 
 async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "MAX_RUNNING_BYTES", 10_000)
+    monkeypatch.setattr(server_requests_as_tasks, "MAX_RUNNING_BYTES", 10_000)
     big = {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 6_000}}]}
     peer, answers = ScriptedServer(), SlowHandler()
     async with connect_to(peer, answers=answers):
@@ -378,7 +378,8 @@ async def test_few_requests_may_wait_for_the_result_of_one_task() -> None:
     async with connect_to(peer, answers=answers):
         server = TaskRequestServer(peer)
         task = await server.created()
-        waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(server_tasks.MAX_RESULT_WAITERS)]
+        limit = server_requests_as_tasks.MAX_RESULT_WAITERS
+        waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(limit)]
         more = await server.ask("tasks/result", taskId=task["taskId"])
         assert "wait for the result of this task already" in more["error"]["message"]
         answers.released.set()

@@ -10,21 +10,21 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import ActiveGrants, ToolIdentity
 from mcphost.serialization import encode
-from mcphost.store.recorded_results import RecordedResult, RecordedResultStore
+from mcphost.store.reusable_results import RecordedResult, ReusableResultStore
 
 MAX_AGE = 24 * 3600.0
 """Maximum age in seconds of a reused result; a day, because its time is shown without a date."""
 _log = logging.getLogger(__name__)
 
 
-class RecordedResults:
+class ResultReuse:
     """Results of read-only calls, for reuse when the user goes back in a conversation and the model answers again.
 
     A result is reused only in the first turn after the user has gone back in the conversation or copied it, and only
     for a call with the same server, account, tool, definition and arguments.
     """
 
-    def __init__(self, active: ActiveConversation, store: RecordedResultStore, grants: ActiveGrants) -> None:
+    def __init__(self, active: ActiveConversation, store: ReusableResultStore, grants: ActiveGrants) -> None:
         self._active = active
         self._store = store
         self._grants = grants

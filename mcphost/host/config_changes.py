@@ -13,8 +13,14 @@ from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.host.consent.config_rules import ConfigRules
-from mcphost.host.live_settings import LiveSettings, SettingChange, compare_settings, format_setting, keep_settings
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.runtime_settings import (
+    RuntimeSettings,
+    SettingChange,
+    compare_settings,
+    format_setting,
+    keep_settings,
+)
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
@@ -122,7 +128,7 @@ class ProjectInstructions(Protocol):
     def uses_project(self, value: bool) -> None: ...
 
 
-class LiveConfig:
+class ConfigChangeDetector:
     """The configuration in use, compared with the configuration files on disk.
 
     Servers are added without confirmation, because each must be approved before it starts. Almost every other change
@@ -138,7 +144,7 @@ class LiveConfig:
         model_selection: ModelSelection,
         rules: ConfigRules,
         instructions: ProjectInstructions,
-        settings: LiveSettings,
+        settings: RuntimeSettings,
         state_dir: Path | None = None,
     ) -> None:
         """Create the object for *config*, the configuration in use.

@@ -10,8 +10,8 @@ import pytest
 
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
 from mcphost.host.host import Host
-from mcphost.host.live_config import ConfigChanges, LiveConfig
 from mcphost.host.questions.questions import TrustOnce
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
@@ -29,15 +29,15 @@ def write_settings(home: Path, text: str) -> None:
     (home / "config" / "config.toml").write_text(text)
 
 
-def live_config(host: Host) -> LiveConfig:
-    assert host.live_config is not None
-    return host.live_config
+def config_change_detector(host: Host) -> ConfigChangeDetector:
+    assert host.config_change_detector is not None
+    return host.config_change_detector
 
 
 async def test_unchanged_files_change_nothing(tmp_path: Path) -> None:
     write_servers(tmp_path, demo=DEMO_ENTRY)
     async with open_setup(tmp_path) as (host, _):
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert not changes.can_apply
         assert changes.describe() == ()
 
@@ -46,9 +46,9 @@ async def test_an_added_server_needs_no_confirmation_but_its_own_approval(tmp_pa
     frontend = ScriptedFrontend(TrustOnce())
     async with open_setup(tmp_path, frontend=frontend) as (host, _):
         write_servers(tmp_path, demo=DEMO_ENTRY)
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert (changes.describe(), changes.needs_confirmation) == (("add demo",), False)
-        live_config(host).apply(changes)
+        config_change_detector(host).apply(changes)
         assert (await host.servers.ensure_ready("demo")).catalog.tools
         assert len(frontend.asked) == 1
 
@@ -59,23 +59,23 @@ async def test_a_changed_server_is_described_and_connected_again_when_it_is_appl
     async with open_setup(tmp_path, frontend=frontend) as (host, _):
         other = host.servers.find("other")
         write_servers(tmp_path, demo=DEMO_ENTRY, other=DEMO_ENTRY)
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert (changes.describe(), changes.needs_confirmation) == (("change demo",), True)
         assert host.servers.find("demo").config.command == "/nowhere/else"
-        live_config(host).apply(changes)
+        config_change_detector(host).apply(changes)
         assert (await host.servers.ensure_ready("demo")).catalog.tools
         assert host.servers.find("other") is other
-        assert not (await live_config(host).check()).can_apply
+        assert not (await config_change_detector(host).check()).can_apply
 
 
 async def test_a_removed_server_ends_only_when_the_change_is_applied(tmp_path: Path) -> None:
     write_servers(tmp_path, demo=DEMO_ENTRY)
     async with open_setup(tmp_path) as (host, _):
         write_servers(tmp_path)
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert changes.describe() == ("remove demo",)
         assert host.servers.find("demo")
-        live_config(host).apply(changes)
+        config_change_detector(host).apply(changes)
         with pytest.raises(UsageError):
             host.servers.find("demo")
 
@@ -85,7 +85,7 @@ async def test_a_file_that_cannot_be_read_removes_no_server(tmp_path: Path, brok
     write_servers(tmp_path, demo=DEMO_ENTRY)
     async with open_setup(tmp_path) as (host, _):
         (tmp_path / "config" / "mcp.json").write_text(broken)
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         if broken:
             assert changes.problems
             assert changes.removed == ()
@@ -101,7 +101,7 @@ async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Pat
             'system_prompt = "other"\ntheme = "light"\n[model]\nname = "openai/x"\napi_base = "https://x.example"\n'
             '[consent]\nnever = ["c/d"]\n[audit]\ncontent = true\n',
         )
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert changes.describe() == (
             "use the model openai/x at https://x.example",
             "another system prompt",
@@ -112,10 +112,10 @@ async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Pat
         assert changes.at_start == ("audit",)
         assert changes.needs_confirmation
         assert host.model_selection.config.name == ""
-        live_config(host).apply(changes)
+        config_change_detector(host).apply(changes)
         assert host.model_selection.config.name == "openai/x"
         assert host.model_selection.system_prompt == "other"
-        assert not (await live_config(host).check()).can_apply
+        assert not (await config_change_detector(host).check()).can_apply
 
 
 async def test_changed_limits_budget_registry_and_notifications_count_once_they_are_applied(tmp_path: Path) -> None:
@@ -126,19 +126,19 @@ async def test_changed_limits_budget_registry_and_notifications_count_once_they_
             "[limits]\nmax_rounds = 6\n[budget]\nper_day = 2.5\nshow_in_answers = false\n"
             '[registry]\nurl = "https://r.example"\n[notifications]\nmode = "bell"\n',
         )
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert changes.describe() == (
             "set limits.max_rounds = 6, budget.per_day = 2.5, budget.show_in_answers = false, "
             "registry.url = https://r.example, notifications.mode = bell",
         )
         assert (changes.needs_confirmation, changes.at_start) == (True, ())
         assert host.settings.limits.max_rounds == 25
-        live_config(host).apply(changes)
+        config_change_detector(host).apply(changes)
         assert host.settings.limits.max_rounds == 6
         assert host.settings.budget.per_day == 2.5
         assert host.settings.notifications.mode == "bell"
         assert setup.registry.place == "https://r.example"
-        assert not (await live_config(host).check()).can_apply
+        assert not (await config_change_detector(host).check()).can_apply
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ async def test_a_limit_that_is_raised_or_removed_is_marked(
     write_settings(tmp_path, before)
     async with open_setup(tmp_path) as (host, _):
         write_settings(tmp_path, after)
-        (change,) = (await live_config(host).check()).settings
+        (change,) = (await config_change_detector(host).check()).settings
         assert change.allows_more is allows_more
 
 
@@ -168,9 +168,9 @@ async def test_choosing_a_profile_leaves_changed_limits_to_the_review(tmp_path: 
     write_settings(tmp_path, "[budget]\nper_day = 1\n[profiles.p]\nmodel = 'openai/y'\n")
     async with open_setup(tmp_path) as (host, _):
         write_settings(tmp_path, "[budget]\nper_day = 9\n[profiles.p]\nmodel = 'openai/y'\n")
-        assert (await live_config(host).use_profile("p")).describe() == ("use the model openai/y",)
+        assert (await config_change_detector(host).use_profile("p")).describe() == ("use the model openai/y",)
         assert host.settings.budget.per_day == 1
-        assert (await live_config(host).check()).describe() == ("set budget.per_day = 9",)
+        assert (await config_change_detector(host).check()).describe() == ("set budget.per_day = 9",)
 
 
 FIRST_HOOK = '[[hooks]]\nevent = "before_call"\ncommand = ["one"]\n'
@@ -192,24 +192,24 @@ async def test_changed_hooks_are_applied_only_when_they_are_confirmed(
     write_settings(tmp_path, before)
     async with open_setup(tmp_path) as (host, _):
         write_settings(tmp_path, after)
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert (changes.describe(), changes.needs_confirmation, changes.at_start) == (described, True, ())
-        assert live_config(host).config.hooks != changes.config.hooks
-        live_config(host).apply(changes)
-        assert live_config(host).config.hooks == changes.config.hooks
-        assert not (await live_config(host).check()).can_apply
+        assert config_change_detector(host).config.hooks != changes.config.hooks
+        config_change_detector(host).apply(changes)
+        assert config_change_detector(host).config.hooks == changes.config.hooks
+        assert not (await config_change_detector(host).check()).can_apply
 
 
 async def test_an_invalid_settings_file_keeps_model_rules_and_prompt(tmp_path: Path) -> None:
     write_settings(tmp_path, 'model = "openai/x"\nsystem_prompt = "own"\n')
     async with open_setup(tmp_path) as (host, _):
         write_settings(tmp_path, "model = ")
-        changes = await live_config(host).check()
+        changes = await config_change_detector(host).check()
         assert "not valid TOML" in changes.problems[0]
         assert not changes.can_apply
         write_settings(tmp_path, 'model = "openai/x"\n[consent]\nnever = 3\n')
         with pytest.raises(ConfigError, match="never"):
-            await live_config(host).check()
+            await config_change_detector(host).check()
         assert host.model_selection.system_prompt == "own"
 
 
@@ -218,7 +218,7 @@ async def test_a_model_chosen_for_now_is_not_replaced_by_an_unrelated_edit(tmp_p
     async with open_setup(tmp_path) as (host, setup):
         await setup.use_model(host.model_selection.config.__class__(name="openai/now"), is_default=False)
         write_settings(tmp_path, 'model = "openai/x"\ntheme = "light"\n')
-        assert (await live_config(host).check()).describe() == ("the theme light",)
+        assert (await config_change_detector(host).check()).describe() == ("the theme light",)
 
 
 async def test_a_profile_is_applied_and_taken_back_while_the_host_runs(tmp_path: Path) -> None:
@@ -227,14 +227,17 @@ async def test_a_profile_is_applied_and_taken_back_while_the_host_runs(tmp_path:
     frontend = ScriptedFrontend(TrustOnce(), TrustOnce())
     async with open_setup(tmp_path, frontend=frontend) as (host, _):
         host.start()
-        changes = await live_config(host).use_profile("p")
+        changes = await config_change_detector(host).use_profile("p")
         assert changes.describe() == ("change other (disabled)", "use the model openai/y")
         assert host.servers.view("other").state == "disabled"
         with pytest.raises(UsageError, match=r"not in the profile 'p'"):
             await host.servers.find("other").session()
         with pytest.raises(UsageError, match="has no profile"):
-            await live_config(host).use_profile("q")
-        assert (await live_config(host).use_profile("")).describe() == ("change other", "use the model openai/x")
+            await config_change_detector(host).use_profile("q")
+        assert (await config_change_detector(host).use_profile("")).describe() == (
+            "change other",
+            "use the model openai/x",
+        )
         assert host.servers.view("other").state != "disabled"
 
 
@@ -248,7 +251,7 @@ async def test_the_watch_reports_each_change_once_after_the_file_is_complete(tmp
         arrived.set()
 
     async with open_setup(tmp_path) as (host, _), anyio.create_task_group() as tasks:
-        tasks.start_soon(live_config(host).watch, note)
+        tasks.start_soon(config_change_detector(host).watch, note)
         await anyio.wait_all_tasks_blocked()
         with anyio.fail_after(20):
             await _write_until(arrived, tmp_path)
@@ -268,7 +271,7 @@ async def test_a_server_restarts_when_a_command_asks_for_it(tmp_path: Path) -> N
         server = (await host.servers.ensure_ready("demo")).config
         session = await host.servers.find("demo").session()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(live_config(host).watch, ignore)
+            tasks.start_soon(config_change_detector(host).watch, ignore)
             await anyio.wait_all_tasks_blocked()
             requests = RestartRequests(tmp_path / "state")
             requests.add("demo", "/another/mcp.json")
