@@ -15,9 +15,9 @@ Opcode = tuple[Any, int, int, int, int]
 
 
 class LineComparison(NamedTuple):
-    """The edits that turn the old lines into the new lines.
+    """Result of comparing two lists of lines: the edits that turn the old lines into the new ones.
 
-    If `is_exact` is False, an exact comparison would take too long, and everything from the first to the last
+    If `is_exact` is False, an exact comparison would have taken too long, and everything from the first to the last
     difference is a single "replace".
     """
 
@@ -28,8 +28,8 @@ class LineComparison(NamedTuple):
 def compare_lines(old: list[str], new: list[str], max_steps: int = MAX_STEPS) -> LineComparison:
     """Compare two lists of lines with difflib, giving up on an exact result after comparing *max_steps* pairs of lines.
 
-    Equal lines at the beginning and at the end are not passed to difflib. If more than MAX_COMPARED_LINES of the old or
-    of the new lines remain, the result is not exact either.
+    Equal lines at the beginning and at the end are not passed to difflib. If more than
+    MAX_COMPARED_LINES old lines or new lines remain, the result is not exact either.
     """
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:

@@ -221,7 +221,7 @@ class UnsupportedRevision(ServerError):
 class RequestRefused(ServerError):
     """The server responded with a JSON-RPC error.
 
-    `code` and `data` are those of the error, with `data` decoded; `server_message` is its message.
+    `code`, `server_message` and `data` are the error's code, message and decoded data.
     """
 
     kind = "refused"

@@ -38,13 +38,13 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 def check_message(raw: bytes) -> Generator[None]:
     """Check that a JSON message does not have too many values for its size. Raises JsonLimitExceeded.
 
-    Yields every few milliseconds.
+    The generator yields every few milliseconds to let other tasks run.
     """
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 
 def check_value_count(raw: bytes, limit: int) -> Generator[None]:
-    """Check that JSON has at most *limit* values; yield every few milliseconds. Raises JsonLimitExceeded."""
+    """Check that JSON has at most *limit* values, yielding every few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, limit, 0)
 
 
@@ -69,7 +69,7 @@ def has_only_small_values(lines: bytes, count: int) -> bool:
 
 
 def count_objects(raw: bytes) -> int:
-    """Return the number of objects in JSON, which may be truncated; braces in strings do not count."""
+    """Return the number of objects in JSON, ignoring braces in strings; the JSON may be truncated."""
     return sum(outside.count(b"{") for outside in _iter_structure(raw))
 
 
@@ -103,7 +103,7 @@ def _value_count_bound(raw: bytes) -> int:
 
 
 def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Yield the commas and brackets that are outside of strings in JSON, chunk by chunk."""
+    """Yield the commas and brackets of JSON, chunk by chunk, without those in strings."""
     inside = False
     for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece

@@ -37,7 +37,7 @@ def log_file() -> Path:
 def configure_logging(level: str = "info") -> Path | None:
     """Log to a rotated file (mode 0600), with secrets redacted, and return the file's path.
 
-    If the file cannot be written, return None and log nothing. A later call replaces the level.
+    If the file cannot be written, return None and log nothing. A later call replaces the file and the level.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):

@@ -1,4 +1,4 @@
-"""Paths of programs and of the folders for configuration, data, state and cache; importing this creates no folders."""
+"""Paths of programs and of the folders for configuration, data, state and cache; nothing is created on import."""
 
 import os
 import sys

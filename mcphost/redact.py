@@ -68,7 +68,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Register one of the user's secrets, which is redacted from now on, including its JSON-escaped form.
+    """Register one of the user's secrets, so that it and its JSON-escaped form are redacted from then on.
 
     Values shorter than six characters are ignored.
     """
@@ -80,11 +80,11 @@ def register_secret(secret: str) -> None:
 
 
 def register_server_secret(secret: str, issuer: str = "") -> None:
-    """Register a secret chosen by a server, such as a token, which is redacted in logs and messages from now on.
+    """Register a secret chosen by a server, such as a token, so that it is redacted in logs and messages.
 
-    A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able to
-    hide that word everywhere. At most 200 values are kept: beyond that, the oldest value from the *issuer* with the
-    most values is dropped, so that an issuer of short-lived tokens does not displace other issuers' tokens.
+    A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able
+    to hide that word everywhere. At most 200 values are kept. Beyond that, the oldest value from the *issuer* with
+    the most values is dropped, so an issuer of short-lived tokens does not displace other issuers' tokens.
     """
     global _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:
@@ -122,8 +122,8 @@ def redact_identifier(name: str) -> str:
     """Remove the user's strong secrets (see `is_strong`) from a name that is written to the audit log.
 
     All other text is kept, even if it looks like a secret or is a server's token; otherwise, servers could hide names
-    by using them as tokens. If a secret was removed, `identifier_digest` is appended, so that the name can still be
-    identified.
+    by using them as tokens. If a secret was removed, the result ends with the name's digest (see `identifier_digest`),
+    by which the name can still be identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -131,7 +131,7 @@ def redact_identifier(name: str) -> str:
 
 
 def identifier_digest(name: str) -> str:
-    """Return a name's digest, as text to append to the redacted name."""
+    """Return the digest of a name as text that can be appended to the redacted name."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
 
@@ -182,7 +182,7 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 def is_probable_secret(name: str, value: str) -> bool:
     """Return whether the value of a header or environment variable is probably a secret.
 
-    A value that contains a reference such as `${env:NAME}` is not considered one.
+    A value that contains a reference such as `${env:NAME}` is not considered a secret.
     """
     if not value or "${" in value:
         return False

@@ -252,9 +252,9 @@ def _split(text: str) -> Iterator[str]:
 
 
 def escape_formula(text: str) -> str:
-    """Return *text*, with an apostrophe in front if a spreadsheet could run it as a formula.
+    """Prefix *text* with an apostrophe if a spreadsheet could run it as a formula; otherwise, return it unchanged.
 
-    Whitespace at the beginning of *text* makes no difference.
+    Leading whitespace is ignored when *text* is checked.
     """
     return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text
 

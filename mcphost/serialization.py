@@ -93,8 +93,8 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
 def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
     """Return a function that decodes JSON to *kind*, which may be a union or a tuple of types.
 
-    The function does the same as `decode`, but looks up the type only once. For such types, this lookup takes longer
-    than decoding a small value.
+    The returned function works like `decode`, but looks up the type only once. For a union or tuple, the lookup takes
+    longer than decoding a small value.
     """
     decoding = msgspec.json.Decoder(kind)
 
@@ -122,9 +122,10 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the number of further items.
+    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the number of remaining items.
 
-    The other items are not decoded, because four megabytes can contain two million of them. Raises MalformedMessage.
+    The remaining items are not decoded, because four megabytes can contain two million of them. Raises
+    MalformedMessage.
     """
     body = bytes(raw)
     if len(body) <= limit:  # each item takes at least a byte
@@ -147,9 +148,10 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
 
 
 def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -> dict[str, Raw]:
-    """Return the members of a JSON object that have these names, as raw JSON. Raises MalformedMessage.
+    """Return the members of a JSON object with the given *names*, as raw JSON; absent members are omitted.
 
-    If a member is repeated, the last one is used. Skipping other members takes time, but no memory.
+    Raises MalformedMessage. If a member is repeated, the last one is used. Skipping other members takes time, but no
+    memory.
     """
     wanted = tuple(names)
     if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names
@@ -232,7 +234,7 @@ def nesting_depth(json: bytes, limit: int = 1_000) -> int:
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:
-    """Return whether *raw* is sure to stay below the size limit when it is indented."""
+    """Return whether *raw* is certain to stay below the size limit when it is indented."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
     room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines

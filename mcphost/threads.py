@@ -10,7 +10,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class _Failure:
-    """Error of a function, passed out of the thread as a value."""
+    """An exception raised in a worker thread, passed out of the thread as a value."""
 
     __slots__ = ("_errors",)
 
@@ -18,7 +18,7 @@ class _Failure:
         self._errors = [error]
 
     def reraise(self) -> NoReturn:
-        """Raise the error without keeping a reference to it; may be called once."""
+        """Raise the exception without keeping a reference to it; may be called only once."""
         error = self._errors.pop()
         try:
             raise error
@@ -29,10 +29,10 @@ class _Failure:
 async def run_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """Run a function in a worker thread; return its result or raise its error.
 
-    Use this function instead of `anyio.to_thread.run_sync` if the arguments come from outside and may be large. There,
-    the future that waits for the thread and the traceback of the function's error refer to each other, so the
-    arguments remain in memory until the next full garbage collection, and a server that sends large invalid input again
-    and again fills the memory. Cancelling waits for the function to end.
+    Use this function instead of `anyio.to_thread.run_sync` if the arguments come from outside and may be large.
+    After an error in `run_sync`, the future that waits for the thread and the traceback of the error refer to each
+    other. The arguments then remain in memory until the next full garbage collection, so a server could fill the
+    memory by repeatedly sending large invalid input. Cancelling waits for the function to end.
     """
     result = await to_thread.run_sync(_catch, function, *arguments)
     if isinstance(result, _Failure):

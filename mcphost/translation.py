@@ -60,15 +60,15 @@ def set_language(language: str) -> None:
 
 
 def set_language_later(choose: "Callable[[], str]") -> None:
-    """Call *choose* before anything is translated for the first time, and use the language that it returns.
+    """Choose the language later: call *choose* just before the first translation, and use the language that it returns.
 
-    This way, a command that displays no translatable text reads neither the configuration nor a catalog.
+    A command that displays no translatable text therefore reads neither the configuration nor a catalog.
     """
     use_catalog(cast("GNUTranslations", _UndecidedCatalog(choose)))
 
 
 class _UndecidedCatalog:
-    """Placeholder for the catalog until something is translated for the first time and the language is chosen."""
+    """Placeholder for the catalog until the first translation, when the language is chosen."""
 
     def __init__(self, choose: "Callable[[], str]") -> None:
         self._choose = choose
@@ -90,7 +90,7 @@ class _UndecidedCatalog:
 
 
 def use_catalog(catalog: "GNUTranslations | None") -> None:
-    """Translate with this catalog from now on; None leaves the user interface in English."""
+    """Use this catalog for all further translations; None leaves the user interface in English."""
     global _catalog, _sentences
     _catalog, _sentences = catalog, None
 
@@ -137,7 +137,7 @@ def pgettext(context: str, message: str) -> str:
 
 
 class SentencePatterns:
-    """Translator for sentences whose values are already filled in, which finds the template of each sentence.
+    """Translator for sentences whose values are already filled in; it finds the template of each sentence.
 
     *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations, and *counts*
     maps nouns such as "tool" to templates such as "{number:,} 个工具", for values such as "2 tools".

@@ -34,18 +34,18 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL like `urlsplit`, but also raise ValueError if a non-ASCII host is too long.
+    """Split a URL like `urlsplit`, but raise ValueError if a non-ASCII host exceeds HOST_LIMIT characters.
 
-    Normalizing a host longer than HOST_LIMIT characters would take too long.
+    Normalizing a longer host would take too long. ValueErrors from `urlsplit` propagate.
     """
     _check_host(url)
     return urlsplit(url)
 
 
 def join_url(base: str, url: str) -> str:
-    """Resolve *url* against *base* like `urljoin`, but also raise ValueError if a non-ASCII host is too long.
+    """Resolve *url* against *base* like `urljoin`, but raise ValueError if a non-ASCII host exceeds HOST_LIMIT.
 
-    A host is too long if it exceeds HOST_LIMIT characters.
+    HOST_LIMIT is in characters. ValueErrors from `urljoin` propagate.
     """
     _check_host(base)
     _check_host(url)
@@ -114,7 +114,7 @@ def describe_name_risk(name: str) -> str:
 
 
 def confusable_pairs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of names that look alike in most fonts; of more than five such names, only five are paired."""
+    """Yield pairs of names that look alike in most fonts, from at most five names of each group that look alike."""
     groups: dict[str, list[str]] = {}
     for name in names:
         skeleton = ascii_skeleton(name).casefold()

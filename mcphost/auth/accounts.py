@@ -1,6 +1,6 @@
-"""Details of stored sign-ins that are not secret (server, scopes, expiry), and the index file that lists them.
+"""Non-secret details of stored sign-ins (server, scopes, expiry), and the index file that lists them.
 
-The age of a token is measured with the boot-time clock, which cannot be set and keeps counting while the machine is
+Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine is
 suspended.
 """
 
@@ -28,7 +28,7 @@ _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return monotonic time in seconds; on Linux and macOS, the clock keeps running while the machine is suspended."""
+    """Return monotonic time in seconds, which on Linux and macOS includes the time that the machine is suspended."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -39,8 +39,7 @@ def suspend_aware_time() -> float:
 class TokenAges:
     """Tracker of the ages of access tokens, unaffected by later changes to the wall clock.
 
-    When this process first sees a token, the age is computed from the wall clock; from then on, a monotonic clock is
-    used.
+    The wall clock gives the age of a token when this process first sees it; after that, a monotonic clock is used.
     """
 
     def __init__(
@@ -175,7 +174,7 @@ class StoredAccount(Struct, frozen=True, kw_only=True):
 
 
 def account_key(name: str) -> str:
-    """Return an account name in its stored form: "" for "default", the unnamed account."""
+    """Return the stored form of an account name: "" for "default" (the unnamed account), otherwise *name* unchanged."""
     return "" if name == DEFAULT_ACCOUNT_NAME else name
 
 

@@ -80,9 +80,9 @@ def can_open_browser() -> bool:
 
 
 async def open_url(url: str) -> bool:
-    """Open *url* in a browser; return whether this probably worked.
+    """Open *url* in a browser; return whether this probably succeeded.
 
-    It counts as having worked if a browser command exits with status 0 or is still running after three seconds.
+    A browser command is taken to have succeeded if it exits with status 0 or is still running after three seconds.
     """
     if not _is_safe_url(url):
         return False

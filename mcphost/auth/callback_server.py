@@ -62,7 +62,7 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """HTTP server that the browser is redirected to; it accepts one authorization response and rejects all others.
+    """HTTP server at the redirect URI of a sign-in; it accepts one authorization response and rejects all others.
 
     `expect` sets the condition for accepting a response; `wait` returns the accepted response.
     """

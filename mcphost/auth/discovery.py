@@ -121,10 +121,10 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) -> ProtectedResource:
     """Return what the MCP server at *url* declares about itself and its authorization servers.
 
-    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if it had none. A server
-    without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl,
-    EndpointUnreachable or UntrustedMetadata; the last of these is also raised if the metadata describes another
-    resource.
+    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if the challenge has none. A
+    server without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer.
+
+    Raises UnsafeUrl, EndpointUnreachable, or UntrustedMetadata (also if the metadata describes another resource).
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")

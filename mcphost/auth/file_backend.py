@@ -235,7 +235,7 @@ class FileBackend:
 
 
 class EncryptedFileBackend(FileBackend):
-    """A FileBackend whose file is encrypted; secrets can be read and stored after `unlock`."""
+    """A FileBackend whose file is encrypted; secrets can be read and stored only after `unlock`."""
 
     is_encrypted = True
 
@@ -266,7 +266,10 @@ class EncryptedFileBackend(FileBackend):
         return self._key is not None
 
     async def describe(self) -> str:
-        """Return the path, and whether the file is unlocked. Raises McpHostError if the file cannot be used."""
+        """Return a description of the file: its path, and whether it is unlocked.
+
+        Raises McpHostError if the file cannot be used.
+        """
         await self._run_in_thread(self._read_file)
         return f"{self.path} (encrypted, {'open' if self.is_unlocked else 'locked'})"
 

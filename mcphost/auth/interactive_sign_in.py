@@ -164,7 +164,11 @@ async def poll_token(
 
 
 async def run_device_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
-    """Sign in with a device code; return the tokens and the OAuth client. Raises the same errors as `run_code_flow`."""
+    """Sign in with a device code; return the tokens and the OAuth client.
+
+    Raises SignInMethodSwitched if the user switches to the browser. Otherwise, raises SignInFailed, UntrustedMetadata,
+    UnsafeUrl, EndpointUnreachable, RegistrationError or TokenError if the sign-in fails.
+    """
     document, resource = request.metadata, request.resource.identifier
     context.report_step(SignInStep.CLIENT)
     await context.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
@@ -274,8 +278,8 @@ _RESERVED_PARAMETERS = frozenset(
 async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in through the browser; return the tokens and the OAuth client.
 
-    Raises SignInMethodSwitched if the user switches to a device code, and otherwise the same errors as
-    `InteractiveSignIn.run`.
+    Raises SignInMethodSwitched if the user switches to a device code. Otherwise, raises SignInFailed,
+    UntrustedMetadata, UnsafeUrl, EndpointUnreachable, RegistrationError or TokenError if the sign-in fails.
     """
     document, issuer = request.metadata, request.issuer
     context.report_step(SignInStep.CLIENT)
@@ -426,7 +430,7 @@ class SignInNotRequired(SignInFailed):
 
 
 class InteractiveSignIn:
-    """One interactive sign-in to the server *target*; *on_progress* receives a SignInProgress at each step."""
+    """An interactive sign-in to the server *target*; *on_progress* receives a SignInProgress at each step."""
 
     def __init__(
         self,
@@ -572,10 +576,12 @@ class InteractiveSignIn:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the issuer to use, which is one of the issuers in *resource*, the MCP server's metadata.
+        """Return the issuer to use: one of those that *resource*, the MCP server's metadata, names.
 
-        The order of preference is: the configured issuer (or the issuer with which a client id configured without one
-        was first used), the issuer of the *previous* sign-in, an issuer with a stored OAuth client, the first issuer.
+        The first of these that exists is used: the configured issuer, the issuer of the *previous* sign-in, an issuer
+        with a stored OAuth client, the first issuer that *resource* names. If only a client id is configured, the
+        issuer with which it was first used counts as the configured issuer.
+
         Raises UntrustedMetadata if *resource* does not name the configured issuer.
         """
         configured = self._target.issuer

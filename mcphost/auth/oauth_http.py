@@ -44,7 +44,7 @@ class ResponseHeadLimit:
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle a trace event from httpcore, so that the bytes of each response head are counted as they are read."""
+        """Handle an httpcore trace event, so that the bytes of each response head are counted as they are read."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -158,7 +158,7 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """From now on, require that the SHA-256 digest of the certificate authority file is *digest* (hex)."""
+        """Require that the certificate authority file has the SHA-256 *digest* (hex) in all later requests."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
@@ -300,7 +300,7 @@ class OAuthHttpClient:
 
 
 def load_httpx() -> None:
-    """Import httpx without its command-line module, which imports click and rich and takes most of the time."""
+    """Import httpx without its command-line module, whose imports (click and rich) take most of the import time."""
     sys.modules.setdefault("httpx._main", cast("Any", None))  # its import then raises ImportError, which httpx handles
     import_module("httpx")
 

@@ -60,7 +60,7 @@ class OAuthRegistry:
         proxy_for: Callable[[str], str],
         on_account_changed: AccountCallback | None = None,
     ) -> OAuthProvider | None:
-        """Return the provider that all connections to a server share, or None if the server uses no OAuth.
+        """Return the provider that all connections to a server share, or None if the server does not use OAuth.
 
         Variable references such as `${keyring:NAME}` in *server* must already be expanded. *warn* is called with
         warnings about secret storage; *on_account_changed* is called with the current account, now and after each

@@ -48,7 +48,7 @@ class OAuthClient(Struct, frozen=True):
         return f"OAuthClient({self.kind}, {self.issuer!r})"
 
     def register_secrets(self) -> None:
-        """Register the client's secret, so that it is redacted in logs and output from now on."""
+        """Register the client's secret for redaction in all later logs and output."""
         if self.kind == "registered":
             register_server_secret(self.secret, self.issuer)
         else:

@@ -1,4 +1,4 @@
-"""Secrets for servers and model providers, which are kept in memory for this run if they cannot be stored."""
+"""Named secrets of servers and model providers; secrets that cannot be stored are kept in memory for this run."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SessionSecrets:
-    """Store for named secrets: most are in a backend, which is opened on first use; some are only in memory.
+    """Store for named secrets, in a backend that is opened on first use or, for some secrets, only in memory.
 
     *open_storage* returns the backend, which is the keyring or the file that the user chose. A secret in memory takes
     precedence over a stored secret with the same name. `get`, `set` and `delete` raise McpHostError if the backend
@@ -40,7 +40,10 @@ class SessionSecrets:
             raise
 
     async def find_place(self) -> str:
-        """Return where secrets are stored: "keyring", "file", or "session" if neither can be used. May be cancelled."""
+        """Return where secrets are stored: "keyring", "file", or "session" (in memory only) if neither can be used.
+
+        Can be cancelled.
+        """
         try:
             await self._storage.describe()
         except McpHostError:

@@ -76,7 +76,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
         )
 
     def register_secrets(self) -> None:
-        """Register the sign-in's secrets, so that they are redacted in logs and output from now on."""
+        """Register the sign-in's secrets for redaction in all later logs and output."""
         register_server_secret(self.tokens.access, self.issuer)
         register_server_secret(self.tokens.refresh, self.issuer)
         self.client.register_secrets()
@@ -235,7 +235,7 @@ class TokenStore:
         return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
-        """Return whether the index lists a newer token than the one in memory. Does not access secret storage."""
+        """Return whether the index lists a newer token than the sign-in *known*, without reading secret storage."""
         indexed = [
             entry.expires
             for entry in await self._indexed_accounts()

@@ -162,7 +162,7 @@ def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the scopes to request: *previous* and *challenged*, or *supported* if *challenged* is empty.
+    """Return the scopes to request: *previous*, followed by *challenged* or, if that is empty, by *supported*.
 
     *challenged* is the `scope` parameter of the server's challenge. Raises InvalidScopes.
     """
@@ -212,7 +212,7 @@ async def request_tokens(
 
 
 def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
-    """Parse the tokens in a response. Raises TokenError; EndpointUnreachable if the server is overloaded."""
+    """Parse the tokens in a response. Raises TokenError, or EndpointUnreachable if the server is overloaded."""
     members = response.json_members()
     if response.is_busy:
         raise EndpointUnreachable(

@@ -165,7 +165,10 @@ def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address
 
 
 def url_origin(url: str) -> tuple[str, str, int]:
-    """Return scheme, host and port in lower case, with the default port; ("", "", 0) for an invalid URL."""
+    """Return the scheme, host and port of a URL, or ("", "", 0) if the URL is invalid.
+
+    The scheme and the host are in lower case. A missing port is replaced with the default port of the scheme.
+    """
     try:
         parts = split_url(url)
         return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)

@@ -192,7 +192,7 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """Open the audit store; if it is new, first add records of all permissions granted before it existed."""
+    """Open the audit store; a new one starts with a record of each permission that was granted before it existed."""
 
     async def load_initial() -> tuple[AuditRecord, ...]:
         from mcphost.store.audit_store import load_legacy_records  # needed only once per installation

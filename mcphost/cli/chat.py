@@ -278,7 +278,7 @@ def _collect_garbage() -> None:
 def temporary_directories() -> Generator[None]:
     """Make mcphost write only to a temporary folder, which is deleted on exit.
 
-    After a crash, the part of the folder that contains the log is not deleted.
+    After a crash, the subfolder that contains the log is kept.
     """
     import shutil
     import tempfile

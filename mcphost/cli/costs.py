@@ -1,6 +1,6 @@
-"""Command `costs`: shows what model requests cost, by day and model, and by the parts of the requests.
+"""Command `costs`: shows what model requests cost, by day and model, and by part of the request.
 
-One such part is, for example, the results of one tool.
+One part is, for example, the results of one tool.
 """
 
 import argparse

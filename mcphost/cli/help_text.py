@@ -63,7 +63,7 @@ def _is_english(text: str) -> bool:
 
 
 def wrap_cells(text: str, width: int) -> list[str]:
-    """Break text into lines of at most *width* terminal columns; a longer word gets a line to itself."""
+    """Break text into lines of at most *width* terminal columns; a word wider than that gets a line to itself."""
     lines = [""]
     used = 0
     for piece in _PIECES.findall(" ".join(text.split())):

@@ -246,7 +246,7 @@ async def _verify(
 
 
 class Verification:
-    """Comparison of servers with a lock file: first of their mcp.json entries, then of the connected servers."""
+    """Comparison of a project's servers with its lock file: mcp.json entries first, then the connected servers."""
 
     def __init__(self, project: LockableProject, document: "LockDocument", names: list[str]) -> None:
         from mcphost.host.servers.lock_drift import compare_entries

@@ -103,7 +103,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Connect closed standard streams to the null device; let output replace characters it cannot encode."""
+    """Connect closed standard streams to the null device; make output replace characters that it cannot encode."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream

@@ -225,7 +225,10 @@ def command_parser(command: str, action: str = "") -> CommandParser:
 
 
 def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
-    """Merge the flags before and after the command; later values override, but all `--mcp-config` files are used."""
+    """Merge the flags before and after the command; a flag after the command overrides the same flag before it.
+
+    However, the `--mcp-config` files from both places are used.
+    """
     merged = argparse.Namespace(**{**vars(before), **vars(after)})
     files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]
     if files:

@@ -131,7 +131,7 @@ def render_markdown(text: str) -> Markdown | Text:
 
 
 def draw_dim(text: str) -> None:
-    """Print a dimmed line that is less important than the text that follows."""
+    """Print *text* dimmed, because it is less important than the output that follows."""
     create_console(sys.stdout).print(Text(sanitize(text), style="dim"))
 
 
@@ -235,7 +235,7 @@ class MarkdownBlocks:
     """Buffer for streamed Markdown that releases each block as soon as it is complete.
 
     A block ends at a blank line outside fenced code, and is complete when unindented text follows. Each character is
-    examined only once, so the time for a long block is linear.
+    examined only once, so the total time is proportional to the length of the text.
     """
 
     def __init__(self, tail_length: int) -> None:

@@ -40,7 +40,8 @@ def port(text: str) -> int:
 def chat_command(args: argparse.Namespace) -> list[str]:
     """Return the command line that starts one chat with the flags in *args*.
 
-    With -P, Python does not import modules from the current folder, which may contain files of any project.
+    It contains -P, so that Python does not import modules from the current folder, which may belong to an untrusted
+    project.
     """
     command = [sys.executable, "-P", "-m", "mcphost"]
     for name, value in vars(args).items():

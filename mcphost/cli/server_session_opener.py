@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """Store, backed by the database, of the protocol eras that each server supports, to avoid probing servers again.
+    """Database-backed store of each server's protocol eras, which saves mcphost from probing known servers again.
 
     The eras are handshake (protocol revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are
     loaded before the first connection to a server and saved when they change. A server is identified by its

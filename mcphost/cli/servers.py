@@ -206,9 +206,9 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return lines that show the current values of the `${…}` references that approving the server does not cover.
+    """Return lines that show the current values of `${…}` references, unless approving the server covers these values.
 
-    The result is empty for a project's server, because its approval covers the values as well.
+    The result is empty for a project's server, because its approval covers the values.
     """
     from mcphost.config.approval_digest import describe_expansion
 

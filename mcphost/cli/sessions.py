@@ -88,9 +88,9 @@ def _check_arguments(args: argparse.Namespace) -> None:
 
 
 def _default_format(args: argparse.Namespace) -> "ExportFormat":
-    """Return the format that the ending of `-o FILE` chooses; Markdown for a name without an ending.
+    """Return the export format for the suffix of the `-o FILE` name, or Markdown if the name has no suffix.
 
-    Without a file, `--json` chooses JSON. Raises UsageError if no format has the ending.
+    Without a file, the format is JSON with `--json`, otherwise Markdown. Raises UsageError for an unknown suffix.
     """
     from pathlib import PurePath
 
@@ -269,9 +269,10 @@ def _print_message(message: Any) -> None:
 
 
 def _outcome_text(part: "ToolReturnPart") -> str:
-    """Return the text that describes the outcome of a tool call, with the placeholders {tool} and {text}.
+    """Return text that describes the outcome of a tool call, with the placeholders {tool} and {text}.
 
-    For calls stored by old versions of mcphost, which recorded no outcome, the text says only whether the call failed.
+    Old versions of mcphost recorded no outcome; for calls from those versions, the text says only whether the call
+    failed.
     """
     return {
         "ok": _("{tool} gave: {text}"),

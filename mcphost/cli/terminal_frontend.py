@@ -53,7 +53,7 @@ class TerminalInput:
         self._lines: AsyncGenerator[Any] | None = None
 
     async def read_line(self) -> str | None:
-        """Return the next line, stripped, or None at the end of the input. This call may be cancelled."""
+        """Return the next line, stripped, or None at the end of the input. Can be cancelled."""
         from mcphost.headless.line_io import read_lines
 
         if self._lines is None:
@@ -90,9 +90,9 @@ class TerminalInput:
         return await self.read_line() or ""
 
     async def read_choice(self, prompt: str) -> str:
-        """Show *prompt* and return the first letter of the next line in lower case, or "" if the line is empty.
+        """Show *prompt* and return the first letter of the next line in lower case.
 
-        Input typed before the prompt is discarded.
+        Returns "" if the line is empty or the input has ended. Input typed before the prompt is discarded.
         """
         import termios
 
@@ -391,9 +391,9 @@ async def ask_missing_inputs(
 ) -> None:
     """Ask for the missing inputs of a new server or, if *reader* is None, print the commands that set them.
 
-    Each typed value is added to *answers* and reused for the same input of another server that comes from the same
-    *origin*, such as a configuration file of another host. If no value is typed or a value cannot be stored, the error
-    is printed and the next input is asked for.
+    Each typed value is added to *answers* and reused if another server from the same *origin* (such as another host's
+    configuration file) has the same input. If no value is typed or a value cannot be stored, the error is printed and
+    the next input is asked for.
     """
     from mcphost.cli.printing import format_error, print_note
     from mcphost.host.servers.server_file_editor import describe_missing_input

@@ -1,7 +1,7 @@
 """Client capabilities for each protocol revision, and checks that messages use only negotiated capabilities.
 
-A message that needs a capability that was not negotiated is not sent or, if it is a request from the server, rejected
-(specification: basic/lifecycle, operation).
+A message that needs a capability that was not negotiated is not sent; a request from the server that needs one is
+rejected (specification: basic/lifecycle, operation).
 """
 
 import re
@@ -43,7 +43,7 @@ def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
 
 
 def client_info(revision: Revision) -> Implementation:
-    """Return the client's name and version as defined by *revision*; `title` is included from 2025-06-18 on."""
+    """Return the client's name and version as defined by *revision*; `title` is included in 2025-06-18 and later."""
     return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
@@ -51,8 +51,8 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
     """Return the client capabilities as defined by *revision*.
 
     *supported* contains all supported capabilities, even those that *revision* does not define. `roots.listChanged` is
-    declared only before revision 2026-07-28, `tasks` only in revision 2025-11-25, and `extensions` only from revision
-    2026-07-28 on.
+    declared only before revision 2026-07-28, `tasks` only in revision 2025-11-25, and `extensions` only in revision
+    2026-07-28 and later.
     """
     shaped: dict[str, Any] = {
         name: value

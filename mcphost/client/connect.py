@@ -45,7 +45,10 @@ _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
 class NullEraStore:
-    """An EraStore that stores nothing, so that every connection negotiates the protocol era from the beginning."""
+    """An EraStore that stores nothing, so every connection must find out the server's protocol era.
+
+    The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions).
+    """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
         """Return None, because nothing is stored."""
@@ -149,7 +152,10 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed."""
+        """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed.
+
+        The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions).
+        """
         if server.transport == "sse":
             return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28
         only = server.revision
@@ -354,7 +360,7 @@ async def _open_channel(
 
 
 async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuthProvider | None") -> Channel:
-    """Open a channel, signing in first if an HTTP+SSE server requires it."""
+    """Open a channel; if an HTTP+SSE server requires a sign-in, let the user sign in and open the channel again."""
     attempt = 0
     while True:
         try:

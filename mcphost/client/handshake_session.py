@@ -65,8 +65,9 @@ class Keepalive:
     """Keepalive that detects a lost connection with pings.
 
     It sends a ping after *interval* seconds without a message, and calls *abort* after three missed pings. No pings are
-    sent while a request is running: the request has its own time limit, and many servers handle only one request at a
-    time, so that even a healthy server would miss pings during a long tool call (specification: basic/utilities/ping).
+    sent while a request is running, because the request has its own time limit. Moreover, many servers handle only one
+    request at a time, and even a healthy one would miss pings during a long tool call (specification:
+    basic/utilities/ping).
     """
 
     def __init__(

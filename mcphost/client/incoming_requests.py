@@ -74,7 +74,7 @@ class PreInitHandler:
         self._pending_bytes = 0
 
     async def serve(self) -> None:
-        """Handle messages until cancelled, or until the connection is lost, which the negotiation reports."""
+        """Handle messages until cancelled or until the connection is lost; the negotiation reports the loss."""
         try:
             async for message in self._channel.unsolicited():
                 self.handle(message, ServerRequestContext())
@@ -218,7 +218,7 @@ class ServerRequestDispatcher:
         return True
 
     def on_call_ended(self, number: int) -> None:
-        """Notify the observer if a question to the user is still open after the end of the client request.
+        """Notify the observer if the user is still being asked a question after the end of a client request.
 
         *number* identifies the client request during which the server asked the question. The question stays open,
         because only the sender of a request is allowed to cancel it (specification 2025-11-25,
@@ -305,7 +305,7 @@ class ServerRequestDispatcher:
     ) -> JsonRpcMessage:
         """Return the response from the host's handler, or an error response if the handler fails.
 
-        *resolve_context* returns the request's context. Never raises an error, but may be cancelled.
+        *resolve_context* returns the request's context. Can be cancelled, but never raises an error otherwise.
         """
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)

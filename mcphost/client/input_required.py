@@ -1,4 +1,4 @@
-"""Answers to a server's input requests (revision 2026-07-28), after which the client repeats its request."""
+"""Answers to a server's input requests (revision 2026-07-28); the client repeats its own request with the answers."""
 
 import logging
 from collections.abc import Awaitable, Callable

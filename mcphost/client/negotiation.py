@@ -120,7 +120,7 @@ class Negotiation:
         return facts
 
     def next_plan(self, plan: NegotiationPlan) -> NegotiationPlan:
-        """Return the plan for restarting a local server whose connection was lost during *plan*."""
+        """Return the plan for the next attempt, after the connection to a local server was lost during *plan*."""
         if self._has_discovered:
             return "stateless first"
         # The probe, or the handshake of the last connection, may have crashed the server.
@@ -274,10 +274,11 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Opening of a connection on a pipe with `server/discover` and `initialize`; the second is sent after a delay.
+    """Opening of a connection on a pipe with two requests, `server/discover` and `initialize`, in either order.
 
-    If the first succeeds during the delay, the second is not sent. If `initialize` succeeds, its result is used even if
-    `server/discover` succeeds as well, because a server that supports both eras follows the request that it read last.
+    The second request is sent after a delay. If the first request succeeds during the delay, the second is not sent. If
+    `initialize` succeeds, its result is used even if `server/discover` succeeds as well, because a server that supports
+    both protocol eras (handshake before revision 2026-07-28, stateless since) follows the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -422,9 +423,10 @@ def choose_plan(
 ) -> tuple[NegotiationPlan, bool]:
     """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed.
 
-    *era* is the configured era, and *remembered* are the eras that the server supported at its last connection. On a
-    pipe, a server that supports both eras receives `server/discover` first and, if it responds in time, no
-    `initialize`, which would change its era.
+    The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions). *era* is the
+    configured era, and *remembered* are the eras that the server supported at its last connection. On a pipe, a server
+    that supports both eras receives `server/discover` first and, if it responds in time, no `initialize`, which would
+    change its era.
     """
     if era != "auto":
         return era, True

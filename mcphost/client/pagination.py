@@ -188,14 +188,14 @@ class _EntryName(WireStruct, frozen=True):
 
 
 async def list_tools(session: Session) -> Listing[Tool]:
-    """List all tools. Raises the same errors as `Session.request`."""
+    """List all tools. Raises ServerError or ConsentDenied; see `Session.request`."""
     if session.facts.capabilities.tools is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListTools(cursor=cursor), "tools", Tool, "tool")
 
 
 async def list_resources(session: Session) -> Listing[Resource]:
-    """List all resources. Raises the same errors as `Session.request`."""
+    """List all resources. Raises ServerError or ConsentDenied; see `Session.request`."""
     if session.facts.capabilities.resources is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListResources(cursor=cursor), "resources", Resource, "resource")
@@ -204,7 +204,7 @@ async def list_resources(session: Session) -> Listing[Resource]:
 async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]:
     """List all resource templates; return an empty list if the server does not support the method.
 
-    Otherwise, raises the same errors as `Session.request`.
+    Raises ServerError or ConsentDenied if the request fails for another reason; see `Session.request`.
     """
     if session.facts.capabilities.resources is None:
         return Listing()
@@ -223,7 +223,7 @@ async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]
 
 
 async def list_prompts(session: Session) -> Listing[Prompt]:
-    """List all prompts. Raises the same errors as `Session.request`."""
+    """List all prompts. Raises ServerError or ConsentDenied; see `Session.request`."""
     if session.facts.capabilities.prompts is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
@@ -232,7 +232,8 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
 async def list_tasks(session: Session) -> Listing[Task]:
     """List the tasks that this client has created on a server (protocol revision 2025-11-25).
 
-    Raises the same errors as `Session.request`, such as UnsupportedCapability if the server cannot list tasks.
+    Raises UnsupportedCapability if the server cannot list tasks, and otherwise another ServerError or ConsentDenied;
+    see `Session.request`.
     """
     return await _list_all(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
 
@@ -240,7 +241,7 @@ async def list_tasks(session: Session) -> Listing[Task]:
 async def list_skills(session: Session) -> Listing[Skill]:
     """List the skills that the server announces; other skills may exist.
 
-    Raises the same errors as `Session.request`.
+    Raises ServerError or ConsentDenied; see `Session.request`.
     """
     if not has_skills(session.facts.capabilities):
         return Listing()
@@ -361,7 +362,7 @@ class _EntryCollector(Generic[T]):
     def _is_decodable(self, block: bytes, count: int) -> bool:
         """Return whether all entries of a block can be decoded.
 
-        Decoding them together takes a third of the time of decoding them one by one.
+        Decoding them together takes a third of the time that decoding them one by one would take.
         """
         if not has_only_small_values(block, count):
             return False

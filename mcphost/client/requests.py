@@ -107,7 +107,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Rules for repeating any request if the server is busy, and list requests after a transient error.
+    """Rules for retrying requests: any request if the server is busy, and requests for lists after a transient error.
 
     *warn* receives a message about each delay that the server demands, and *on_notification* receives progress
     notifications that count down the delay.
@@ -124,7 +124,7 @@ class RetryPolicy:
         self._try_count = 1
 
     async def wait_before_retry(self, error: ServerError) -> None:
-        """Wait until the request can be sent again, or raise *error* if it must not be repeated. May be cancelled.
+        """Wait until the request can be sent again, or raise *error* if it must not be repeated. Safe to cancel.
 
         The delays that a busy server demands are limited to 60 seconds in total.
         """
@@ -226,7 +226,7 @@ class RequestSender:
 
     @cached_property
     def _now(self) -> Callable[[], float]:
-        """A function that returns the event loop's time, cached because each lookup of the loop costs a system call."""
+        """The event loop's `time` method, which is cached because looking up the loop costs a system call."""
         return asyncio.get_running_loop().time
 
     def next_id(self) -> int:

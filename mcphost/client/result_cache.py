@@ -54,9 +54,9 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue *notice* if it reports a wanted change or, with *is_forced*, any change; return whether it does.
+        """Queue *notice* if it reports a wanted change or, with *is_forced*, any change; return whether it reports one.
 
-        Other kinds of notifications are not queued, and the result is False.
+        A notification that does not report a change is never queued, and the result is False.
         """
         if self._on_change is not None:
             self._on_change(notice)
@@ -169,9 +169,9 @@ class ResultCache:
     ) -> None:
         """Store a result of *size* bytes, if the server declared how long it is valid.
 
-        *generation* and *requester* are the values of `generation` and `credential` before the request was sent. The
-        result is not stored if the method was invalidated since then, or if the result is private and the account has
-        changed.
+        Before sending the request, the caller must get *generation* from the method `generation` and *requester* from
+        the property `credential`. The result is not stored if the method was invalidated since then, or if the result
+        is private and the account has changed.
         """
         if (
             not isinstance(result, CacheableResult)

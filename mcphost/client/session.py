@@ -34,7 +34,7 @@ class ServerFacts(Struct, frozen=True):
 
     @property
     def era(self) -> Era:
-        """The era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from then on."""
+        """The era of the negotiated protocol revision: "handshake" before 2026-07-28, "stateless" since then."""
         return self.revision.era
 
 
@@ -88,7 +88,7 @@ class Session(Protocol):
         """Set the changes that `changes` reports, and wait for the server's response.
 
         This may be called before or during the iteration. If the server refuses to watch a new resource, this raises
-        the same errors as `request`; the other changes are still reported.
+        RequestRefused or another of the errors that `request` raises; the other changes are still reported.
         """
         ...
 
@@ -108,7 +108,7 @@ class Session(Protocol):
     async def set_log_level(self, level: str) -> None:
         """Request log messages of this level and above; "" turns them off if the revision allows that.
 
-        *level* is one of `protocol.notifications.LEVELS`. Raises the same errors as `request`.
+        *level* is one of `protocol.notifications.LEVELS`. Raises ServerError or ConsentDenied; see `request`.
         """
         ...
 
@@ -271,8 +271,8 @@ class SessionOpener(Protocol):
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Let the user sign in again, for later connections. Raises SignInRequired or ConfigError.
 
-        With *account*, the sign-in is stored under that name, and selected for this run and later ones; this may raise
-        UsageError, as `use_account` does.
+        With *account*, the sign-in is stored under that name, and selected for this run and later ones. This raises
+        UsageError if the user cannot select that account, for example because the configuration sets another one.
         """
         ...
 
@@ -290,7 +290,8 @@ class SessionOpener(Protocol):
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
         """Sign out of a stored account; return whether the server revoked the tokens.
 
-        *server* is None if the server is no longer configured. Raises McpHostError, as `sign_out` does.
+        *server* is None if the server is no longer configured. Raises McpHostError if the tokens could not be deleted
+        and are still stored.
         """
         ...
 

@@ -86,7 +86,7 @@ class StatelessSession:
 
         With *has_parameter_headers* (over HTTP), tool arguments can also be sent as headers. *trace* is the trace
         context that is added to every request (see `client.capabilities`). *credential* returns a digest of the access
-        token; a cached private result is used only with the same token.
+        token; a private result in the cache is used only while this digest stays the same.
         """
         self._channel = channel
         self._sender = sender
@@ -397,10 +397,10 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether a list change was announced outside of a subscription, and no subscription covers the list.
+        """Return whether a list change was announced outside a subscription although no subscription covers the list.
 
         FastMCP 4 sends such notifications, which are accepted. If a subscription covers the list, notifications outside
-        of the subscription are ignored (basic/patterns/subscriptions).
+        it are ignored (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False

@@ -275,8 +275,8 @@ class TaskRegistry:
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
 
-        The task is not cancelled if *run* raises RequestRefused or ConnectionLost, because the server has then ended it
-        or is gone. Raises MalformedMessage if a task with the same id is already running.
+        If *run* raises RequestRefused or ConnectionLost, the task is not cancelled, because the server has ended the
+        task or is gone. Raises MalformedMessage if a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)

@@ -138,15 +138,16 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return one line with the current value of each reference in the command, arguments, directory and URL."""
+    """Return one line with the current value of each `${…}` reference in the command, arguments, directory and URL."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
-    """Return the current value of each reference in the command, arguments, directory and URL, keyed by reference.
+    """Return the current values of the `${…}` references in a server's entry, keyed by reference.
 
-    Secrets are masked. If the directory contains references, the key "folder" is added; its value is the path of the
-    directory after expansion, with symbolic links resolved.
+    The references are those in the command, arguments, directory and URL. Secrets are masked. If the directory contains
+    references, the key "folder" is added; its value is the path of the directory after expansion, with symbolic links
+    resolved.
     """
     values = target_values(server)
     shown = {value.text: _display_reference(server, value, len(values)) for value in values}

@@ -54,7 +54,8 @@ def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str,
 def with_env_file(server: ServerConfig) -> ServerConfig:
     """Return the server with the current digest and variable names of its environment file.
 
-    Raises the same errors as `read_env_file`.
+    A server that already has a digest, or has no environment file, is returned unchanged. Raises ConfigError if the
+    file is missing, not a regular file, too large or invalid.
     """
     if not server.env_file or server.env_file_digest:
         return server

@@ -80,13 +80,14 @@ def load_config(
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, then apply the overrides from flags and *environ*.
 
-    Servers come from *files* (given with `--mcp-config`, and therefore approved) if there are any; otherwise from
-    `local.json` (the entries for the current folder), `mcp.json` and *project*; the first of several servers with the
-    same name is used. Pass *project* only if the user trusts that content. Invalid parts are reported in `problems`.
+    If there are any *files* (given with `--mcp-config`, and therefore approved), the servers come from them. Otherwise,
+    they come from `local.json` (the entries for the current folder), `mcp.json` and *project*. The first of several
+    servers with the same name is used. Pass *project* only if the user trusts that content. Invalid parts are reported
+    in `problems`.
 
-    Raises ConfigError if `config.toml` is unreadable, or is invalid and may contain settings that forbid tool calls or
-    limit costs; with *strict*, also if one of *files* is invalid or missing. Raises UsageError if `--profile` or
-    MCPHOST_PROFILE names an unknown profile.
+    Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may contain settings that forbid tool
+    calls or limit costs. With *strict*, ConfigError is also raised if one of *files* is invalid or missing. Raises
+    UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]

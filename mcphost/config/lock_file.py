@@ -180,7 +180,7 @@ def encode_lock(document: LockDocument) -> bytes:
 def write_lock(path: Path, before: FileSnapshot | None, raw: bytes) -> None:
     """Write a lock file. If *before* is None, the file must not exist yet.
 
-    Raises ConfigError if the file cannot be written, or is not as it was when *before* was read.
+    Raises ConfigError if the file cannot be written, or if it has changed since *before* was read.
     """
     replace_if_unchanged(path, before, raw, mode=None if before else _FILE_MODE)
 

@@ -88,7 +88,7 @@ def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
 
 
 def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of Gemini CLI, where `url` means HTTP+SSE and `httpUrl` means Streamable HTTP."""
+    """Convert a Gemini CLI entry, in which `url` means HTTP+SSE and `httpUrl` means Streamable HTTP."""
     converted = convert_common(entry, syntax)
     if "url" in converted and not _text(entry, "httpUrl") and _text(entry, "type") != "http":
         converted["type"] = "sse"
@@ -115,7 +115,7 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of `context_servers` in Zed, where `command` may be an object."""
+    """Convert an entry in Zed's `context_servers`, in which `command` may be an object."""
     if entry.get("source") == "extension" or ("settings" in entry and "command" not in entry and "url" not in entry):
         raise UnusableEntry("It belongs to a Zed extension, which brings its own program.")
     command = entry.get("command")
@@ -126,7 +126,7 @@ def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, A
 
 
 def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of `extensions` in goose."""
+    """Convert an entry in goose's `extensions`."""
     kind = _text(entry, "type")
     if kind == "stdio":
         secrets = {name: f"${{env:{name}}}" for name in _texts(entry, "env_keys")}
@@ -137,7 +137,7 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of `mcp` in opencode, where `command` is a list."""
+    """Convert an entry in opencode's `mcp`, in which `command` is a list."""
     if _text(entry, "type") == "remote" or "url" in entry:
         return _remote(_text(entry, "url"), _pairs(entry, "headers"), "", syntax)
     command = _texts(entry, "command")

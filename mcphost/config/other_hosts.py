@@ -419,7 +419,7 @@ def guess_host(file: Path, document: Any) -> HostFormat:
 
 
 def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
-    """Return the servers in another host's file that the user named.
+    """Return the servers in *file*, a configuration file of another host that the user selected by its path.
 
     Raises ConfigError if the file is missing, unreadable or contains no servers.
     """

@@ -40,10 +40,12 @@ class Condition(Struct, frozen=True):
 
     `values` contains one value, unless the operator is "in", "from", "never-from" or "only". Values of different types
     are never equal: `1`, `true` and `"1"` all differ. The value for "under" is a folder, absolute or starting with `~`;
-    the value for "re" is a pattern that must match the entire text. The operators "from" and "never-from" have no
-    argument, because they apply to all arguments of the call; their values are server names, `*` for any server, and
-    `@file` for attached files. The operator "only" has no argument either: the call has no arguments other than those
-    in the rule's conditions and those in its values, which are paths in the form of `format_path`.
+    the value for "re" is a pattern that must match the entire text.
+
+    The operators "from" and "never-from" have no argument, because they apply to all arguments of the call. Their
+    values are server names, `*` for any server, and `@file` for attached files. The operator "only" has no argument
+    either. It requires that every argument of the call appears in one of the rule's conditions or in `values`, which
+    then contains paths as returned by `format_path`.
     """
 
     argument: tuple[str, ...]
@@ -214,7 +216,7 @@ def _join_origin_parts(text: str) -> str:
 def prohibit_origins(rule: Rule) -> Rule:
     """Return a rule from `consent.never` with `from:` in place of `never-from:`.
 
-    Both mean the same there, because every such rule forbids the calls that it covers.
+    The two mean the same in `consent.never`, because every rule there forbids the calls that it covers.
     """
     conditions = tuple(
         replace(condition, operator="from") if condition.operator == "never-from" else condition

@@ -22,13 +22,13 @@ class ConfigWarning(str):
 
 
 class UnreadFile(str):
-    """A problem because of which none of a file's servers is used."""
+    """A problem that makes mcphost ignore all servers in a file."""
 
     __slots__ = ()
 
 
 class UnreadSettings(str):
-    """A problem because of which none of the settings in config.toml is used."""
+    """A problem that makes mcphost ignore all settings in config.toml."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ def find_config_error(problems: Iterable[str], containing: str = "") -> str:
 
 
 def find_unread_settings(problems: Iterable[str]) -> str:
-    """Return why none of the settings in config.toml is used, or "" if the file was read or does not exist."""
+    """Return why all settings in config.toml are ignored, or "" if the file was read or does not exist."""
     return next((problem for problem in problems if isinstance(problem, UnreadSettings)), "")
 
 
@@ -194,8 +194,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Configuration of one server: either `command` (stdio) or `url` (HTTP) is set.
 
     `command`, `args`, `cwd`, `url` and the values of `env` and `headers` may contain references, which are expanded
-    when connecting; see `config.references`. `era` limits the protocol revisions: up to 2025-11-25 (handshake) or later
-    ones (stateless). If `revision` is set, only that revision is used; `era` is then "auto" or the era of the revision.
+    when connecting; see `config.variable_references`. `era` limits the protocol revisions: up to 2025-11-25 (handshake)
+    or later ones (stateless). If `revision` is set, only that revision is used; `era` is then "auto" or the era of the
+    revision.
     """
 
     name: str

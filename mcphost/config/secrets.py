@@ -148,9 +148,9 @@ def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
 
 
 def _find_member(decoder: json.JSONDecoder, plain: str, at: int, key: str) -> int:
-    """Return the position of the value of *key* in the object that starts at *at*; the first such member counts.
+    """Return the position of the value of *key* in the object that starts at *at*.
 
-    Raises ConfigError if there is no such member.
+    If *key* is repeated, the first value counts. Raises ConfigError if there is no such member.
     """
     at = _skip_whitespace(plain, at + 1)
     while plain[at] == '"':

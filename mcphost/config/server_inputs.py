@@ -179,7 +179,7 @@ def _keyring_entry(file: str, server: str, input_id: str) -> str:
 def with_input_values(
     servers: Sequence[ServerConfig], directory: Path, on_problem: Callable[[str], None]
 ) -> list[ServerConfig]:
-    """Return *servers* with the input values from `inputs.json` in *directory*, which contains no passwords.
+    """Return *servers* with the values of their inputs, other than passwords, from `inputs.json` in *directory*.
 
     An invalid file is reported to *on_problem*; the servers are then returned unchanged.
     """

@@ -133,16 +133,18 @@ class _SecretsTable(Struct, frozen=True):
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
     """Parse a config.toml; an invalid value is reported to *on_problem* and replaced with its default.
 
-    Raises ConfigError if the text is not valid TOML (with the parser's reason) or is too large, or if a rule in
-    `consent.never`, a budget or a hook is invalid, or one of these tables or keys is misspelt.
+    Raises ConfigError if the text is too large or is not valid TOML; the message then contains the parser's reason.
+    Also raises ConfigError if a rule in `consent.never`, a budget or a hook is invalid, or if the name of one of these
+    tables or keys is misspelt.
     """
     return convert_settings(parse_toml(text, file), text, file, on_problem)
 
 
 def convert_settings(document: dict[str, Any], text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
-    """Convert a parsed config.toml, whose text is *text*, like `parse_settings`.
+    """Convert *document*, a parsed config.toml with the content *text*, to a HostConfig.
 
-    Raises ConfigError only for a table that limits costs or forbids calls.
+    An invalid value is reported to *on_problem* and replaced with its default. Raises ConfigError only for a table that
+    limits costs or forbids calls.
     """
     top = TomlTable(document, file, "", on_problem)
     top.refuse_similar(_RESTRICTING_TABLES, (*_GENERAL, *_TABLES))

@@ -119,14 +119,15 @@ class TomlTable:
     def refuse_unknown(self, known: Collection[str]) -> None:
         """Raise ConfigError for the first key that is not in *known*.
 
-        For tables in which the user sets limits or forbids calls: a misspelt key would set none.
+        Use this for tables in which the user sets limits or forbids calls, because a misspelt key there would have no
+        effect.
         """
         for key in self.values:
             if key not in known:
                 self._refuse(key, _find_similar(key, known), f"Known keys: {', '.join(known)}.")
 
     def refuse_similar(self, tables: Collection[str], known: Collection[str]) -> None:
-        """Raise ConfigError for an unknown key, if of all *known* keys the most similar one is in *tables*."""
+        """Raise ConfigError for an unknown key if the most similar *known* key is the name of one of the *tables*."""
         for key in self.values:
             near = "" if key in known else _find_similar(key, known)
             if near in tables:

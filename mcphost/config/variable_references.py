@@ -74,7 +74,10 @@ class Reference(Struct, frozen=True):
 
 
 def find_references(text: str) -> tuple[Reference, ...]:
-    """Return the references in *text* in order, including those of unknown kinds. Takes linear time."""
+    """Return the references in *text* in order, including those of unknown kinds.
+
+    Takes time proportional to the length of *text*.
+    """
     if "${" not in text:
         return ()
     return tuple(_read_reference(match) for match in _REFERENCE.finditer(text))

@@ -1,1 +1,1 @@
-"""The demo: a real MCP server that uses stdio, to which `mcphost demo` connects."""
+"""The demo server: a real MCP server over stdio, to which `mcphost demo` connects."""

@@ -53,7 +53,7 @@ class JsonRpcError(Exception):
 
 
 class DemoServer:
-    """MCP server for one client, which communicates through stdin and stdout.
+    """MCP server that communicates with one client through stdin and stdout.
 
     Requests are read on the main thread; each call to a slow or interactive tool runs on its own thread.
     """
@@ -124,10 +124,10 @@ class DemoServer:
             self._send_error(request_id, error)
 
     def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
-        """Return whether a request has the metadata required by protocol revisions since 2026-07-28.
+        """Return whether a request has the metadata that protocol revisions since 2026-07-28 require in every request.
 
-        Raises JsonRpcError if the metadata is missing or invalid, or if the request contradicts the revision already in
-        use.
+        Raises JsonRpcError if the metadata is invalid, if it is missing from a request that needs it, or if the request
+        contradicts the revision already in use.
         """
         meta = _as_object(params.get("_meta")) or {}
         version = meta.get(f"{_META_PREFIX}protocolVersion")

@@ -75,7 +75,7 @@ class PipeCommands:
         return json_output.server_json(await self._host.servers.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign in to a server; if the command has an `account`, use that account name from now on."""
+        """Sign in to a server; if the command has an `account`, use that account in this run and later ones."""
         account = get_text(message, "account") if "account" in message else None
         return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 

@@ -223,7 +223,7 @@ class PipeFrontend(Frontend):
     def answer(self, name: str, answer: Any) -> None:
         """Answer the open question called *name*.
 
-        If there is no such open question or the answer is invalid, UsageError is raised and the question stays open.
+        Raises UsageError if there is no such open question, or if *answer* is invalid; the question then stays open.
         """
         waiting = self._get_question(name)
         waiting.answer = parse_answer(waiting.question, answer)
@@ -234,10 +234,10 @@ class PipeFrontend(Frontend):
             self._emit({"event": "open_url", "url": question.url, "opened": False})
 
     def edited_call(self, name: str, answer: Any) -> EditedCall | None:
-        """Return the tool call with the edited arguments in *answer*, or None if the answer does not edit them.
+        """Return the tool call with the edited arguments in *answer*, or None if *answer* does not edit them.
 
-        The caller should validate the arguments against the tool's schema before calling `answer`. Raises UsageError
-        for the same reasons as `answer`.
+        The caller should validate the arguments against the tool's schema before answering the question. Raises
+        UsageError if there is no open question called *name*, or if *answer* is invalid.
         """
         question = self._get_question(name).question
         verdict = parse_answer(question, answer)

@@ -46,7 +46,7 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError if a rule names a configured server but does not write the slash in the server's name as %2F.
+    """Raise UsageError if a rule contains the name of a configured server with a slash that is not written as %2F.
 
     The server's name in a rule ends at the first slash, so the rule would otherwise apply to a different server.
     *texts* are the rules, and *names* the names of the configured servers.
@@ -233,8 +233,10 @@ async def run_turn(
     Only servers whose tools could be called are started; with *yes*, these are all servers. The caller must have
     entered the host's context, but not started the host. If the answer does not match the JSON Schema in *sent*, the
     model is asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the answer,
-    and *status* shows what the run is waiting for. Raises ConfigError if no model is selected, and ConsentDenied if a
-    server is not approved. Errors raised by `read_files` are passed on.
+    and *status* shows what the run is waiting for.
+
+    Raises ConfigError if no model is selected, ConsentDenied if a server is not approved, UsageError if a file in
+    *sent* cannot be attached, and ModelError if the model's provider is unknown.
     """
     if host.model_selection.model is None:
         if unread := find_unread_settings(host.config.problems):
@@ -318,7 +320,10 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
 
 
 def find_rules_without_tool(host: Host) -> list[tuple[str, Rule]]:
-    """Return the rules that cover none of the tools of a server that is ready, each with the option it was given by."""
+    """Return the `--allow` and `--pass-results` rules that cover no tool of their server, each with its option.
+
+    Rules for servers that are not ready are left out.
+    """
     flagged = [("--allow", rule) for rule in host.config.allow_rules]
     flagged += [("--pass-results", rule) for rule in host.config.pass_rules]
     found: list[tuple[str, Rule]] = []

@@ -1,4 +1,4 @@
-"""The open conversation, whose messages are saved as they are added, or as soon as the store can be written."""
+"""The open conversation; each message is saved when it is added, or later if saving fails."""
 
 import secrets
 import time
@@ -23,9 +23,9 @@ _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue her
 
 
 class ForkPoint(NamedTuple):
-    """A copy of the beginning of a conversation: the ids of both conversations, and where the copied part ends.
+    """The point at which a copy of a conversation branches off the original, with the ids of both.
 
-    `id` is the id of the copy and `source` that of the original; `after` is the number of the last copied message in
+    `id` is the id of the copy and `source` that of the original. `after` is the number of the last copied message in
     the original, and `length` is the number of copied messages.
     """
 
@@ -94,12 +94,12 @@ class Conversation:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number that the store gave to each message, in order; 0 for a message that is not saved yet."""
+        """The number that the store gave to each message, in order; 0 for an unsaved message."""
         return self._numbers
 
     @property
     def covered(self) -> int:
-        """The number of messages at the beginning that a summary replaces in model requests; 0 without a summary."""
+        """The number of leading messages that a summary replaces in model requests; 0 without a summary."""
         return 0 if self.compaction is None else self._numbers.index(self.compaction.last) + 1
 
     async def add_compaction(self, compaction: Compaction) -> Compaction:
@@ -116,7 +116,7 @@ class Conversation:
     async def undo_compaction(self) -> Compaction | None:
         """Stop using the current summary and return it; return None if there is none. Raises StoreError.
 
-        The summary used before it, if any, replaces messages again.
+        The previous summary, if there is one, takes effect again.
         """
         undone = self.compaction
         if undone is not None:
@@ -152,9 +152,9 @@ class Conversation:
         return bool(self.id) and not (self.messages and len(self._unsaved) == len(self.messages))
 
     async def set_system_prompt(self, text: str) -> None:
-        """Set the system prompt for the next and later requests; "" selects the configured one. Raises StoreError.
+        """Set the system prompt for all later requests; "" selects the configured one. Raises StoreError.
 
-        It is saved with the conversation, or with the first message if the conversation is still empty.
+        The prompt is saved with the conversation, or with the first message if the conversation is still empty.
         """
         if self.is_stored:
             await self._store.system_prompts.add(self.id, text)
@@ -175,7 +175,7 @@ class Conversation:
         self.beginning_changed_at = time.time()
 
     async def append(self, message: Message, model: str = "") -> Message:
-        """Add a message, save it, and return it with the current time if it had none.
+        """Add a message, save it, and return it; a message without a time gets the current time.
 
         If saving fails, the message stays in memory, and the next call to `append` or `save` tries again. *model* is
         the name of the model in use.
@@ -238,8 +238,8 @@ class Conversation:
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the conversation; the rest stay in the store as another branch.
 
-        Raises UsageError if there are fewer messages, or if some are not saved yet. Raises StoreError if the change
-        cannot be stored.
+        Raises UsageError if there are fewer messages or some are unsaved, and StoreError if the change cannot be
+        stored.
         """
         if not 0 <= count <= len(self.messages):
             raise UsageError(f"The conversation has only {len(self.messages)} messages.")
@@ -253,12 +253,12 @@ class Conversation:
         self._choose_compaction()
 
     async def fork(self, count: int, mark: str = "copy") -> ForkPoint:
-        """Copy the first *count* messages to a new stored conversation, and return its id and where the copy ends.
+        """Copy the first *count* messages to a new stored conversation, and return the fork point.
 
         The title of the copy ends with *mark* in parentheses.
 
-        Raises UsageError if a message is not saved yet, if *count* is out of range, or if there is nothing to copy.
-        Raises StoreError if the copy cannot be stored.
+        Raises UsageError if a message is unsaved, if *count* is out of range, or if there is nothing to copy. Raises
+        StoreError if the copy cannot be stored.
         """
         if self._unsaved or not 0 < count <= len(self.messages):
             raise UsageError("There are no saved messages to copy.", "Write a message first.")
@@ -268,7 +268,7 @@ class Conversation:
         return ForkPoint(new_id, self.id, numbers[-1], count)
 
     def _find_saved_number(self, count: int) -> int:
-        """Return the store's number of the last saved message among the first *count*, or 0 if none is saved."""
+        """Return the store's number for the last saved message among the first *count*; 0 if none is saved."""
         return next((number for at in range(count - 1, -1, -1) if (number := self._numbers[at])), 0)
 
     async def save_draft(self, message: Message) -> None:

@@ -30,7 +30,7 @@ PLACE_LABELS = {
 
 
 class SessionSecretEntries(SecretEntries, Protocol):
-    """API keys and other secrets, stored or kept only in memory for this session."""
+    """Store of API keys and other secrets; it can also keep a secret in memory, for this session only."""
 
     async def find_place(self) -> str:
         """Return where secrets are stored: "keyring", "file", or "session" if neither can be used."""
@@ -46,7 +46,7 @@ class SessionSecretEntries(SecretEntries, Protocol):
 
 
 class ApiKeys:
-    """API keys of models: which one is missing, and storing one that the user enters."""
+    """The models' API keys: find the one that is missing, and store one that the user enters."""
 
     def __init__(
         self,
@@ -60,22 +60,22 @@ class ApiKeys:
         self._notify = notify
 
     def recognize_provider(self, key: str) -> str:
-        """Return the provider whose API keys begin like *key*, or "" if the prefix is unknown."""
+        """Return the provider whose API keys have the same prefix as *key*; "" if the prefix is unknown."""
         return recognize_provider(key.strip())
 
     async def find_place(self) -> str:
-        """Return where `store` puts a key: one of PLACE_LABELS. May be cancelled."""
+        """Return where `store` puts a key, as a key of PLACE_LABELS. Safe to cancel."""
         return await self._secrets.find_place()
 
     async def find_missing(self, model: ModelConfig) -> str:
-        """Return the name of the environment variable for an API key that a model needs but that is missing, else "".
+        """Return the name of the environment variable for the API key that a model lacks; "" if no key is missing.
 
-        The key is looked up in the environment and in the keyring. May be cancelled.
+        The key is looked up in the environment and in the keyring. Safe to cancel.
         """
         return await find_missing_key(self._resolve(model), self._environ, self._secrets.get)
 
     async def store_for_provider(self, key: str, provider: str = "") -> AvailableModel | None:
-        """Store a provider's API key as `store` does; return the model proposed for the provider, or None.
+        """Store an API key as `store` does, and return the provider's default model, or None if it has none.
 
         Raises UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider
         rejects the key.
@@ -92,9 +92,9 @@ class ApiKeys:
     async def store(self, key: str, model: ModelConfig) -> None:
         """Store the API key of a model in the keyring, under the name of the model's key variable.
 
-        The key is first checked with the provider; if the provider does not respond, or the model has an address of its
-        own, the key is stored unchecked. If the keyring cannot be used, the key is kept in memory until mcphost quits,
-        and the user is notified. Raises ModelError if the provider rejects the key.
+        The key is first checked with the provider. It is stored unchecked if the provider does not respond or the model
+        has its own base URL. If the keyring cannot be used, the key is kept in memory until mcphost quits, and the user
+        is notified. Raises ModelError if the provider rejects the key.
         """
         key = key.strip()
         register_secret(key)

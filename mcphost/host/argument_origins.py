@@ -36,14 +36,14 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    `found` contains at least one origin per server; `omitted` is the number of further origins that it leaves out.
+    `found` contains at least one origin per server; `omitted` is the number of origins left out of it.
 
-    `unchecked` names the servers whose texts were not all compared with the arguments; it contains `OTHER_SERVERS` if
+    `unchecked` names the servers whose texts were not all compared with the arguments. It contains `OTHER_SERVERS` if
     the arguments are too large to be compared at all.
 
     `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's entry for
-    a server that a project also configures; it contains `OTHER_SERVERS` if one of those servers is no longer
-    configured.
+    a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in `found` or `unchecked`
+    is no longer configured.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()
@@ -71,7 +71,7 @@ _Origin = TypeVar("_Origin", bound=_FromServer)
 def shorten(origins: Sequence[_Origin], limit: int) -> list[_Origin]:
     """Return the first *limit* origins in the given order, but always include the first origin of each server.
 
-    The result is longer than *limit* only if there are more servers than that.
+    The result is longer than *limit* only if there are more than *limit* servers.
     """
     firsts: dict[str, int] = {}
     for number, origin in enumerate(origins):

@@ -94,8 +94,8 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 ) -> Host:
     """Build a host, which the caller must enter with `async with`.
 
-    *open_url* opens a URL in a browser; if it is None, the frontend must do that itself. *results* stores the full tool
-    results of which the model receives only the beginning; if it is None, they are not stored.
+    *open_url* opens a URL in a browser; if it is None, the frontend must do that itself. *results* stores tool results
+    in full if they are truncated for the model; if it is None, they are not stored.
     """
     core = _create_core(
         config,

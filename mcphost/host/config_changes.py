@@ -1,4 +1,4 @@
-"""Detection of changes to the configuration files, most of which can be applied without a restart."""
+"""Detection of changes in the configuration files; most changes can be applied without a restart."""
 
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable
@@ -129,7 +129,7 @@ class ProjectInstructions(Protocol):
 
 
 class ConfigChangeDetector:
-    """The configuration in use, compared with the configuration files on disk.
+    """Detector of differences between the configuration in use and the configuration files on disk.
 
     Servers are added without confirmation, because each must be approved before it starts. Almost every other change
     waits for the user's confirmation, because a program that can write the files must not be able to change a running
@@ -147,7 +147,7 @@ class ConfigChangeDetector:
         settings: RuntimeSettings,
         state_dir: Path | None = None,
     ) -> None:
-        """Create the object for *config*, the configuration in use.
+        """Create a detector for *config*, the configuration in use.
 
         The folder *state_dir* is where other mcphost processes leave requests to restart a server; if it is None, such
         requests are ignored.
@@ -178,8 +178,8 @@ class ConfigChangeDetector:
     async def use_profile(self, name: str) -> ConfigChanges:
         """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
 
-        Changes to limits and other settings that a profile cannot contain still wait for the user's confirmation. If
-        ConfigError or UsageError is raised, nothing was changed.
+        Changes to limits and other settings that a profile cannot contain still wait for the user's confirmation.
+        Raises ConfigError or UsageError, without changing anything.
         """
         changes = self._compare(await self._load(name))
         config = replace(changes.config, **keep_settings(changes.config, self.config))

@@ -300,7 +300,7 @@ async def make_parts_async(
 
 
 def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> tuple[ResultPart, ...]:
-    """Render each content block of a tool result, and its structured content, as one part.
+    """Render each content block of a tool result, and its structured content, as a separate part.
 
     See `render` for the parameters.
     """
@@ -331,7 +331,7 @@ def hide_user_only_parts(parts: tuple[ResultPart, ...]) -> tuple[ResultPart, ...
 
 
 def join_parts(all_parts: tuple[ResultPart, ...]) -> RenderedResult:
-    """Join the rendered parts of a tool result into one text and list of images for the user, and one for the model."""
+    """Join the rendered parts of a tool result into the text and images for the user, and those for the model."""
     note = " ".join(part.text for part in all_parts if part.kind == "note")
     model_parts = hide_user_only_parts(all_parts)
     text, model_text = _join_text(all_parts), _join_text(model_parts)
@@ -380,7 +380,7 @@ def _utf8_size(text: str) -> int:
 
 
 def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
-    """Return a content block as text, and its image, or None if it has no valid image."""
+    """Return a pair: the content block as text, and its image (None if it has no valid image)."""
     match block:
         case TextContent():
             return remove_base64(block.text), None
@@ -410,7 +410,7 @@ def render_contents(contents: ResourceContents) -> str:
 
 
 def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
-    """Return an embedded resource as text, and its image, or None if it has no valid image."""
+    """Return a pair: the embedded resource as text, and its image (None if it has no valid image)."""
     known = None if resource.text is not None else _detect_image(resource.blob or "")
     if known is None:
         return render_contents(resource), None
@@ -427,7 +427,7 @@ def _detect_image(data: str) -> ImageInfo | None:
 
 
 def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
-    """Return a description of an image, and the image itself, or None if it is invalid or too large.
+    """Return a pair: a description of the image, and the image itself (None if it is invalid or too large).
 
     The type is detected from the bytes; the description mentions a declared type that differs.
     """

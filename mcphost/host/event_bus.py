@@ -137,7 +137,7 @@ class EventBus:
         self._unseen: list[NoticeEvent] = []
 
     def subscribe(self) -> EventQueue:
-        """Return a new queue that receives every event published from now on.
+        """Return a new queue that receives every event published after this call.
 
         Store errors that were reported while there was no queue are added first.
         """
@@ -197,10 +197,10 @@ class EventDispatcher:
             self.add(handler, event_type)
 
     async def run(self, feed: AsyncIterable[AnyEvent]) -> None:
-        """Dispatch events until *feed* ends.
+        """Dispatch events until *feed* ends; events are handled one at a time, in order.
 
-        Other tasks may run after every 64 events, so that a burst of events does not delay key presses. May be
-        cancelled.
+        Yields to other tasks after every 64 events, so a burst of events does not delay key presses. When cancelled,
+        dispatching stops between two events.
         """
         count = 0
         async for event in feed:

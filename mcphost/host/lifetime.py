@@ -69,7 +69,7 @@ class Lazy(Generic[T]):
         """The part, None until its first use."""
 
     def get(self) -> T:
-        """Return the component, creating it on the first call."""
+        """Return the component, which is created on the first call and then cached."""
         if self.created is None:
             self.created = self._create()
         return self.created

@@ -89,7 +89,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
-    """Parse a list such as `12, 14-16`, and return those of the numbers that are in *known*, sorted.
+    """Parse a list such as `12, 14-16`; return the numbers that are in *known*, sorted.
 
     At most MAX_NUMBERS are returned. *known* must be sorted. The time taken does not depend on the width of a range.
     """

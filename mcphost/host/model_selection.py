@@ -53,8 +53,8 @@ class ModelSelection:
     def get_model(self, config: ModelConfig) -> ChatModel:
         """Return a model for use outside the conversation, such as for sampling.
 
-        This is the selected model if it has the same name, else a cached or new one, which is closed together with the
-        host. Raises ModelError.
+        The selected model is returned if it has the same name. Any other model is created once, cached, and closed
+        together with the host. Raises ModelError.
         """
         if self.model is not None and config.name == self.config.name:
             return self.model

@@ -35,7 +35,7 @@ class ProjectApprovals:
         approval: Literal["ask", "stored", "flag"],
         approved_files: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
-        """Create the object for one run of mcphost; see `ProjectPlaces` for *approval* and *approved_files*."""
+        """Create the approvals for one run of mcphost; see `ProjectPlaces` for *approval* and *approved_files*."""
         self._grants, self._frontend, self._audit = grants, frontend, audit
         self._approval, self._approved_files = approval, approved_files
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
@@ -62,7 +62,7 @@ class ProjectApprovals:
         return [f"{path} was changed during this run and is not used." for path in changed]
 
     async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
-        """Ask the user, in one question, about the files that are neither approved nor declined yet.
+        """Ask the user, in one question, about the files that have been neither approved nor declined.
 
         A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
         the frontend cannot ask them. If *again* is true, the user is also asked about files declined earlier in this

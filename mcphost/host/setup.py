@@ -86,7 +86,7 @@ class Setup:
 
     @property
     def registry(self) -> "RegistryInstaller":
-        """Installer that searches the configured registry, which may change, and installs servers from it."""
+        """Installer that finds and installs servers from the registry that is currently configured."""
         from mcphost.host.servers.registry_installer import RegistryInstaller
 
         url = self._settings.registry.url
@@ -116,7 +116,7 @@ class Setup:
     async def find(self) -> SetupOffers:
         """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
 
-        The searches run concurrently. May be cancelled.
+        The searches run concurrently. Safe to cancel.
         """
         models: tuple[AvailableModel, ...] = ()
         servers: tuple[ImportCandidate, ...] = ()
@@ -137,7 +137,7 @@ class Setup:
     async def find_late_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
 
-        May be cancelled.
+        Safe to cancel.
         """
         return await self._finder.find_late(known)
 
@@ -178,20 +178,20 @@ class Setup:
     async def list_models(self) -> tuple[AvailableModel, ...]:
         """Return all models: favorites first, then recent ones, those that can be used now, and the others.
 
-        May be cancelled.
+        Safe to cancel.
         """
         return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
 
     async def list_remembered(self) -> tuple[PricedModel, ...]:
-        """Return the favorites and recent models whose prices are known, without a request to any provider.
+        """Return the favorite and recent models whose prices are known, without sending a request to any provider.
 
-        May be cancelled.
+        Safe to cancel.
         """
         remembered = await anyio.to_thread.run_sync(self._remembered.load)
         return await anyio.to_thread.run_sync(find_prices, [model.config for model in remembered])
 
     async def find_listed_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return the models in the providers' online lists that are not in *known*. May be cancelled."""
+        """Return the models in the providers' online lists that are not in *known*. Safe to cancel."""
         return await self._finder.find_listed(known)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:

@@ -1,4 +1,4 @@
-"""Formats of the API keys of model providers: whose key a text is, and whether a text is a key at all."""
+"""Recognition of model providers' API keys by their format, without asking the provider."""
 
 KEY_PREFIXES: tuple[tuple[str, str], ...] = (
     ("sk-ant-", "anthropic"),
@@ -23,17 +23,17 @@ def recognize_provider(key: str) -> str:
 
 
 def is_long_word(text: str) -> bool:
-    """Return whether *text* is one long word with a digit, as the API keys of all providers are."""
+    """Return whether *text* is one long word with a digit, as every provider's API keys are."""
     return len(text) >= _MIN_KEY_LENGTH and _is_word(text) and any(char.isdigit() for char in text)
 
 
 def has_api_key_prefix(text: str) -> bool:
-    """Return whether *text* is one word that begins like the API keys of a provider."""
+    """Return whether *text* is one word that begins with a known API key prefix."""
     return text.startswith(_ANY_PREFIX) and _is_word(text)
 
 
 def is_api_key(text: str) -> bool:
-    """Return whether *text* is nothing but an API key: one long word with the prefix of a provider's keys."""
+    """Return whether *text* is a complete API key and nothing else: one long word with a known prefix."""
     text = text.strip()
     return len(text) >= _MIN_KEY_LENGTH and has_api_key_prefix(text)
 

@@ -128,7 +128,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Adapt messages from prompts, and messages with background results, to what all providers accept.
+    """Adapt inserted prompts and background results to the message order that all providers accept.
 
     Some providers reject two consecutive messages with the same role, or a conversation that begins with an assistant
     message, and all of them reject media in an assistant message. Messages written by the user or the model change only
@@ -350,7 +350,7 @@ def file_item(file: FilePart) -> Json:
 
 
 class AnswerAssembler:
-    """Incremental converter of the worker events of one answer to model events.
+    """Incremental converter from the worker events of one answer to model events.
 
     The fragments of each tool call are collected until the call is complete.
     """
@@ -478,7 +478,7 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
 
 
 class ThinkingBlockAssembler:
-    """Collector that assembles the reasoning blocks of one answer from streamed pieces.
+    """Incremental assembler for the reasoning blocks of one streamed answer.
 
     The text of a block arrives first and its signature last, sometimes together with a second copy of the complete
     text.

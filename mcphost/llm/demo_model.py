@@ -51,7 +51,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern that recognizes a request, the tool to call, and the argument name for each group of the pattern."""
+    """A pattern that recognizes a request, the tool to call, and an argument name for each group in the pattern."""
 
     pattern: str
     tool: str
@@ -88,7 +88,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A request that was recognized in a message; `tool` is the name of a tool, or the end of it (see `find_tool`)."""
+    """A recognized request; `tool` is a tool's full name or just the last part of it (see `find_tool`)."""
 
     tool: str
     arguments: dict[str, Any]
@@ -182,10 +182,10 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
 
 
 def summarize_lines(text: str) -> str:
-    """Return a summary of messages, or "" if *text* does not have the format of a request for one: JSON lines.
+    """Summarize messages that are given as JSON lines; return "" if *text* has any other format.
 
-    For each message of the user, a line has its beginning, that of the last answer to it, and the numbers of the
-    messages up to the next one. Sentences of an earlier summary stay as they are.
+    For each user message, the summary has one line: the beginning of the message, the beginning of the last answer to
+    it, and the numbers of the messages in that turn. Sentences from an earlier summary are kept unchanged.
     """
     sentences: list[tuple[str, str]] = []
     question, answer, numbers = "", "", list[int]()
@@ -218,7 +218,7 @@ def _shorten(text: str) -> str:
 
 
 def find_requests(text: str) -> list[DemoRequest]:
-    """Return the distinct requests in *text*, in order; no part of the text counts for two requests."""
+    """Return the distinct requests in *text*, in order of appearance; matches never overlap."""
     if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", text, re.IGNORECASE):
         return [DemoRequest(named[1], parse_arguments(named[2]))]
     matches: list[tuple[int, int, DemoRequest]] = []
@@ -237,9 +237,9 @@ def find_requests(text: str) -> list[DemoRequest]:
 
 
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each argument that the rule's pattern captures; numbers are converted.
+    """Yield the name and value of each argument that the rule's pattern captured; numbers are converted.
 
-    If the pattern has no groups but the rule names an argument, the first such argument is yielded with the value 5.
+    If the pattern has no groups but the rule names arguments, the first argument is yielded with the value 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):

@@ -20,7 +20,10 @@ _MAX_COUNT = 10**9
 
 
 class JsonAnswer(Struct, frozen=True):
-    """An HTTP response. `status` is 0 if no response arrived; `body` is set only for status 200."""
+    """An HTTP response to a request for JSON.
+
+    `status` is 0 if no response arrived; `body` is set only for status 200.
+    """
 
     status: int = 0
     body: dict[str, Any] | None = None
@@ -58,7 +61,7 @@ class JsonClient:
         headers: Mapping[str, str] | None = None,
         limit: int = MAX_BODY_BYTES,
     ) -> JsonAnswer:
-        """Send a request and return the response, even if the request failed. May be cancelled.
+        """Send a request and return the response, even if it reports an error. Safe to cancel.
 
         A body that exceeds *limit* bytes or is not a JSON object is discarded.
         """
@@ -84,7 +87,7 @@ class JsonClient:
 
 
 def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list[dict[str, Any]]:
-    """Return the objects among the first *limit* items of the list `answer[key]`, or [] if it is not a list."""
+    """Return the objects among the first *limit* items of `answer[key]`, or [] if `answer[key]` is not a list."""
     entries = None if answer is None else answer.get(key)
     if not isinstance(entries, list):
         return []

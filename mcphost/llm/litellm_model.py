@@ -103,7 +103,7 @@ class LiteLlmModel:
         return self._facts
 
     async def prepare(self) -> None:
-        """Find the API key, start the worker and load the model's facts. Raises ModelError; may be cancelled."""
+        """Find the API key, start the worker and load the model's facts. Raises ModelError; safe to cancel."""
         await self._ensure_ready()
 
     async def load_facts(self) -> None:
@@ -259,9 +259,9 @@ class LiteLlmModel:
             self._refusal = ToolsRefused(known.reason, known.refused_at)
 
     def _replace_refused_tool(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
-        """In later requests, send a rejected tool in its simplified form, or omit it if it has no such form.
+        """Replace a rejected tool in later requests with its simplified form, or omit it if it has none.
 
-        Returns the event that reports this to the user.
+        Returns the event that reports the change to the user.
         """
         if tool.simple is not None:
             self._simplified[_key(tool.spec)] = tool.simple
@@ -345,7 +345,7 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer without text or tokens.
+        """Return the error for an answer that has no text and used no tokens.
 
         litellm returns such an answer if the response is HTML or has an empty body.
         """
@@ -478,9 +478,9 @@ class LiteLlmModel:
             await self._recall_refusal()
 
     def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
-        """Return the configured prices or, if there are none, the prices in litellm's list, in US dollars per token.
+        """Return the configured prices or, if there are none, litellm's list prices, in US dollars per token.
 
-        The list's prices do not apply to a model at a configured URL, so they are not returned for it.
+        litellm's prices are not used for a model at a configured URL, because they do not apply to it.
         """
         config = self._config
         if config.input_price is not None and config.output_price is not None:

@@ -36,7 +36,7 @@ def _nest_error(_stream: Any, event: Any) -> Any:
 
 
 def is_refused(stream: Any) -> bool:
-    """Return whether the model refused to answer; litellm reports this as `stop`, like a normal end."""
+    """Return whether the model refused to answer, which litellm reports as `stop`, like a normal end."""
     streams = (stream, getattr(stream, "completion_stream", None))
     return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
 

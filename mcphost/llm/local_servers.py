@@ -57,7 +57,7 @@ class LocalAddress(Struct, frozen=True):
 
 
 class LocalModel(Struct, frozen=True, kw_only=True):
-    """A model on a local server; 0 and None mean unknown."""
+    """A model on a local server; a value of 0 or None means unknown."""
 
     id: str
     """Name on the server, for example `qwen3:8b`."""
@@ -117,7 +117,7 @@ async def find_local_servers(
     """Probe all addresses concurrently, and return the servers found within *seconds*, in the given order.
 
     *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not respond in time, or send an
-    unknown response are left out. May be cancelled.
+    unknown response are left out. Safe to cancel.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:
@@ -137,7 +137,7 @@ async def find_local_servers(
 
 
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
-    """Return *server* with the capabilities and context sizes of its models, if it is an Ollama server.
+    """Return *server* with its models' capabilities and context sizes added; only Ollama provides them.
 
     Any other server is returned unchanged, and so is a model for which no response arrives within *seconds*.
     """
@@ -238,9 +238,9 @@ async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | Non
 
 
 async def _identify_openai_compatible(client: JsonClient, url: str, owner: str = "") -> LocalModelServer | None:
-    """Identify a server that lists its models in OpenAI's format; return None if the server does not.
+    """Identify a server that lists its models in OpenAI's format; return None for any other server.
 
-    If *owner* is not "", the server's first model must have this owner.
+    If *owner* is not "", the first model in the list must have this owner.
     """
     answer = (await client.request("GET", f"{url}/v1/models")).body
     entries = list_objects(answer, "data", MAX_MODELS)

@@ -11,8 +11,8 @@ Outcome = Literal["ok", "error", "failed", "declined", "stopped", "background"]
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens and cost of one model request; `cost` is in US dollars, or None if unknown.
 
-    `cached_tokens` is the number of input tokens that were read from the provider's cache, which saved `saved` US
-    dollars.
+    `cached_tokens` is the number of input tokens that were read from the provider's cache, and `saved` is the
+    amount that this saved, in US dollars.
     """
 
     input_tokens: int = 0
@@ -118,13 +118,14 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     """Text that the user attached: a server's resource, the result of a tool, or a local file or folder.
 
     If the text is a tool's result, `tool` is the name of the tool; otherwise, `tool` is "". `server` is "" for a local
-    file or folder. For a binary resource that the model does not accept, `text` only says so.
+    file or folder. For a binary resource that the model does not accept, `text` is only a note that says so.
 
     `use_id` is "" for an attachment. Otherwise, the part is the result of the tool call with this id, which continued
-    in the background; if `text` has only the beginning of the result, `kept` is the path of the file with all of it.
+    in the background. If `text` contains only the beginning of the result, `kept` is the path of the file with the
+    complete result.
 
-    If `whole` is not "", it is the new text of a resource that was attached before, and `text`, which is sent to the
-    model, is a unified diff from the earlier version.
+    If `whole` is not "", the resource had been attached before. `whole` is then its new text, and `text`, which is
+    sent to the model, is a unified diff from the earlier version.
     """
 
     server: str
@@ -164,14 +165,14 @@ def resource_key(part: Part) -> tuple[str, str] | None:
 
 
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
-    """Return whether *part* is the result of a tool call, and not just a note that the result follows later."""
+    """Return whether *part* is the actual result of a tool call, not just a note that the result will follow."""
     if isinstance(part, ToolReturnPart):
         return part.outcome != "background"
     return isinstance(part, ResourcePart) and bool(part.use_id)
 
 
 class PromptSource(Struct, frozen=True):
-    """The server and name of the prompt that a message was inserted from."""
+    """The server and name of the prompt from which a message was inserted."""
 
     server: str
     name: str

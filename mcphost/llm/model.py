@@ -72,7 +72,7 @@ class ToolUseReady(Struct, frozen=True):
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Event before a retry: nothing was received, and the request will be sent again after `seconds`."""
+    """Event before a retry: nothing was received, and the request will be sent again in `seconds` seconds."""
 
     seconds: float
     reason: str
@@ -80,9 +80,9 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class ToolsRefused(Struct, frozen=True):
-    """Event that announces an answer without tools, because the model does not support them; emitted once per model.
+    """Event before an answer without tools, because the model does not support them; emitted once per model.
 
-    `reason` is the provider's error message, or "" if this was known without a request. If the provider rejected tools
+    `reason` is the provider's error message, or "" if no request was needed to find out. If the provider rejected tools
     in an earlier run, `refused_at` is the time of that rejection in seconds since 1970; otherwise, it is 0.
     """
 
@@ -91,14 +91,14 @@ class ToolsRefused(Struct, frozen=True):
 
 
 class ToolQuarantined(Struct, frozen=True):
-    """Event for a tool that is omitted from further requests, because the provider rejected its definition."""
+    """Event for a tool that later requests will omit, because the provider rejected its definition."""
 
     name: str
     reason: str
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Event for a tool that gets a simpler schema from now on, because the provider rejected the original one."""
+    """Event for a tool that later requests will send with a simpler schema, because the provider rejected its own."""
 
     name: str
     reason: str
@@ -130,7 +130,7 @@ ModelEvent = (
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
-    """Known facts about a model; 0 and None mean unknown."""
+    """Known facts about a model; a value of 0 or None means unknown."""
 
     context_window: int = 0
     max_output_tokens: int = 0
@@ -174,13 +174,13 @@ class ChatModel(Protocol):
         ...
 
     async def prepare(self) -> None:
-        """Prepare for the first request, for example by importing libraries. Raises ModelError; may be cancelled."""
+        """Prepare for the first request, for example by importing libraries. Raises ModelError; safe to cancel."""
         ...
 
     async def load_facts(self) -> None:
         """Load the facts about the model without an API key or a request to the provider.
 
-        Raises ModelError; may be cancelled.
+        Raises ModelError; safe to cancel.
         """
         ...
 

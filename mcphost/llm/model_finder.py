@@ -59,10 +59,10 @@ class FoundKey(Struct, frozen=True):
 async def find_keys(
     environ: Mapping[str, str], keyring: KeyLookup | None = None, providers: Iterable[str] = DEFAULT_MODELS
 ) -> tuple[FoundKey, ...]:
-    """Return the *providers* that have an API key in the environment or, if not there, in the keyring.
+    """Return the *providers* whose API key is in the environment or, if not there, in the keyring.
 
     By default, every provider with a default model is checked. A keyring that is locked or does not respond is treated
-    as empty. May be cancelled.
+    as empty. Safe to cancel.
     """
     found: list[FoundKey] = []
     for provider in providers:
@@ -147,7 +147,7 @@ class ModelFinder:
     async def find_proposed(self) -> tuple[AvailableModel, ...]:
         """Return the default model of each provider with an API key, followed by local models.
 
-        Local models that support tools come before other local models. May be cancelled.
+        Local models that support tools come before other local models. Safe to cancel.
         """
         keys, local, catalog = await self._search()
         by_name = {model.name: model for model in catalog}
@@ -159,7 +159,7 @@ class ModelFinder:
     async def find_late(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
 
-        The addresses of *known* models are searched too. May be cancelled.
+        The addresses of the *known* models are probed too. Safe to cancel.
         """
         keys = {(model.config.name, model.config.api_base) for model in known}
         addresses = {model.config.api_base for model in known if model.config.api_base}
@@ -171,7 +171,7 @@ class ModelFinder:
         """Return all models: remembered models, models with an API key, local models, and then all others.
 
         Remembered models, which are favorites or were used recently, keep the parameters with which they were last
-        used. May be cancelled.
+        used. Safe to cancel.
         """
         keys, local, catalog = await self._search([item.config.api_base for item in remembered])
         origins = {key.provider: describe_key(key) for key in keys}
@@ -190,9 +190,9 @@ class ModelFinder:
         return tuple(await self._mark_refused([*first, *rest]))
 
     async def find_listed(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Ask the providers that have an API key which models they offer; return those that are not in *known*.
+        """Ask each provider that has an API key which models it offers; return those that are not in *known*.
 
-        May be cancelled.
+        Safe to cancel.
         """
         keys = await self._find_keys(LISTING_PROVIDERS)
         secrets = {key.provider: await self._read_key(key) for key in keys}
@@ -238,7 +238,7 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     async def _find_named_keys(self, variables: Iterable[str]) -> dict[str, str]:
-        """Return where the API key of each variable was found, such as "KEY is set", keyed by variable."""
+        """Return a phrase for each variable whose API key was found, such as "KEY is set", keyed by variable."""
         names = {name for name in variables if name}
         origins = {name: f"{name} is set" for name in names if self._environ.get(name, "").strip()}
         with anyio.move_on_after(KEYRING_SECONDS), suppress(McpHostError):
@@ -251,8 +251,8 @@ class ModelFinder:
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
         """Return a remembered model that is neither in litellm's table nor on a local server.
 
-        The model is considered usable if an address is configured for it, or its provider's API key was found.
-        *origins* says where keys were found, by provider.
+        The model is considered usable if an address is configured for it, or if its provider's API key was found.
+        *origins* maps each provider whose key was found to a phrase that says where.
         """
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
@@ -275,7 +275,7 @@ class ModelFinder:
     ) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
         """Find API keys, local models and the models in litellm's table concurrently.
 
-        *addresses* are URLs of further model servers; only those on this machine are asked.
+        *addresses* are URLs of further model servers; only those on this machine are contacted.
         """
         keys: tuple[FoundKey, ...] = ()
         local: list[AvailableModel] = []
@@ -304,7 +304,7 @@ class ModelFinder:
 
 
 def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapping[str, str]) -> AvailableModel:
-    """Return *model* with its remembered settings.
+    """Return *model* with the settings of the remembered model *item*.
 
     If the settings name an environment variable for the API key, the model is usable only if that key was found.
     """

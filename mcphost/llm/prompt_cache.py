@@ -1,4 +1,4 @@
-"""Prompt caching: which models need explicit cache breakpoints, and where a request gets them."""
+"""Prompt caching: which models need explicit cache breakpoints, and where a request needs them."""
 
 from typing import Any, cast
 
@@ -14,9 +14,9 @@ def marks_cache(model: str) -> bool:
 def mark_cache(chat: list[dict[str, Any]]) -> None:
     """Add Anthropic's cache breakpoints to the system prompt and to two input messages.
 
-    The two messages are the last input messages of this request and of the previous request. The breakpoint on the
-    system prompt covers the tools as well. Anthropic allows four breakpoints per request, and ignores those on prefixes
-    of less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
+    The two messages are the last input message of this request and the last one of the previous request. The
+    breakpoint on the system prompt also covers the tools. Anthropic allows four breakpoints per request, and
+    ignores those on prefixes of less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
     """
     inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
     answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)

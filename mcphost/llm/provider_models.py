@@ -1,7 +1,8 @@
-"""Requests that list a provider's models or check an API key, each with a single GET.
+"""Requests that list a provider's models or check an API key; each is a single GET.
 
-Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
-Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's format with additional members).
+Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET
+/v1beta/models`), Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's format with
+additional members).
 """
 
 import re
@@ -47,7 +48,7 @@ _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inpu
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
-    """A model in a provider's list; 0 and None stand for values that the list does not contain."""
+    """A model in a provider's list; a value of 0 or None means that the list does not contain it."""
 
     name: str
     """Name for litellm, `provider/model`."""
@@ -67,7 +68,7 @@ async def list_provider_models(
 ) -> tuple[ListedModel, ...]:
     """Ask several providers concurrently which models they offer; *keys* maps each provider to its API key.
 
-    A provider that does not respond in time, or whose response is invalid, contributes no models. May be cancelled.
+    A provider that does not respond in time, or whose response is invalid, contributes no models. Safe to cancel.
     """
     found: dict[str, tuple[ListedModel, ...]] = {}
 
@@ -84,7 +85,7 @@ async def list_provider_models(
 
 
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
-    """Ask the provider whether an API key is valid; "unknown" means no clear response. May be cancelled."""
+    """Ask the provider whether an API key is valid; "unknown" means no clear response. Safe to cancel."""
     status = 0
     if provider in _ADDRESSES:
         with anyio.move_on_after(LIST_SECONDS):

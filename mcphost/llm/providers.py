@@ -150,7 +150,7 @@ def unknown_provider_error(model: str) -> ModelError:
 
 
 def key_variables(config: ModelConfig) -> tuple[str, ...]:
-    """Return the environment variables that may contain the API key of a model, the preferred one first."""
+    """Return the environment variables that may contain a model's API key, the preferred one first."""
     provider = parse_provider(config.name)
     if config.api_key_env:
         return (config.api_key_env,)
@@ -229,7 +229,7 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
 
 
 async def find_missing_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> str:
-    """Return the name of the environment variable for an API key that a model needs but that is missing, else "".
+    """Return the environment variable in which to set the API key that a model lacks, or "" if it lacks none.
 
     A key that cannot be read from the keyring counts as missing.
     """

@@ -57,7 +57,7 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
     *probe* sends a test request with some of the tools. Tools that are named in the message are tested first, then
     halves of the list, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be
-    determined. Errors raised by *probe* are passed on. May be cancelled.
+    determined. Errors raised by *probe* propagate. Safe to cancel.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)
@@ -99,7 +99,7 @@ class _Finder:
 
 
 def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
-    """Return the tools to which an error message refers, either by index or by name in quotes."""
+    """Return the tools that an error message refers to, by index or by quoted name."""
     places = [int(first or second) for first, second in _INDEX_PATTERN.findall(reason[:2_000])]
     named = [tools[place] for place in dict.fromkeys(places) if place < len(tools)]
     return named or [spec for spec in tools if any(f"{mark}{spec.name}{mark}" in reason for mark in "'\"`")][:2]

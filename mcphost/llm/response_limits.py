@@ -64,7 +64,7 @@ class AnswerMeter:
 
 
 def parse_token_count(value: object) -> int:
-    """Return a token count from a provider's usage report, or 0 if the value is invalid."""
+    """Return a token count from a provider's usage report, or 0 if *value* is not a valid count."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
         return 0
     return int(value)
@@ -175,7 +175,7 @@ class EventLineBuffer:
         return whole
 
     def flush(self) -> bytes:
-        """Return the incomplete last line, which is b"" if there is none."""
+        """Return the incomplete last line, or b"" if there is none."""
         return b"".join(self._rest)
 
     def _check_line_count(self, lines: int) -> None:

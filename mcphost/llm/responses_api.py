@@ -109,7 +109,7 @@ def _members(value: Any) -> Json:
 
 
 class ResponsesStream:
-    """Converter that turns the events of one streamed response into worker events.
+    """Converter from the events of one streamed response to worker events.
 
     The finish reason and the token counts are stored in *summary*.
     """

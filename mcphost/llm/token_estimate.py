@@ -113,8 +113,8 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*:
-    the time, in seconds since 1970, at which the beginning of requests last changed. This happens with a new system
+    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*.
+    *since* is the time, in seconds since 1970, at which the beginning of requests last changed: because of a new system
     prompt, a summary of earlier messages, or tool results that were shortened.
     """
     size = 0

@@ -141,7 +141,7 @@ def configure_litellm(litellm: Any) -> None:
 
 
 def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, Any]:
-    """Return the sampling parameters and headers that the request sets, as arguments for litellm."""
+    """Return the request's sampling parameters and headers as keyword arguments for litellm."""
     arguments: dict[str, Any] = {}
     if request.max_tokens:
         arguments["max_tokens"] = request.max_tokens
@@ -351,9 +351,9 @@ class LiteLlmWorker:
     def _compute_cost(
         self, request: worker_protocol.CompletionRequest, summary: "StreamSummary", *, is_cached: bool = True
     ) -> float | None:
-        """Return the cost in US dollars according to litellm's price list, or None if the list has no price.
+        """Return the cost in US dollars from litellm's price list, or None if the list has no price for the model.
 
-        If *is_cached* is False, return the cost that the answer would have had without the provider's cache.
+        If *is_cached* is False, return what the answer would have cost without the provider's cache.
         """
         if not (summary.input_tokens or summary.output_tokens):
             return None
@@ -476,7 +476,7 @@ def has_finish_reason(chunk: Any) -> bool:
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return *value*, the member *name* of a usage report, with invalid counts, costs and objects replaced."""
+    """Return *value* with invalid counts, costs and objects replaced; *name* is its key in the usage report."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {
@@ -492,7 +492,10 @@ def sanitize_usage(name: str, value: Any) -> Any:
 
 
 async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> None:
-    """Execute the commands that *reader* receives until the process ends."""
+    """Execute the commands that *reader* receives until the process ends.
+
+    *litellm* is the imported module, and *writer* sends the events.
+    """
     send, receive = anyio.create_memory_object_stream[bytes](float("inf"))
     reader.connect(send)
     await LiteLlmWorker(litellm, writer).serve(receive)

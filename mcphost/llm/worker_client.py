@@ -1,7 +1,7 @@
 """Client for the worker process, which is started on first use and can be ended within a second.
 
 There is no background task: the event loop calls back when the pipe has data, and each event is passed to the
-WorkerCall that it belongs to. `AnswerMeter` limits the number of unread events.
+WorkerCall to which it belongs. `AnswerMeter` limits the number of unread events.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class WorkerCall:
 
 
 class WorkerProcess:
-    """Handle to the worker process, which all models share; `ensure_ready` starts it."""
+    """Handle to the worker process that all models share; `ensure_ready` starts the process."""
 
     def __init__(self, log: Callable[[str], None], environ: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -215,7 +215,7 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event with which a WorkerCall fails after the worker process has ended."""
+    """Return the event that makes a WorkerCall fail after the worker process has ended."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )

@@ -92,7 +92,7 @@ class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
 
 
 class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
-    """A piece of the tool call at position `index` in the answer; each of the other fields may be empty."""
+    """A piece of the tool call at position `index` in the answer; all other fields may be empty."""
 
     call_id: int
     index: int
@@ -104,8 +104,8 @@ class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
 class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
     """Normal end of a stream; `cost` is in US dollars, or None if unknown.
 
-    `cached_tokens` is the number of input tokens that were read from the provider's cache, which saved `saved` US
-    dollars.
+    `cached_tokens` is the number of input tokens that were read from the provider's cache, and `saved` is the
+    amount that this saved, in US dollars.
     """
 
     call_id: int
@@ -180,9 +180,9 @@ MAX_BATCH_LENGTH = 64 * 1024
 class EventBatch:
     """Sender that merges consecutive pieces of text into one event, to reduce the number of events.
 
-    The first piece is sent immediately, later pieces about once per iteration of the event loop. `put` and `flush`
+    The first piece is sent immediately, and later pieces about once per iteration of the event loop. `put` and `flush`
     raise AnswerTooLong if *send* does. All methods must be called on the event loop's thread. Call `flush` before
-    sending an event in another way, and `discard` to drop the pending event.
+    sending an event in another way, or `discard` to drop the pending event.
     """
 
     def __init__(self, send: Callable[[WorkerEvent], None]) -> None:
@@ -195,7 +195,7 @@ class EventBatch:
         self._error: AnswerTooLong | None = None
 
     def put(self, event: WorkerEvent) -> None:
-        """Send an event immediately, or hold it back to merge it with later events."""
+        """Send an event immediately, or hold it back so that it can be merged with later events."""
         merged = None if self._pending is None else merge_events(self._pending, event)
         if merged is None:
             self.flush()
@@ -269,7 +269,7 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
-    """Return the error, followed by the exceptions that caused it, without duplicates.
+    """Return *error* and the exceptions that caused it, outermost first, without duplicates.
 
     The causes are found in `__cause__`, `__context__`, and the `original_exception` of litellm's exceptions.
     """

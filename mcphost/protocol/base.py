@@ -23,14 +23,14 @@ class Notification(WireStruct, frozen=True):
 class Result(WireStruct, frozen=True):
     """Base class for results, with the members that all results share.
 
-    Before revision 2026-07-28, `result_type` is always "", which means that the result is complete.
+    An empty `result_type` means that the result is complete; before revision 2026-07-28, it is always empty.
     """
 
     result_type: str = ""
 
 
 class CacheableResult(Result, frozen=True):
-    """A result that can be cached for `ttl_ms` milliseconds (since revision 2026-07-28); 0 forbids caching."""
+    """A result that can be cached for `ttl_ms` milliseconds (revision 2026-07-28 and later); 0 forbids caching."""
 
     ttl_ms: float = 0
     cache_scope: str = ""

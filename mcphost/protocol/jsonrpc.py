@@ -130,7 +130,7 @@ def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
 
 
 def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]:
-    """Parse a message like `parse_message`, but yield every few milliseconds so that other tasks can run.
+    """Parse a message like `parse_message`, but yield every few milliseconds to let other tasks run.
 
     Raises MalformedMessage.
     """
@@ -155,7 +155,7 @@ def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
     """Replace invalid UTF-8 in a message with U+FFFD; return *line* unchanged if it is valid.
 
     Raw JSON is sometimes passed on undecoded, so it must be valid UTF-8. Raises MalformedMessage if too much of the
-    message is invalid. Yields every few milliseconds, so that other tasks can run.
+    message is invalid. Yields every few milliseconds to let other tasks run.
     """
     strict = getincrementaldecoder("utf-8")()
     try:
@@ -183,7 +183,7 @@ def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
 def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
     """Replace lone surrogates in *line* with U+FFFD; return None if there are none.
 
-    Raises MalformedMessage if there are too many. Yields every few milliseconds, so that other tasks can run.
+    Raises MalformedMessage if there are too many. Yields every few milliseconds to let other tasks run.
     """
     if b"\\u" not in line or b"\0" in line:
         return None

@@ -116,7 +116,7 @@ class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
 
 
 class Discover(ClientRequest[DiscoverResult], frozen=True):
-    """The server/discover request (from protocol revision 2026-07-28 on)."""
+    """The server/discover request (protocol revision 2026-07-28 and later)."""
 
     METHOD: ClassVar[str] = "server/discover"
     RESULT: ClassVar[type[Any]] = DiscoverResult
@@ -138,5 +138,5 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the `_meta` members that identify the client in every request since revision 2026-07-28."""
+    """Return the `_meta` members that identify the client in every request (revision 2026-07-28 and later)."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

@@ -1,6 +1,6 @@
 """Notifications from server and client, subscriptions to notifications, and log levels.
 
-Specification: basic/utilities, server/utilities/logging, and (since 2026-07-28) subscriptions.
+Specification: basic/utilities, server/utilities/logging, and (in revision 2026-07-28 and later) subscriptions.
 """
 
 from typing import Any, ClassVar

@@ -107,7 +107,7 @@ class ResourceNotFoundData(WireStruct, frozen=True):
 
 
 class UriIndex:
-    """Set of resource URIs; given the URI in an update notification, it finds the resources that are affected.
+    """Set of resource URIs that finds the resources affected by an update notification.
 
     A notification about an updated resource can name a sub-resource: a URI that extends the URI of the resource with a
     path, query or fragment. The time taken by `find` grows with the length of the URI, not with the size of the set.

@@ -1,8 +1,8 @@
 """The supported protocol revisions, with their features and eras (https://modelcontextprotocol.io/specification).
 
-There are two eras. In the handshake era (up to revision 2025-11-25), a connection begins with an initialize handshake.
-In the stateless era (from revision 2026-07-28 on), each request contains everything that the server needs to know about
-the client.
+There are two eras. In the handshake era (up to revision 2025-11-25), a connection begins with an initialize
+handshake. In the stateless era (revision 2026-07-28 and later), each request contains everything that the
+server needs to know about the client.
 """
 
 from enum import StrEnum
@@ -24,22 +24,22 @@ class Revision(StrEnum):
 
     @property
     def era(self) -> Era:
-        """The protocol era of the revision: "stateless" from revision 2026-07-28 on, "handshake" before that."""
+        """The protocol era: "stateless" for revision 2026-07-28 and later, "handshake" for earlier revisions."""
         return "stateless" if self >= Revision.V2026_07_28 else "handshake"
 
     @property
     def has_version_header(self) -> bool:
-        """Whether HTTP requests have the header MCP-Protocol-Version (from revision 2025-06-18 on)."""
+        """Whether HTTP requests have the header MCP-Protocol-Version (revision 2025-06-18 and later)."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_output_schemas(self) -> bool:
-        """Whether tools may declare an output schema (from revision 2025-06-18 on)."""
+        """Whether tools may declare an output schema (revision 2025-06-18 and later)."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_non_object_output(self) -> bool:
-        """Whether structured output may be any JSON value, not only an object (from revision 2026-07-28 on)."""
+        """Whether structured output may be any JSON value, not only an object (revision 2026-07-28 and later)."""
         return self >= Revision.V2026_07_28
 
     @property

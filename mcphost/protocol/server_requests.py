@@ -1,7 +1,8 @@
 """Requests from a server to the client (sampling, elicitation, roots), and the client's results.
 
-Before revision 2026-07-28, a server sends these requests as JSON-RPC requests; from that revision on, in a result of
-type `input_required`. The request handler in `host.server_requests` determines which requests are supported.
+Before revision 2026-07-28, a server sends these as JSON-RPC requests; in that revision and later, it sends them
+in a result of type `input_required`. The request handler in `host.server_requests` determines which requests
+are supported.
 """
 
 from collections.abc import Generator
@@ -91,8 +92,8 @@ class ListRootsResult(WireStruct, frozen=True):
 class ServerRequestRejection(WireStruct, frozen=True):
     """The rejection of a server's request.
 
-    Before revision 2026-07-28, the rejection is sent as an error response; from that revision on, it makes the client's
-    own request fail.
+    Before revision 2026-07-28, the rejection is sent as an error response; in that revision and later, it makes the
+    client's own request fail.
     """
 
     message: str
@@ -108,7 +109,7 @@ _REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMes
 def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
     """Parse a request from a server. Raises MalformedMessage if its method is unknown or its params are invalid.
 
-    Yields every few milliseconds, so that other tasks can run.
+    Yields every few milliseconds to let other tasks run.
     """
     kind = _REQUEST_TYPES.get(method)
     if kind is None:
@@ -167,7 +168,7 @@ class InputRequiredResult(Result, frozen=True):
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
     """Parse `inputRequests` into a dict with the same keys. Raises MalformedMessage.
 
-    The result is empty if *raw* is absent or null. Yields every few milliseconds, so that other tasks can run.
+    The result is empty if *raw* is absent or null. Yields every few milliseconds to let other tasks run.
     """
     if not is_set(raw):
         return {}

@@ -26,10 +26,11 @@ ID_LIMIT = 1_000
 
 
 class Task(Result, frozen=True):
-    """A task that runs on a server or the client, with the members of both versions; durations are in milliseconds.
+    """A task on a server or the client, with the members of both versions; durations are in milliseconds.
 
-    The two versions are those of revision 2025-11-25 and of the tasks extension. `result`, `error` and `input_requests`
-    exist only in the extension, when the status is "completed", "failed" and "input_required", respectively.
+    The two versions are the tasks of revision 2025-11-25 and the tasks extension. `result`, `error` and
+    `input_requests` exist only in the extension, when the status is "completed", "failed" and "input_required",
+    respectively.
     """
 
     task_id: str = ""
@@ -98,7 +99,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """The tasks/result request (revision 2025-11-25); the server responds with the result when the task has ended."""
+    """The tasks/result request (revision 2025-11-25); the server sends the task's result when the task has ended."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -216,7 +217,7 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
-    """Add the id of the related task to the `_meta` of a result; return it unchanged if *task_id* is empty."""
+    """Add the id of the related task to the `_meta` of *result*; return *result* unchanged if *task_id* is empty."""
     if not task_id:
         return result
     meta = encode({RELATED_TASK: {"taskId": task_id}})

@@ -96,7 +96,7 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound on the number of the others."""
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound on the number of further blocks."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property
@@ -115,7 +115,8 @@ class CallToolResult(Result, frozen=True):
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
         """Return the structured content, or None if there is none.
 
-        With *allow_null* (from protocol revision 2026-07-28 on), null is a valid value; otherwise, it means that there
+        With *allow_null* (protocol revision 2026-07-28 and later), null is a valid value; otherwise, it means that
+        there
         is no structured content.
         """
         raw = self.structured_content

@@ -107,7 +107,7 @@ async def download(url: str, sha256: str, path: Path) -> None:
 
 
 async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -> str:
-    """Save the response body to *path* and verify it; return "", or the target if the response is a redirect."""
+    """Save and verify the response body and return "", or return the target URL if the response is a redirect."""
     host = split_url(url).netloc
     try:
         proxy = proxy_for(url)

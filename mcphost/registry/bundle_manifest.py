@@ -89,7 +89,7 @@ class BundleManifest(Struct, frozen=True):
         )
 
     def input_names(self) -> dict[str, set[str]]:
-        """Return the names of the settings used in each environment variable of the command, keyed by variable."""
+        """Return the names of the settings that each of the command's environment variables uses, keyed by variable."""
         prefix = "user_config."
         return {
             name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
@@ -153,7 +153,7 @@ def _command_of(manifest: BundleManifest) -> BundleCommand:
 def _default_of(setting: BundleSetting) -> str | None:
     """Return a setting's default as text, or None if it has no usable default.
 
-    A default that has several values or refers to an unknown variable is not usable.
+    A default is not usable if it has several values or refers to an unknown variable.
     """
     value = cast("object", setting.default)
     if isinstance(value, bool):
@@ -265,9 +265,9 @@ class _BundleValues:
     def arguments(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Replace the variables in command-line arguments.
 
-        An argument that consists only of a setting's variable is repeated for each value of the setting, and omitted if
-        there is none. Raises UsageError if a program would read one of the user's values as an option, and
-        RegistryError as `fill` does.
+        An argument that consists only of a setting's variable is repeated for each value of the setting; without a
+        value, it is omitted. Raises UsageError if a program would read one of the user's values as an option, and
+        RegistryError for a reference that `fill` does not allow.
         """
         words: list[str] = []
         for text in texts:
@@ -307,7 +307,7 @@ class _BundleValues:
         return env, secret_names
 
     def _is_within(self, text: str) -> bool:
-        """Return whether all paths in *text*, a list separated like PATH, are inside the bundle."""
+        """Return whether all paths in *text* are inside the bundle; the paths are separated as in PATH."""
         paths = [os.path.normpath(os.path.join(self._folder, part)) for part in text.split(os.pathsep)]
         return all(path == self._folder or path.startswith(f"{self._folder}{os.sep}") for path in paths)
 

@@ -151,9 +151,10 @@ class RegistryUnreachable(RegistryError):
 
 @asynccontextmanager
 async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False) -> "AsyncGenerator[ServerRegistry]":
-    """Open the registry at *place*, a base URL or a JSON file; with *refresh*, ignore recent cached responses.
+    """Open the registry at *place*, a base URL or the path of a JSON file.
 
-    Raises RegistryError if a URL is neither https nor http to this machine.
+    With *refresh*, recent cached responses are not used. Raises RegistryError if a URL is neither https nor http to
+    this machine.
     """
     if "://" not in place or place.startswith("file://"):
         yield FileRegistry(place.removeprefix("file://"))
@@ -281,9 +282,9 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return the newest cached entry for each server version, and the time of the oldest response that was used.
+        """Return the newest cached entry for each server version, and when the oldest response used was fetched.
 
-        The time is when the response was fetched, in seconds since 1970.
+        The time is in seconds since 1970.
         """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
@@ -299,7 +300,7 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the response for *path*, relative to the API version's URL, or None for status 404.
+        """Return the response for *path*, relative to the API version's URL, or None if the status is 404.
 
         A cached response is returned if it is recent enough.
         """
@@ -396,7 +397,7 @@ class FileRegistry:
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
-    """Return the entry as a tuple if *body* is a single registry entry as JSON; otherwise, return an empty tuple."""
+    """Return a one-element tuple if *body* is a single registry entry as JSON; otherwise, return ()."""
     try:
         return (decode_entry(body),)
     except RegistryError:
@@ -404,7 +405,7 @@ def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
 
 
 def _matches(entry: RegistryEntry, text: str, updated_since: str) -> bool:
-    """Return whether an entry contains *text* and was updated since *updated_since*.
+    """Return whether an entry contains *text* and was updated at or after *updated_since*.
 
     Times are RFC 3339 in UTC, which can be compared as strings.
     """

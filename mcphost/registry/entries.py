@@ -286,7 +286,7 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 
 
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
-    """Describe who has proved ownership of the entry's namespace: a GitHub account, or the holder of a domain.
+    """Describe who has proved ownership of the entry's namespace: a GitHub account or the owner of a domain.
 
     *translate* is called with an English string and returns it in the language of the user interface.
     """

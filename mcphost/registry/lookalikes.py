@@ -102,7 +102,7 @@ def _is_within(host: str, domain: str) -> bool:
 
 
 def _host_and_owner(url: str) -> tuple[str, str]:
-    """Return the host of a URL and the first segment of its path; two empty strings for an invalid URL."""
+    """Return the host of a URL and the first segment of its path, or two empty strings if the URL is invalid."""
     try:
         parts = split_url(url[:2_000])
         return (parts.hostname or "").lower().removeprefix("www."), parts.path.strip("/").partition("/")[0]
@@ -113,7 +113,7 @@ def _host_and_owner(url: str) -> tuple[str, str]:
 def is_similar(name: str, other: str) -> bool:
     """Return whether two names are different but easily confused.
 
-    Names are confused if they look alike, or if they differ by one letter; in long names, by one or two letters.
+    Two names are easily confused if they look alike or differ by one letter; long names may differ by two letters.
     """
     one, two = name[:_MAX_COMPARED_LENGTH].lower(), other[:_MAX_COMPARED_LENGTH].lower()
     if one == two:
@@ -134,7 +134,7 @@ def _skeleton(name: str) -> str:
 def _distance(one: str, two: str, limit: int) -> int:
     """Return how many letters must be added, removed, changed or swapped to turn *one* into *two*.
 
-    The result is *limit* + 1 if there are more than *limit*.
+    The result is *limit* + 1 if the number exceeds *limit*.
     """
     if abs(len(one) - len(two)) > limit:
         return limit + 1

@@ -1,6 +1,7 @@
-"""Command lines that run packages, and a strict syntax for the text in them.
+"""Command lines that run packages, and the strict syntax that their parts must follow.
 
-The syntax excludes leading dashes, whitespace, quotes and everything else that a program or a shell would interpret.
+The syntax excludes leading dashes, whitespace, quotes and everything else that a program or a shell would
+interpret.
 """
 
 import posixpath
@@ -250,7 +251,7 @@ def _show(text: str) -> str:
 
 
 class PackageReference(Struct, frozen=True):
-    """The package that a command line runs; `version` and `digest` are "" if the command line does not state them."""
+    """The package that a command line runs; `version` and `digest` are "" if the command line omits them."""
 
     type: str
     name: str

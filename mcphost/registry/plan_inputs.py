@@ -70,7 +70,7 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
 def list_variables(place: InputPlace, template: str, variables: Mapping[str, InputVariable]) -> Iterator[PlanInput]:
     """Yield an input for each variable in *template* that is defined in *variables* and has no fixed value.
 
-    An input is required if its variable is marked as required; publishers rarely mark the header or argument as well.
+    An input is required if its variable is marked as required; publishers rarely mark the header or argument too.
     """
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
@@ -197,7 +197,7 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value in a command or URL whose name suggests that it is a secret."""
+    """Return a note for each input that seems to be a secret, by its name, and is used in a command or URL."""
     return tuple(
         f"{one.name} looks like a secret, and others can read it in the command."
         if one.place == "argument"
@@ -265,7 +265,7 @@ class ValueSource:
 def argument_words(
     ones: Sequence[RegistryInput], source: ValueSource, check_flag: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Convert arguments to words of a command line: `--name=value`, `-n value`, or only the value.
+    """Convert arguments to command-line words: `--name=value`, `-n value`, or only the value.
 
     *check_flag* is called with the name of each named argument, and raises an error if the name is not allowed. Raises
     UsageError if a program would read one of the user's values as an option.

@@ -90,7 +90,7 @@ def merge_update(
 
 
 def input_names(option: InstallOption) -> dict[str, dict[str, set[str]]]:
-    """Return the names of the inputs that the environment variables and headers of an option use.
+    """Return the names of the inputs used in each environment variable or header of an option.
 
     The outer key is "env" or "headers"; the inner key is the name of the variable or header.
     """

@@ -12,7 +12,7 @@ _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """MIME type and size of an image; width and height are in pixels, or 0 if its first bytes do not contain them."""
+    """MIME type and size of an image; `width` and `height` are in pixels, or 0 if the image's first bytes lack them."""
 
     mime_type: str
     width: int = 0

@@ -56,7 +56,7 @@ class ImageDecoder:
 
         Images are never enlarged. If *colors* is not 0, the result has at most that number of colors, and each pixel is
         either opaque or fully transparent. If decoding fails, the result is an error message such as "it is not valid
-        base64". Never raises an error, but may be cancelled.
+        base64". Never raises an error; safe to cancel.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_IMAGE_BYTES // 1024**2} MB"
@@ -86,7 +86,7 @@ class ImageDecoder:
         return DecodedImage(answer.width, answer.height, answer.pixels, answer.whole)
 
     async def close(self) -> None:
-        """End the worker process, and the decoding in progress, if any. Idempotent."""
+        """End the worker process, abandoning any image that is being decoded. Idempotent."""
         await self._process.close()
 
 
@@ -127,8 +127,7 @@ class ImageScaler:
     async def scale(self, data: str, max_side: int, max_bytes: int) -> ScaledImage | str:
         """Return the first frame of a base64 image, with at most *max_side* pixels per side and *max_bytes* bytes.
 
-        If that fails, the result is an error message such as "it is damaged". Never raises an error, but may be
-        cancelled.
+        If that fails, the result is an error message such as "it is damaged". Never raises an error; safe to cancel.
         """
         if len(data) > MAX_SOURCE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_SOURCE_BYTES // 1024**2} MB"
@@ -156,7 +155,7 @@ class ImageScaler:
         return answer
 
     async def close(self) -> None:
-        """End the worker process, and the scaling in progress, if any. Idempotent."""
+        """End the worker process, abandoning any image that is being scaled. Idempotent."""
         await self._process.close()
 
 

@@ -48,7 +48,7 @@ class PdfReader:
     async def read(self, body: bytes, max_bytes: int) -> PdfText | str:
         """Return the text of a PDF file, at most *max_bytes* of UTF-8, or an error message such as "it is damaged".
 
-        Never raises an error, but may be cancelled.
+        Never raises an error; safe to cancel.
         """
         if len(body) > MAX_PDF_BYTES:
             return f"it is over {MAX_PDF_BYTES // 1024**2} MB"
@@ -70,5 +70,5 @@ class PdfReader:
         return answer
 
     async def close(self) -> None:
-        """End the worker process, and the reading in progress, if any. Idempotent."""
+        """End the worker process, abandoning any file that is being read. Idempotent."""
         await self._process.close()

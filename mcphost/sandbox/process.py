@@ -33,7 +33,7 @@ SandboxFailure = Literal["busy", "slow", "ended", "silent"]
 
 
 class SandboxProcess:
-    """A worker process, `python -m MODULE`, started by the first request, and again by the first one after `close`.
+    """A worker process (`python -m MODULE`) that is started by the first request, and restarted after `close`.
 
     The module must print a line when it is ready, read requests from standard input, and answer each with one line of
     at most *max_response_size* bytes. *timeout* limits the time for one response, and *queue_timeout* limits the wait
@@ -57,7 +57,7 @@ class SandboxProcess:
     async def request(self, body: bytes) -> bytes | SandboxFailure:
         """Send a request, and return the response line or the kind of failure. Never raises an error.
 
-        Cancelling the call kills the process.
+        Safe to cancel; cancelling a request in progress kills the process.
         """
         with anyio.move_on_after(self._queue_timeout) as queue:
             await self._lock.acquire()
@@ -69,7 +69,7 @@ class SandboxProcess:
             self._lock.release()
 
     async def close(self) -> None:
-        """Kill the process, and with it the request in progress, if any. Idempotent."""
+        """Kill the process, abandoning any request in progress. Idempotent."""
         _send_kill(self._process)
         with anyio.CancelScope(shield=True):
             async with self._lock:
@@ -127,7 +127,7 @@ class SandboxProcess:
 def _send_kill(process: Process | None) -> None:
     """Send SIGKILL to the process, if it is running.
 
-    The process's own method `kill` would reap it, and the event loop would miss its exit.
+    The process's own `kill` method would reap the process, and the event loop would miss its exit.
     """
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):

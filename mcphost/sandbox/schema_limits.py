@@ -30,7 +30,7 @@ _DIALECT = re.compile(
 
 
 def find_size_problem(schema: bytes | Raw) -> str:
-    """Return why a schema is too large or too deeply nested, without decoding it, or "" if it is neither."""
+    """Return why a schema is too large or too deeply nested, or "" if it is neither; the schema is not decoded."""
     raw = bytes(schema)
     if len(raw) > MAX_SCHEMA_SIZE:
         return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"

@@ -72,7 +72,7 @@ class SchemaValidator:
         """Validate *value* (plain data, or JSON as Raw) against *schema*.
 
         This takes at most one second, plus up to two seconds if other validations are queued, plus the time to start
-        the worker. A schema that took too long twice is not tried again. Never raises an error, but may be cancelled.
+        the worker. A schema that took too long twice is not tried again. Never raises an error; safe to cancel.
         """
         problem = find_schema_problem(schema)
         if problem:
@@ -97,7 +97,7 @@ class SchemaValidator:
         return ValidationResult("invalid" if faults else "fits", faults)
 
     async def close(self) -> None:
-        """End the worker process, and the validation in progress, if any. Idempotent."""
+        """End the worker process, abandoning any validation in progress. Idempotent."""
         await self._process.close()
 
     def _process_failed(self, failure: SandboxFailure, schema_digest: bytes) -> ValidationResult:

@@ -143,7 +143,7 @@ def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Return the definitions compressed; those beyond the server's size limit are replaced with b""."""
+    """Return the definitions, compressed; those that would exceed the server's size limit are replaced with b""."""
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()
@@ -179,7 +179,10 @@ MAX_ROWS = 20_000
 
 
 class StoredToggles(NamedTuple):
-    """The tools that the user disabled or pinned, as pairs of server name and tool name."""
+    """The tools that the user disabled or pinned, as pairs of server name and tool name.
+
+    Pinned tools are sent with every model request.
+    """
 
     disabled: tuple[tuple[str, str], ...] = ()
     pinned: tuple[tuple[str, str], ...] = ()

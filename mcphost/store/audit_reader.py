@@ -65,8 +65,8 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    `reached` is the number and hash of the last row that was checked. Users can write them down: if the log does not
-    contain this row later, it was rewritten. `stopped` means that verification ended before the last row.
+    `reached` is the number and hash of the last row that was checked. A user can write them down: if a later log
+    does not contain this row, it was rewritten. `stopped` means that verification ended before the last row.
     """
 
     rows: int
@@ -93,8 +93,8 @@ class AuditReader:
     ) -> tuple[AuditRow, ...]:
         """Return the newest rows that match the filter, at most *limit*, newest first.
 
-        If *describe* is given, it returns the displayed text of a row, and the filter's words are searched for in this
-        text as well. It must not raise an error.
+        *describe*, if given, returns the displayed text of a row, in which the filter's words are also searched for. It
+        must not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 
@@ -222,7 +222,7 @@ def _build_where(filter_by: AuditFilter, *, has_description: bool = False) -> tu
 
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
-    """Return the problems found in one row; *last* is the number and hash of the row before it."""
+    """Return the problems found in one row; *last* is the number and hash of the preceding row."""
     seq, findings = fields["seq"], list[AuditFinding]()
     gap = seq - last.seq - 1
     if gap:
@@ -257,9 +257,9 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Return a list with the problem if the end of the log does not match the checkpoint; otherwise, return [].
+    """Return one finding if the end of the log does not match the checkpoint; otherwise, return [].
 
-    *what* is the result of `find_chain_break`.
+    *what* is the result of `find_chain_break`, and *last* is the position of the log's last row.
     """
     if not what:
         return []

@@ -377,7 +377,7 @@ def current_microseconds() -> int:
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return a short phrase that says how a non-empty log differs from its checkpoint, or "" if it does not."""
+    """Return a short phrase that says how a non-empty log differs from its checkpoint, or "" if it matches."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -405,7 +405,7 @@ def _make_first_record() -> AuditRecord:
 
 
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """Return the content of a row, created on the first call, so that a retry writes the same content."""
+    """Return the content of a row; it is created on the first call and cached, so a retry writes the same content."""
     if entry.record is None:
         try:
             record = entry.factory()
@@ -449,7 +449,7 @@ async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
     """Return records of the grants and approved servers that existed before the audit log.
 
     The last record contains the number of conversations. Missing columns are tolerated. If the database cannot be read,
-    the result is a single record of that failure.
+    the result is one record that reports the failure.
     """
     try:
         return await database.run(_read)

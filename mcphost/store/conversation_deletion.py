@@ -20,7 +20,7 @@ _NOT_INDEXED_WITH_FILE = """
 
 
 class ConversationDeletion:
-    """Deletion of whole stored conversations and everything that belongs to them."""
+    """Deleter for stored conversations and everything that belongs to them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,8 +29,8 @@ class ConversationDeletion:
         """Delete a conversation with its branches, drafts, summaries and search index entries.
 
         Returns the names of result files that no other conversation uses, which the caller must delete. Deleted data is
-        overwritten in the database file. A large conversation is deleted in steps, newest messages first and the
-        conversation itself last, so that an interrupted deletion can be continued. Raises StoreError.
+        overwritten in the database file. A large conversation is deleted in steps: newest messages first, and the
+        conversation itself last. An interrupted deletion can therefore be continued. Raises StoreError.
         """
         files: set[str] = set()
         while await self._database.run(lambda db: _delete_piece(db, conversation_id, files)):

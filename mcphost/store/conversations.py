@@ -59,7 +59,7 @@ class BranchBodies(NamedTuple):
 
 
 class BranchInfo(Struct, frozen=True):
-    """A branch other than a conversation's current one: the number of its last message, and its length.
+    """A branch other than the current branch of a conversation: the number of its last message, and its length.
 
     `text` is the text of its last user message, and `at` is the time of its last message in seconds since 1970.
     """
@@ -73,7 +73,7 @@ class BranchInfo(Struct, frozen=True):
 class RecordedCall(Struct, frozen=True):
     """A tool call in a stored conversation, with the time of the model's answer that contains it.
 
-    The time is in seconds since 1970. Calls that were declined are included, but not calls without any result.
+    The time is in seconds since 1970. Declined calls are included; calls without any result are not.
     """
 
     conversation: str
@@ -118,9 +118,9 @@ _LIST_QUERY = """
 
 
 def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
-    """Return the ids of the most recently used conversations in the database *file*, which is not created or changed.
+    """Return the ids of the most recently used conversations in the database *file*, newest first.
 
-    Blocks the calling thread. Raises StoreError.
+    The file is neither created nor changed. Blocks the calling thread. Raises StoreError.
     """
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
@@ -148,7 +148,7 @@ class ConversationStore:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether conversations are only in memory, and are lost when the program ends."""
+        """Whether conversations are kept only in memory, and are lost when the program ends."""
         return self._database.is_in_memory
 
     async def append(
@@ -380,7 +380,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:
-        """Return at most *limit* stored calls of a server's tools, newest first. Raises StoreError.
+        """Return at most *limit* stored calls to a server's tools, newest first. Raises StoreError.
 
         Messages over 256 kB are skipped.
         """
@@ -413,7 +413,7 @@ class ConversationStore:
 
 
 class MessageLink(NamedTuple):
-    """The number of a message and that of its predecessor in the conversation.
+    """The number of a message and the number of its predecessor in the conversation.
 
     `parent` is 0 if there is no predecessor, and None if the predecessor is the message that was stored just before.
     """
@@ -423,7 +423,10 @@ class MessageLink(NamedTuple):
 
 
 def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
-    """Return a title for a copy of a conversation, or of a copy, that no other conversation has."""
+    """Return a title for a copy of a conversation; no other conversation has this title.
+
+    If the conversation is itself a copy, the new title is based on the title of its original.
+    """
     row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
     title = row[0] if row else ""
     base, opened, end = title.rpartition(f" ({mark}")
@@ -465,7 +468,7 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the length of the branch, and its last message and last user message as stored JSON.
+    """Return *end*, the branch's length, its last message, and its last user message; messages are stored JSON.
 
     The last item is None if no user message was found.
     """
@@ -494,7 +497,7 @@ class SystemPromptStore:
         self._database = database
 
     async def add(self, conversation_id: str, text: str) -> None:
-        """Store a new system prompt for a conversation, to be used from now on."""
+        """Store a new system prompt for a conversation; it replaces the one in use."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(

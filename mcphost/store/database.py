@@ -1,9 +1,9 @@
 """An SQLite database that is opened on first use and used by one thread at a time.
 
-A damaged file is renamed, with the date added to its name, and replaced with a new one, and the user is warned. A file
-written by a newer mcphost is left unchanged, and opening it fails. If the path cannot be written, a copy in memory is
-used for this run, and the user is warned. If the disk is full, the current attempt fails, and later attempts may
-succeed.
+A damaged file is renamed, with the date added to its name, and replaced with a new one. If the path cannot be
+written, a copy in memory is used for this run. The user is warned in both cases. A file written by a newer
+mcphost is left unchanged, and opening it fails. If the disk is full, the current attempt fails, but later
+attempts may succeed.
 """
 
 import errno
@@ -51,7 +51,7 @@ class _Job(Generic[T]):
         return bool(self.results) or self.error is not None
 
     def result(self) -> T:
-        """Return the result of the job's function, or raise its exception."""
+        """Return the result of the job's function, or raise the exception that it raised."""
         if self.error is not None:
             raise self.error
         return self.results[0]
@@ -106,7 +106,7 @@ class Database:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the data is only in memory, because there is no file or the file could not be written."""
+        """Whether the data is kept only in memory, because there is no file or the file could not be written."""
         return self._is_in_memory
 
     async def run(
@@ -350,7 +350,7 @@ class Database:
 def _is_about_space(error: Exception, path: Path | None) -> bool:
     """Return whether SQLite failed because the disk is full.
 
-    If there is no space for its shared memory, SQLite reports an I/O error instead.
+    SQLite reports an I/O error instead if there is no space for its shared memory file.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code != sqlite3.SQLITE_IOERR or path is None:

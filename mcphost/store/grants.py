@@ -1,7 +1,7 @@
 """Storage of lasting permissions (grants for tools, approved servers) and of the protocol eras that servers support.
 
-The protocol revisions are divided into two eras: handshake (up to 2025-11-25) and stateless (from 2026-07-28 on). A
-server supports one of them, or both ("dual").
+The protocol revisions are divided into two eras: handshake (up to 2025-11-25) and stateless (2026-07-28 and
+later). A server supports one of them, or both ("dual").
 """
 
 import json
@@ -31,7 +31,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
     The grant applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project
     folder, or "" for everywhere. `tools` maps the names of the tools that the grant covered when it was created to the
-    digests of their definitions; the user is asked again about a new tool, and about a tool with another digest.
+    digests of their definitions. The user is asked again about a new tool, and about a tool whose digest has changed.
     `suspended` is the reason why the grant is suspended, or "".
 
     `account` is None for grants created before mcphost distinguished accounts; the account in `rule` is not stored. If
@@ -204,7 +204,10 @@ class GrantStore:
             raise
 
     async def find_trusted(self, server: str) -> TrustedServer | None:
-        """Return the stored approval of a server or file, or None; its digest may no longer match."""
+        """Return the stored approval of a server or file, or None if there is none.
+
+        The stored digest may differ from the current one.
+        """
         row = await self._database.run(
             lambda db: db.execute(
                 "SELECT server, digest, description FROM trust WHERE server = ?", (server,)
@@ -222,7 +225,7 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Transfer everything stored for a server from the digest *before* to the digest in *after*, its new approval.
+        """Replace a server's approval with *after*, and transfer everything stored under the digest *before* to it.
 
         Returns False, and changes nothing, if the server was not approved with the digest *before*.
         """
@@ -249,9 +252,9 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return the protocol eras that the server with this endpoint digest supported last; None if unknown.
+        """Return the protocol eras that the server with this endpoint digest last supported, or None if unknown.
 
-        "handshake" means revisions up to 2025-11-25, "stateless" revisions from 2026-07-28 on, and "dual" both.
+        "handshake" means revisions up to 2025-11-25, "stateless" means 2026-07-28 and later, and "dual" means both.
         """
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()

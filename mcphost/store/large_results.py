@@ -1,4 +1,4 @@
-"""Storage of tool results that are too large for a model, in private files with limits on age and size."""
+"""Storage of tool results that are too large to send to a model, in private files with limits on age and size."""
 
 import os
 import re

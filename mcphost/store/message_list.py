@@ -1,6 +1,6 @@
 """The messages of a conversation; each stored message is decoded when it is first accessed.
 
-Decoding 100,000 messages takes half a second, but a conversation that is opened shows only the last ones at first.
+Decoding 100,000 messages takes half a second, but an opened conversation at first shows only the last few.
 """
 
 import threading

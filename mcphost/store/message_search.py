@@ -237,7 +237,7 @@ class FoundConversation(Struct, frozen=True):
 class SearchResult(Struct, frozen=True):
     """The result of a search, best matches first; `notes` are sentences for the user.
 
-    `is_complete` is False if there were too many matches to rank them all.
+    `is_complete` is False if there were too many matches to rank all of them.
     """
 
     conversations: tuple[FoundConversation, ...] = ()
@@ -404,7 +404,7 @@ def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
 
 
 class _FoldedCharacters(dict[int, str]):
-    """Table for `str.translate` that maps characters to lower case without accents, computed on first use."""
+    """Table for `str.translate` that maps characters to lower case without accents; entries are cached on first use."""
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold_character(chr(code))
@@ -452,7 +452,7 @@ def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[Marked
 
 
 def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompts:
-    """Return the newest messages from the user that match *text*; if *text* is empty, all of them match.
+    """Return the newest messages from the user that match *text*, or simply the newest if *text* is empty.
 
     The last word of *text* may be incomplete. At most MAX_READ messages are read, regardless of the size of the store.
     """

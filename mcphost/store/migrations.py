@@ -223,7 +223,7 @@ def m013_search(db: sqlite3.Connection) -> None:
 
 
 def m014_conversation_details(db: sqlite3.Connection) -> None:
-    """Add columns for a title's author and the time of pinning to conversations; create a table for unsent text.
+    """Add columns to conversations for who chose the title and when it was pinned; create a table for unsent text.
 
     `named` is 0 for a title made from the first message and 2 for a title chosen by the user; 1 is no longer used.
     """
@@ -255,7 +255,7 @@ def m015_system_prompts(db: sqlite3.Connection) -> None:
 
 
 def m016_character_labels(db: sqlite3.Connection) -> None:
-    """Empty the full-text index; its rebuild in the background adds labels, which make single characters searchable."""
+    """Empty the full-text index; the background rebuild adds labels that make single characters searchable."""
     _execute_script(
         db,
         """

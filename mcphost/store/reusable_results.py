@@ -22,7 +22,7 @@ _FIND_MESSAGE = """
 class RecordedResult(NamedTuple):
     """A tool result that the model received, with the time of the call and the id of the grant that allowed it.
 
-    The id is "" if no grant was needed.
+    `grant_id` is "" if no grant was needed.
     """
 
     part: ToolReturnPart

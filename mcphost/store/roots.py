@@ -82,7 +82,7 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FolderAnswerStore:
-    """Store for permanent decisions about sharing folders, which apply to all processes.
+    """Store for permanent decisions about sharing folders, which apply in all mcphost processes.
 
     Every method may raise StoreError.
     """

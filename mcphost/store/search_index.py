@@ -82,7 +82,7 @@ def make_label(kind: str, name: str) -> str:
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a stored result's file without folder and suffix, or "" if *path* is not such a file."""
+    """Return the name of a stored result's file without folder and suffix, or "" if *path* is not a result file."""
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 
@@ -180,7 +180,7 @@ def first_id(at: float) -> int:
 
 
 def id_range(after: float | None, before: float | None) -> tuple[int, int]:
-    """Return the first and last possible document ids for the times from *after* until just before *before*.
+    """Return the first and last possible document ids for times from *after* (inclusive) to *before* (exclusive).
 
     None means no limit. Times are in seconds since 1970.
     """
@@ -211,7 +211,7 @@ def _free_id(db: sqlite3.Connection, at: float) -> int:
 
 @contextmanager
 def undo_failed_indexing(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
-    """Return a context manager in which a failed index update is undone without losing the stored message.
+    """Return a context manager that undoes a failed index update without losing the stored message.
 
     After a failure, the conversation is marked for indexing in the background.
     """

@@ -69,7 +69,7 @@ class SpendingSum(Struct, frozen=True):
 
 
 class SpendingTotals(Struct, frozen=True):
-    """Amounts spent in one turn, in the turn's conversation including all branches, and today in all conversations."""
+    """Amounts spent in one turn, in the whole conversation with all its branches, and today in all conversations."""
 
     turn: SpendingSum = SpendingSum()
     conversation: SpendingSum = SpendingSum()
@@ -123,7 +123,7 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def replace(self, number: int, entry: SpendingEntry) -> None:
-        """Replace the stored entry of a request after the request has ended."""
+        """Replace the stored entry of a request that has ended."""
         query = _REPLACE.format(columns=_COLUMNS)
         await self._database.run(lambda db: db.execute(query, (*_to_row(entry), number)))
 
@@ -132,7 +132,10 @@ class SpendingStore:
         await self._database.run(lambda db: db.execute("DELETE FROM spending WHERE id = ?", (number,)))
 
     async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
-        """Return the amounts spent in a turn, in a conversation, and in total since *since*, in seconds since 1970."""
+        """Return the amounts spent in a turn, in a conversation, and in all conversations since *since*.
+
+        *since* is in seconds since 1970.
+        """
 
         def work(db: sqlite3.Connection) -> SpendingTotals:
             def total(where: str, *values: object) -> SpendingSum:

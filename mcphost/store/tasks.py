@@ -13,7 +13,7 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished MCP task, bound to the server's digest so that no other server receives the task's id.
+    """An unfinished MCP task, stored with the server's digest: no other server may receive the task's id.
 
     `expires` is the time, in seconds since 1970, after which the server may delete the task, or None if unknown.
     """

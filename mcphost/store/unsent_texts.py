@@ -1,4 +1,4 @@
-"""Storage of the unsent text in the input field for each conversation, including new ones without an id."""
+"""Storage of unsent text in the input field, for each conversation and for new conversations without an id."""
 
 import os
 import secrets

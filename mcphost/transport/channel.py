@@ -29,8 +29,9 @@ class Channel(Protocol):
         """Send a request and iterate over the messages that belong to it, up to and including the response.
 
         The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, a notification belongs to the request with
-        the same progress token. Leaving the block before the response arrives cancels the request: from protocol
-        revision 2026-07-28 on, HTTP channels close the stream; in all other cases, `notifications/cancelled` is sent.
+        the same progress token. Leaving the block before the response arrives cancels the request. In protocol revision
+        2026-07-28 and later, HTTP channels close the stream to do so; in all other cases, `notifications/cancelled` is
+        sent.
         """
         ...
 
@@ -47,7 +48,7 @@ class Channel(Protocol):
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """Counts of dropped messages, keyed by a description of the reason; a count may be zero."""
+        """Number of dropped messages for each reason, keyed by a description of the reason; numbers may be zero."""
         ...
 
     @property

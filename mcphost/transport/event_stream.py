@@ -20,9 +20,10 @@ class ServerSentEvent(Struct, frozen=True):
 class EventDecoder:
     """Incremental decoder for a stream of server-sent events, which can be fed in chunks of any size.
 
-    `feed` raises MalformedMessage if one of two limits is exceeded: the size of an event in bytes, including line
-    endings and field names, or the number of lines, which is one per 8 bytes plus 10,000. Decoding takes linear time,
-    because an unfinished line is stored as a list of chunks that is joined only once.
+    There are two limits: the size of an event in bytes, including line endings and field names, and the number of
+    lines, which is one per 8 bytes plus 10,000. `feed` raises MalformedMessage if either is exceeded. Decoding time
+    is linear in the size of the stream, because an unfinished line is stored as a list of chunks that is joined
+    only once.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
@@ -40,7 +41,7 @@ class EventDecoder:
         self.retry: float | None = None
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Add bytes of the stream, and return the events that are complete now."""
+        """Add bytes from the stream, and return the events that are now complete."""
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):

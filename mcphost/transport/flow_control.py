@@ -26,7 +26,7 @@ class WakeupFuture:
             self._waiter.set_result(None)
 
     async def _wait_for_wakeup(self) -> None:
-        """Wait until `_wake` is called. May be cancelled."""
+        """Wait until `_wake` is called. Safe to cancel."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -41,7 +41,7 @@ MESSAGE_OVERHEAD = 500
 
 
 class BoundedQueue(WakeupFuture):
-    """Bounded queue of messages for one reader, which iterates over the queue.
+    """Bounded queue of messages; a single reader iterates over it.
 
     After `close` is called, the iteration ends by raising the error that was passed to `close`. The queue consists of a
     future and a deque, which cost half as much per message as an anyio memory stream.
@@ -78,7 +78,7 @@ class BoundedQueue(WakeupFuture):
         self._wake()
 
     def close(self, error: ConnectionLost) -> None:
-        """Close the queue. The reader still receives the queued messages before *error* is raised."""
+        """Close the queue; the reader receives the messages that are already queued, and then *error* is raised."""
         if self._error is None:
             self._error = error
             self._wake()
@@ -114,7 +114,7 @@ T = TypeVar("T")
 
 
 class Throttle:
-    """Timer for a loop over many small items that must let other tasks run regularly.
+    """Timer that tells a loop over many small items when to let other tasks run.
 
     After each item, await `yield_control()` if `is_due` is True.
     """

@@ -31,11 +31,11 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """Raised if a reused connection was closed before the response began; the request can be sent again."""
+    """Raised if a reused connection was closed before the response began, so the request can be sent again."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """An HTTP/1.1 connection for one request at a time, which is closed if the server sends unexpected bytes."""
+    """An HTTP/1.1 connection for one request at a time; unexpected bytes from the server close it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -309,7 +309,7 @@ class HttpClient:
                 )
 
     async def request_without_recovery(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send a request like `request`, but without refreshing a token, and without retrying after 401 or 403."""
+        """Send a request like `request`, but without refreshing a token or retrying after a 401 or 403 response."""
         identity = NO_HEADERS if self._authorizer is None else self._authorizer.current_headers(verb, self.url)
         return await self._follow_redirects(verb, body, {**headers, **identity})
 

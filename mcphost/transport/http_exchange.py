@@ -1,4 +1,4 @@
-"""One JSON-RPC request over HTTP: a POST, to which the server responds with JSON or an event stream."""
+"""One JSON-RPC request over HTTP: a POST that the server answers with JSON or an event stream."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class PostChannel(Protocol):
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
         """Return the protocol's HTTP headers for a request.
 
-        *extra* are additional headers, which are sent only from protocol revision 2026-07-28 on.
+        *extra* are additional headers, which are sent only in protocol revision 2026-07-28 and later.
         """
         ...
 
@@ -63,7 +63,7 @@ class PostChannel(Protocol):
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle the end of an exchange, whose request can no longer be cancelled."""
+        """Handle the end of an exchange; its request can no longer be cancelled."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
@@ -163,7 +163,7 @@ class HttpExchange:
             ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
-        """Use GET to request the rest of a stream that ended early. Raises *error* if that is not possible.
+        """Request the rest of a stream that ended early, using GET. Raises *error* if that is not possible.
 
         Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id, and the
         client reconnects after `retry` milliseconds.

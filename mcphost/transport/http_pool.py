@@ -29,7 +29,7 @@ _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT
 
 
 class HttpConnectionPool:
-    """Pool of connections to one scheme, host and port. Redirects are not followed, and cookies are not stored."""
+    """Pool of connections to one origin (scheme, host and port); ignores redirects and stores no cookies."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
         """Create a pool; *proxy* is the URL of a proxy, or "" for none.

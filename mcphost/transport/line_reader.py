@@ -19,8 +19,8 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 class LineSplitter:
     """Incremental splitter of a byte stream into lines; `feed` raises MalformedMessage if a line is too long.
 
-    Chunks of an unfinished line are appended to a buffer, which is never scanned again. Joining a list of chunks at the
-    end would take twice the memory of the line, and a sixth more CPU time.
+    Chunks of an unfinished line are appended to a buffer, which is never scanned again. Collecting the chunks in a list
+    and joining them at the end would take twice the memory of the line, and a sixth more CPU time.
     """
 
     __slots__ = ("_limit", "_unfinished")
@@ -30,7 +30,7 @@ class LineSplitter:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes, and return the lines that are complete now, without line endings.
+        """Add bytes, and return the lines that are now complete, without line endings.
 
         Long sequences of empty lines are shortened.
         """
@@ -67,9 +67,9 @@ class LineSplitter:
 class LineBacklog:
     """Queue of lines that are passed to a callback without blocking the event loop for long.
 
-    A few lines are handled immediately. If there are more, they are handled in short time slices, and the reading of
-    further input is paused until that is done. If *handle_line_in_steps* is given, a line of more than 64 KB is passed
-    to it, and other tasks can run between the steps.
+    A few lines are handled immediately. If there are more, they are handled in short time slices, and no further
+    input is read until they are done. If *handle_line_in_steps* is given, it handles each line of more than 64 KB,
+    and other tasks can run between the steps.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class LineBacklog:
         return self._steps is not None or bool(self._lines)
 
     def call_when_empty(self, callback: Callable[[], None]) -> None:
-        """Call *callback* as soon as no line is queued, which may be immediately."""
+        """Call *callback* as soon as no lines are queued, which may be immediately."""
         if self._is_busy:
             self._callbacks.append(callback)
         else:
@@ -174,7 +174,7 @@ class LineReader(LineBacklog):
         self._on_malformed = on_malformed
 
     def feed(self, data: bytes) -> None:
-        """Add bytes, and handle the lines that are complete now, immediately or soon."""
+        """Add bytes, and handle the lines that are now complete, immediately or soon."""
         try:
             lines = self._splitter.feed(data)
         except MalformedMessage as error:

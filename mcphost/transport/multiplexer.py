@@ -49,7 +49,7 @@ _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 def _is_possible_message(line: bytes) -> bool:
-    """Check quickly whether a line may be an MCP message; used when a server sends a flood of lines."""
+    """Return whether a quick check shows that a line may be an MCP message; used during a flood of lines."""
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
 
@@ -118,7 +118,10 @@ class Multiplexer:
 
     # -- the Channel
     def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> PipeExchange:
-        """Return an exchange that sends the request; see `Channel.exchange`. *headers* are ignored: a pipe has none."""
+        """Return an exchange that sends the request; see `Channel.exchange`.
+
+        *headers* are ignored, because a pipe has none.
+        """
         return PipeExchange(self, request)
 
     async def send(self, message: JsonRpcMessage) -> None:
@@ -224,7 +227,7 @@ class Multiplexer:
             self._dispatch(message)
 
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
-        """If the server sends a flood of lines, drop those that cannot be messages.
+        """Drop the lines that cannot be messages if the server is sending a flood of lines.
 
         This is necessary because handling a line costs more than sending it. If there is no flood, all lines are
         returned, so that problems in them are reported.
@@ -301,7 +304,7 @@ class Multiplexer:
             self._handle_overflow(message)
 
     def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Count a response that matches no pending request, and warn the user if it reveals a bug in the server."""
+        """Count a response that matches no pending request; warn the user if it indicates a bug in the server."""
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
@@ -326,7 +329,7 @@ class Multiplexer:
         )
 
     def _has_exchange_key(self, line: bytes) -> bool:
-        """Return whether the notification in *line* may belong to a request, so that it must be decoded."""
+        """Return whether the notification in *line* may belong to a request, and must therefore be decoded."""
         if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
@@ -429,7 +432,7 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request that a malformed response belongs to, so that it does not wait until its deadline.
+        """Fail the request to which a malformed response belongs, rather than letting it wait until its deadline.
 
         Returns whether the request was found.
         """

@@ -46,7 +46,7 @@ class ExchangeTimeout(Exception):
 class DeadlineTimer:
     """Timer that ends each exchange on a pipe at its deadline.
 
-    All exchanges share one timer, because separate timers would take a sixth of the time of each request.
+    All exchanges share one timer, because separate timers would add a sixth to the time of each request.
     """
 
     __slots__ = ("_next_deadline", "_pending", "_timer")

@@ -132,9 +132,9 @@ class _StdoutProtocol(asyncio.Protocol):
 class ServerProcess(asyncio.SubprocessProtocol):
     """A running server process; its callbacks run on the event loop and must not block.
 
-    *on_stderr* is called with each line of error output. *on_end* is called once, with a description of how the process
-    ended, within a second after it has exited or closed its output. *on_end* is also called if the process does not
-    read its input; `is_input_unread` is then True.
+    *on_stderr* is called with each line of error output. *on_end* is called once, with a description of how the
+    process ended, within a second after the process has exited or closed its output. *on_end* is also called if the
+    process does not read its input; `is_input_unread` is then True.
     """
 
     def __init__(
@@ -325,7 +325,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return unread == 0
 
     def pause_output(self) -> None:
-        """Stop reading the output of the process; the process then blocks when its output pipe is full."""
+        """Stop reading the output of the process, which then blocks as soon as its output pipe is full."""
         self._set_reading(1, False)
 
     def resume_output(self) -> None:
@@ -405,7 +405,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Start a timer that checks later whether the process has read input or printed anything since now."""
+        """Start a timer that later checks whether the process has read input or printed anything since this call."""
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)

@@ -139,7 +139,7 @@ class HttpChannel:
     async def send(self, message: JsonRpcMessage) -> None:
         """Send a notification or response; see `Channel.send`.
 
-        This does nothing from protocol revision 2026-07-28 on.
+        In protocol revision 2026-07-28 and later, this does nothing.
         """
         if self._is_stateless:
             return
@@ -176,7 +176,7 @@ class HttpChannel:
 
     @property
     def is_drained(self) -> bool:
-        """Always True, because over HTTP it is not known what the server has read."""
+        """Always True, because it is not known over HTTP what the server has read."""
         return True
 
     @property
@@ -212,7 +212,7 @@ class HttpChannel:
     async def _send_on_close(self, verb: str, body: bytes) -> None:
         """Send a final request and ignore the response.
 
-        Status 405 means that the server does not let clients end sessions; other errors do not matter either.
+        Errors do not matter here; status 405 means that the server does not let clients end sessions.
         """
         try:
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())
@@ -228,7 +228,7 @@ class HttpChannel:
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
         """Return the protocol's HTTP headers for a request.
 
-        *extra* are additional headers, which are sent only from protocol revision 2026-07-28 on.
+        *extra* are additional headers, which are sent only in protocol revision 2026-07-28 and later.
         """
         if request.method == "initialize":
             return {}
@@ -261,9 +261,9 @@ class HttpChannel:
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
         """Return whether an error response means that the server no longer knows the session.
 
-        The specification requires status 404. Common servers send 400 with the text "No valid session ID", or with
-        "Server not initialized" after a restart; such a response counts only if a request has succeeded in the session
-        before.
+        The specification requires status 404. Common servers instead send 400 with the text "No valid session ID" or,
+        after a restart, "Server not initialized". Such a response counts only if an earlier request in the session
+        succeeded.
         """
         refusal = body[:4096].lower()
         is_named = (
@@ -287,7 +287,7 @@ class HttpChannel:
     async def resume(self, last_id: str) -> HttpResponse | None:
         """Request the events that follow the event *last_id*, using GET.
 
-        Returns None if streams cannot be resumed, which is always the case from protocol revision 2026-07-28 on.
+        Returns None if streams cannot be resumed; in protocol revision 2026-07-28 and later, they never can.
         """
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
@@ -299,7 +299,7 @@ class HttpChannel:
             self._tasks.start_soon(self._cancel, request)
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle the end of an exchange, whose request can no longer be cancelled."""
+        """Handle the end of an exchange; its request can no longer be cancelled."""
         self._in_flight.pop(request.id, None)
         if self._request_done is not None:
             self._request_done.set()
@@ -479,7 +479,7 @@ class HttpChannel:
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
         """Return whether the response to a GET is an event stream.
 
-        Raises SessionExpired if the server no longer knows *session*, in which it had opened a GET stream before.
+        Raises SessionExpired if the server earlier opened a GET stream in *session*, but no longer knows this session.
         """
         body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without a GET stream send 405; some send 404, which does not mean that the session has expired.

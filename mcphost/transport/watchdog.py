@@ -74,7 +74,7 @@ class ProcessGroupFile:
 
 
 def stop_stale_groups(folder: Path) -> int:
-    """End the process groups left behind by mcphost processes that were killed; return the number of groups.
+    """End the process groups left behind by killed mcphost processes, and return the number of groups.
 
     Never raises an error; blocks for about 2 s at most.
     """
@@ -100,8 +100,8 @@ def stop_stale_groups(folder: Path) -> int:
 def _take_stale_groups(path: Path) -> dict[int, str]:
     """Delete a file of process groups, and return the groups as a dict from group id to start time.
 
-    If the file belongs to another user, it is not deleted, and {} is returned. If the mcphost process that wrote it is
-    still running, it is not deleted, and OSError is raised.
+    If the file belongs to another user, it is not deleted, and {} is returned. If it belongs to an mcphost process
+    that is still running, it is not deleted either, and OSError is raised.
     """
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -133,7 +133,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether process *group* still leads its group and started at *started*; if so, its id was not reused."""
+    """Return whether process *group* still leads its group and started at *started*, so its id was not reused."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
@@ -205,8 +205,8 @@ _GROUP_LIMIT = 2**31
 class Watchdog:
     """Handle to the watchdog process, which starts with the first process group and exits when mcphost ends.
 
-    If *folder* is given, groups are also recorded in a file there, and groups that were left behind by killed mcphost
-    processes are ended when the first group is recorded.
+    If *folder* is given, groups are also recorded in a file there. Recording the first group also ends the groups that
+    were left behind by killed mcphost processes.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

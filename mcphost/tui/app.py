@@ -80,7 +80,10 @@ def _load_palette_provider() -> "type[Provider]":
 
 
 def _build_bindings(table: KeyTable) -> Iterator[Binding]:
-    """Yield the bindings of all actions, instead of Textual's defaults; *table* maps keys to names of actions."""
+    """Yield the key bindings of all global actions, which replace Textual's default bindings.
+
+    *table* maps keys to action names.
+    """
     priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
     for key, name in table.items():
         # Textual treats Alt with a letter as printable; without priority, a text field would insert the letter.
@@ -90,9 +93,10 @@ def _build_bindings(table: KeyTable) -> Iterator[Binding]:
 
 
 class McpHostApp(QuestionApp):
-    """The Textual app, which displays one Host; the host is attached after the first frame has been drawn.
+    """Textual app that displays one Host, which is attached after the first frame has been drawn.
 
-    Until then, the user can already type a message. Actions that need the host run once it has started.
+    Until the host is attached, the user can already type a message. An action that needs the host is deferred until
+    the host has started.
     """
 
     TITLE = "mcphost"
@@ -153,7 +157,7 @@ class McpHostApp(QuestionApp):
         return Announcer(self)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return the driver class: ResilientDriver instead of Textual's driver for Linux."""
+        """Return the driver class that Textual chooses, except that ResilientDriver replaces LinuxDriver."""
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
@@ -381,14 +385,14 @@ class McpHostApp(QuestionApp):
             self._deferred_calls.append(call)
 
     def _run_unless_exiting(self, call: Callable[[], None]) -> None:
-        """Invoke *call* unless the app is exiting, because mounting a widget would then raise MountError."""
+        """Invoke *call*, unless the app is exiting; an exiting app cannot mount widgets and would raise MountError."""
         if not self._exit:
             call()
 
     def on_app_focus(self) -> None:
         """When the terminal gets the focus, focus the composer if nothing in the chat has the focus.
 
-        Textual restores only a focus that it has removed itself, and in a browser the app starts without focus.
+        Textual restores the focus only if it removed the focus itself. In a browser, the app starts without any focus.
         """
         if self.screen is self.chat and self.chat.focused is None:
             self.chat.composer_input.focus()
@@ -398,7 +402,7 @@ class McpHostApp(QuestionApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the global actions while a modal screen is open, except "quit", "stop" and "answer".
 
-        While auto-approve is on, the key that turns it off works over a modal screen as well.
+        While auto-approve is on, the key that turns it off also works over a modal screen.
         """
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
@@ -446,8 +450,9 @@ class McpHostApp(QuestionApp):
     ) -> None:
         """Show a notification, shortened if it is long, unless an identical one is still visible.
 
-        Otherwise, holding down a key could stack up hundreds of notifications. In screen reader mode, the message is
-        announced instead.
+        Repeats are dropped because holding down a key could otherwise stack up hundreds of notifications. In screen
+        reader
+        mode, every message is announced instead.
         """
         # It may contain a name or an error message that a server chose.
         message = clean_notice(translate_sentence(message))
@@ -572,7 +577,7 @@ class McpHostApp(QuestionApp):
         self.chat.attach_result()
 
     async def action_theme(self) -> None:
-        """Open the list of themes and wait until it can receive the keys that are typed right afterwards."""
+        """Open the list of themes, and return once it is ready to receive the next key."""
         from mcphost.tui.screens.theme_picker import ThemePicker
 
         await self.push_screen(picker := ThemePicker(self.theme_choice), self._choose_theme)

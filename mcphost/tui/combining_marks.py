@@ -1,4 +1,4 @@
-"""Functions that cut long runs of combining marks, and remove characters that make the width of text ambiguous.
+"""Functions that shorten runs of combining marks, and remove characters that make the width of text ambiguous.
 
 This module is separate from `screen_text` because the first frame does not need these patterns, and compiling them
 would take 5% of the time until that frame is drawn.

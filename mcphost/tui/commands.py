@@ -38,7 +38,7 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
     """Return an error message if *text* is an unknown slash command, or "" if it is an ordinary message.
 
     *names* are the known commands, with their slashes; the error message suggests the closest one. A known command with
-    arguments is an error as well. Text that begins with a space, or with a path such as `/etc/hosts`, is an ordinary
+    arguments is also an error. Text that begins with a space, or with a path such as `/etc/hosts`, is an ordinary
     message.
     """
     match = _COMMAND_PATTERN.match(text)

@@ -21,9 +21,9 @@ _MAX_TOTAL_CHARS = 2_000_000
 
 
 async def summarize(chat: "ChatScreen") -> None:
-    """Let the model summarize earlier messages, and use the summary if the user agrees; Esc cancels the request.
+    """Ask the model to summarize earlier messages, and use the summary if the user agrees; Esc cancels the request.
 
-    If that fails, add a notice to the transcript.
+    On failure, add a notice to the transcript.
     """
     if chat.host.conversation.is_busy or chat.is_sending:
         chat.notify(_("Still answering. Press Esc to stop, then summarize."), markup=False, timeout=6)
@@ -36,9 +36,9 @@ async def summarize(chat: "ChatScreen") -> None:
 
 
 async def undo_summary(chat: "ChatScreen") -> None:
-    """Stop using the summary, so that the summarized messages are sent again.
+    """Stop using the summary; later requests contain the summarized messages again.
 
-    If that fails, add a notice to the transcript.
+    On failure, add a notice to the transcript.
     """
     try:
         await chat.host.conversation.undo_compaction()

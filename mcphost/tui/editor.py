@@ -47,7 +47,7 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
     """
 
     def ignored(*_unused: object) -> None:
-        """Do nothing. A handler is used instead of SIG_IGN, because child processes inherit SIG_IGN."""
+        """Do nothing; unlike SIG_IGN, this handler is not inherited by child processes."""
 
     failure: BaseException | None = None
     before = signal.signal(signal.SIGQUIT, ignored)

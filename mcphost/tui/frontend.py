@@ -103,7 +103,7 @@ class QuestionDisplay(Protocol):
 
 
 class _PendingQuestion:
-    """A question in the queue, with its dialog while the dialog is shown, and the answer once the user has given it."""
+    """A question in the queue, its dialog while one is shown, and the user's answer once there is one."""
 
     __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
 
@@ -247,8 +247,7 @@ class TuiFrontend:
     def _update_call_list(self, display: QuestionDisplay, calls: list[_PendingQuestion]) -> None:
         """Update the list of waiting tool calls; close it when fewer than two are left.
 
-        If a second call arrives just after the dialog of the first has appeared, that dialog is closed, so that the
-        list can be shown in its place.
+        If a second call arrives just after the dialog of the first has appeared, the list replaces that dialog.
         """
         if self._call_list is not None:
             if len(calls) >= _MIN_LISTED_CALLS and not self._is_closed:

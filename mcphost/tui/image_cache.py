@@ -31,7 +31,7 @@ def images_unsupported_reason(app: App[Any]) -> str:
 
 
 class ImageCache:
-    """Cache of up to MAX_CACHED_BYTES of images, which a separate process decodes.
+    """LRU cache of up to MAX_CACHED_BYTES of images, which are decoded by a separate process.
 
     The first `decode` starts the process and `close` ends it; a later `decode` starts a new one.
     """

@@ -63,7 +63,7 @@ class AnswerGuard:
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether to ignore a key that came less than GUARD_SECONDS after the question or another key.
+        """Return whether to ignore a key pressed within GUARD_SECONDS of the question's appearance or of another key.
 
         After a key that moved the focus or scrolled, only letters are ignored, because a user who presses Tab or an
         arrow key and then Enter is answering the question, not typing text.
@@ -109,7 +109,7 @@ class Guarded(Protocol):
         ...
 
     def show_hint(self, why: str) -> None:
-        """Show a hint that gives the reason *why* a key had no effect."""
+        """Show a hint that a key had no effect; *why* is the reason."""
         ...
 
     def has_binding(self, key: str) -> bool:
@@ -130,7 +130,7 @@ class GuardedForm(Protocol):
     """Interface of a form that ignores Enter and Ctrl+S if they were pressed before the form appeared."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return whether the form was not yet on the screen *seconds_ago* seconds ago."""
+        """Return whether the form was still hidden *seconds_ago* seconds ago."""
         ...
 
 

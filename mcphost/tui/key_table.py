@@ -122,9 +122,9 @@ def keys_in_use(node: Any) -> KeyTable:
 
 
 class _Key(NamedTuple):
-    """A key from the settings, with messages about problems; both messages are "" if there is no problem.
+    """A key from the settings, in Textual's spelling, with a fault and a warning, either of which may be "".
 
-    `fault` says why the key cannot be used, and `warning` which terminals cannot send it.
+    `fault` says why the key cannot be used; `warning` says which terminals cannot send it.
     """
 
     key: str

@@ -90,8 +90,8 @@ def can_place_pictures(environ: Mapping[str, str]) -> bool:
 def draws_pictures(environ: Mapping[str, str]) -> bool:
     """Return whether the terminal is kitty or Ghostty, and graphics sequences reach it.
 
-    The environment variables of kitty or Ghostty do not prove this, because another terminal that was started from
-    there inherits them; but such a terminal also sets variables of its own.
+    The variables that kitty and Ghostty set are not sufficient proof, because another terminal started inside them
+    inherits those variables. Such a terminal is recognized by variables of its own.
     """
     if environ.get("ZELLIJ") or not can_place_pictures(environ):
         return False

@@ -59,10 +59,11 @@ class MessageQueue:
         return found
 
     def take(self, place: tuple[int, str] | None) -> QueuedMessage | None:
-        """Remove and return the message at *place*, which is a position and the message's text.
+        """Remove and return the message at *place*, a pair of its position and its text.
 
-        Return None if another message is at this position, or if the message has been passed to the running answer. If
-        *place* is None, do the same as `take_last`.
+        Return None if a different message is at this position, or if the message has been passed to the running answer.
+        If
+        *place* is None, behave like `take_last`.
         """
         if place is None:
             return self.take_last()
@@ -77,9 +78,9 @@ class MessageQueue:
         return [(one.draft.text, one.is_steering) for one in self._messages]
 
     def steer(self, send: Callable[[str], bool]) -> None:
-        """Pass the text of the oldest message to *send*, which returns False if no answer is running.
+        """Pass the text of the oldest eligible message to *send*, which returns False if no answer is running.
 
-        Messages that have attachments or were passed before are skipped. A message that was sent is marked with
+        Messages that have attachments or were passed before are not eligible. A message that was sent is marked with
         `is_steering`, and stays in the queue until `mark_delivered` is called.
         """
         found = next((one for one in self._messages if not one.is_steering and not one.attachments), None)

@@ -72,7 +72,7 @@ class NavigationApp(InputGuardApp):
 
     @cached_property
     def config_change_notices(self) -> "ConfigChangeNotices":
-        """The object that watches the configuration files, created on first use."""
+        """The watcher of the configuration files, created on first use and then cached."""
         from mcphost.tui.config_change_notices import ConfigChangeNotices
 
         return ConfigChangeNotices(self.host.config_change_detector, self.chat, self.open_page, self.use_theme)
@@ -216,7 +216,7 @@ class NavigationApp(InputGuardApp):
         self._open_models(self._use_model)
 
     def action_retry_with(self) -> None:
-        """Open the screen on which the user can choose another model, which then answers the last message again."""
+        """Open the screen on which the user can choose another model to answer the last message again."""
         self._open_models(self._retry_with)
 
     def _open_models(self, use: "Callable[[ModelChoice | None], None]") -> None:
@@ -394,13 +394,13 @@ class NavigationApp(InputGuardApp):
             self.action_recall()
 
     def action_focus_transcript(self) -> None:
-        """Focus the transcript immediately, so that it also receives the keys typed right afterwards."""
+        """Focus the transcript immediately, before any later key is delivered."""
         if self.screen is not self.chat:
             raise SkipAction
         self.chat.set_focus(self.chat.query_one(Transcript))
 
     async def action_find(self) -> None:
-        """Open the search bar and focus it immediately, so that it receives the keys typed right afterwards."""
+        """Open the search bar and focus it immediately, before any later key is delivered."""
         from mcphost.tui.widgets.find_bar import FindBar
 
         if self.screen is not self.chat:
@@ -456,11 +456,11 @@ class NavigationApp(InputGuardApp):
         self._open_rewind(next(islice(user_messages, message.index, None), None))
 
     def action_retry(self) -> None:
-        """Let the model answer the last message again."""
+        """Ask the model to answer the last message again."""
         self._apply_rewind("retry")
 
     def action_call_again(self) -> None:
-        """Let the model answer the last message again, without reusing the results of earlier tool calls."""
+        """Ask the model to answer the last message again, without reusing the results of earlier tool calls."""
         self._apply_rewind("call_again")
 
     def action_fork(self) -> None:
@@ -475,13 +475,13 @@ class NavigationApp(InputGuardApp):
         self.run_worker(partial(apply_rewind, self.chat, choice), group="turn")
 
     def action_summarize(self) -> None:
-        """Let the model summarize earlier messages."""
+        """Ask the model to summarize earlier messages."""
         from mcphost.tui.compaction_actions import summarize
 
         self.run_worker(partial(summarize, self.chat), group="turn")
 
     def action_undo_summary(self) -> None:
-        """Stop using the summary, so that the summarized messages are sent again."""
+        """Stop using the summary; later requests contain the summarized messages again."""
         from mcphost.tui.compaction_actions import undo_summary
 
         self.run_worker(partial(undo_summary, self.chat), group="turn")

@@ -61,7 +61,7 @@ def clean_notice(text: str) -> str:
 
 
 def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
-    """Sanitize the beginning of *text*, and return it with the number of characters of *text* that were left out.
+    """Return the sanitized beginning of *text*, and the number of characters of *text* that were left out.
 
     The beginning has at most *lines* line breaks, and at most about *characters* characters. They are counted after
     sanitizing, because a mark is longer than the character that it replaces. The rest of *text* is not sanitized.

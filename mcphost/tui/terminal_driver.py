@@ -91,10 +91,7 @@ class ReplyParser(XTermParser):
             yield from super().feed(data)
 
     def tick(self) -> Iterable[Message]:
-        """Handle timeouts.
-
-        An incomplete reply that has timed out is treated as typed text.
-        """
+        """Process timeouts; an incomplete reply that has timed out is treated as typed text."""
         limit = _ESCAPE_SECONDS if self._held == "\x1b" else _PARTIAL_SECONDS
         if self._held and monotonic() - self._held_since > limit:
             held, self._held = self._held, ""
@@ -195,7 +192,7 @@ class ResilientDriver(LinuxDriver):
         return self._parser
 
     def ask_for_background(self, on_answer: Callable[[bool], None]) -> None:
-        """Ask the terminal for its background color, and call *on_answer* with whether the color is dark.
+        """Ask the terminal for its background color; *on_answer* is called with True if it is dark, otherwise False.
 
         *on_answer* is not called if the terminal does not answer within two seconds.
         """

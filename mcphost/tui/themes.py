@@ -160,8 +160,8 @@ _LIGHT_COLORS = {"7", "15"}
 class RememberedTheme:
     """The theme that the user chose last, stored together with the theme that was configured at that time.
 
-    If the configured theme is changed later, it takes precedence again. The choice is stored in a file in the state
-    folder. The methods access this file, and therefore block.
+    The choice is ignored once a different theme is configured. It is stored in a file in the state folder; the methods
+    access this file and therefore block.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -277,7 +277,7 @@ class ThemeChoice:
             self._remembered.save(self.wanted, self.configured)
 
     def use_background(self, is_dark: bool) -> None:
-        """Select the default dark or light theme to match the terminal's background, unless another was chosen."""
+        """Use the default dark or light theme, whichever matches the terminal, unless the user chose another theme."""
         self._detected = DEFAULT if is_dark else DEFAULT_LIGHT
         if self.is_automatic and self._app.theme in {DEFAULT, DEFAULT_LIGHT}:
             self.show_wanted()

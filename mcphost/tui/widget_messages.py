@@ -21,8 +21,8 @@ AttachmentAction = Literal["open", "remove", "refresh"]
 class Section(NamedTuple):
     """One section of long text: a heading written by mcphost, and text that may come from a server.
 
-    The viewer draws a bar before every row of the text, so that the text cannot imitate a heading. If a heading takes
-    up several rows, all rows but the first have the bar as well.
+    The viewer draws a bar before every row of the text, so that the text cannot imitate a heading. If a heading wraps,
+    the bar is also drawn before every row of the heading except the first.
     """
 
     heading: str
@@ -153,9 +153,9 @@ class TextViewRequested(Message):
 class RulePreviewRequested(Message):
     """Posted when the user edits a permission rule, to show which tool calls the rule would match.
 
-    `on_compared` is called with two values: whether the rule matches the tool call given by `tool` and `arguments`, and
-    the earlier tool calls in stored conversations, each marked with whether the rule matches that call. The second
-    value is None if the stored conversations cannot be read.
+    `on_compared` is called with two values. The first says whether the rule matches the tool call given by `tool` and
+    `arguments`. The second contains the earlier tool calls in stored conversations, each marked with whether the rule
+    matches it; it is None if the stored conversations cannot be read.
     """
 
     def __init__(

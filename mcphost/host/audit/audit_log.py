@@ -186,8 +186,8 @@ class AuditLog:
     ) -> tuple[AuditRow, ...]:
         """Return up to *limit* audit rows that match the filter *wanted*, newest first.
 
-        Rows that are not yet written to disk are included. If *describe* is given, the filter's words are also searched
-        for in the text that it returns for each row; it is called on another thread. Raises StoreError.
+        Rows that are not yet written to disk are included. If *describe* is given, it is called for each row, on
+        another thread, and the filter's words are also searched for in the text that it returns. Raises StoreError.
         """
         from mcphost.store.audit_reader import AuditReader
 
@@ -205,7 +205,7 @@ class AuditLog:
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).verify, progress)
 
     async def run(self) -> None:
-        """Write queued rows as they arrive, until cancelled; after a failure, try every five seconds."""
+        """Write queued rows as they arrive, until cancelled; after a failure, retry every five seconds."""
         while True:
             with anyio.move_on_after(_RETRY_SECONDS if self.store.pending_count else None):
                 await self._has_queued.wait()

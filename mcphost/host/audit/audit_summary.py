@@ -90,7 +90,7 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the tools whose changed definition the user accepted, and of those still in quarantine."""
+    """Return the tools whose changed definitions the user accepted, and those still in quarantine, by name."""
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)
     return tuple(name for name in names if name in accepted), tuple(name for name in names if name not in accepted)

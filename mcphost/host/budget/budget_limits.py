@@ -53,9 +53,9 @@ class CostEstimate(Struct, frozen=True):
 
 
 class BudgetLimits:
-    """The budget limits, as configured or as raised by the user for one conversation, and checks against them.
+    """Budget limits, as configured or as raised by the user for one conversation, and checks against them.
 
-    Turns and sampling share one object, so that a raised limit applies to both.
+    Turns and sampling share one object, so a raised limit applies to both.
     """
 
     def __init__(self, settings: RuntimeSettings, spending: SpendingTracker, events: EventBus) -> None:
@@ -126,7 +126,7 @@ class BudgetLimits:
 def estimate_request(
     model: ChatModel, request: ModelRequest, input_tokens: int, messages: Sequence[Message]
 ) -> CostEstimate:
-    """Estimate the highest cost of a request; input that the provider has probably cached is cheaper."""
+    """Estimate the highest cost of a request, using the lower price for input that is probably cached."""
     facts = model.facts
     output = request.max_output_tokens or facts.max_output_tokens or DEFAULT_OUTPUT_TOKENS
     if facts.max_output_tokens:

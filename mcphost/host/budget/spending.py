@@ -102,7 +102,7 @@ class SpendingTracker:
         return await self._store.list_entries(since=days_ago(days), conversation=conversation)
 
     async def _add(self, entry: SpendingEntry) -> int:
-        """Store the entry of a request, after any unsaved ones; return its number, or 0 if saving fails."""
+        """Store a request's entry, after any unsaved entries; return its number, or 0 if saving fails."""
         try:
             while self._unsaved:
                 await self._store.add(self._unsaved[0])
@@ -155,7 +155,7 @@ def days_ago(days: int) -> float:
 
 
 def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> SpendingEntry:
-    """Return the entry of a request with the estimated cost of its input and of *output_tokens* output tokens."""
+    """Return a request's entry with the estimated cost of its input and of *output_tokens* output tokens."""
     if facts.input_price is None or facts.output_price is None:
         return replace(entry, output_tokens=output_tokens, is_estimated=True)
     input_cost = entry.input_tokens * facts.input_price
@@ -164,7 +164,7 @@ def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> Sp
 
 
 def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> SpendingEntry:
-    """Return the entry of a request with the usage that the provider reported, or an estimate if it reported none."""
+    """Return a request's entry with the usage that the provider reported, or an estimate if it reported none."""
     usage = spending.usage
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         return _estimate(entry, facts, spending.received_characters // _CHARACTERS_PER_TOKEN)
@@ -210,7 +210,7 @@ class CostPeriod(Struct, frozen=True):
 
 
 def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> CostPeriod:
-    """Return the total of the requests in *entries*, and the sums for each model and each part of the requests.
+    """Return the total cost of the requests in *entries*, with the sums for each model and each part.
 
     *title* and *day* are only copied to the result.
     """
@@ -236,7 +236,7 @@ def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
 
 
 def sum_entry(entry: SpendingEntry) -> SpendingSum:
-    """Convert the entry of one request to a SpendingSum, which can be added to others."""
+    """Convert one request's entry to a SpendingSum, which can be added to others."""
     tokens = entry.input_tokens + entry.output_tokens
     return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
 

@@ -27,7 +27,7 @@ BUDGET_FIELDS = ("calls", "seconds", "tokens")
 
 
 class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
-    """Budget of auto-approve mode, which ends after this many tool calls, seconds or model tokens."""
+    """Budget of auto-approve mode: the mode ends after this many tool calls, seconds or model tokens."""
 
     calls: int = 50
     seconds: float = 1_800

@@ -1,4 +1,4 @@
-"""Grants, with which the user permits tool calls for this session or permanently, and operations to manage them."""
+"""Grants, which permit tool calls for this session or permanently, and operations to manage them."""
 
 import secrets
 import time
@@ -126,7 +126,7 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the object; *on_store_error* is called with errors raised by the store.
+        """Create the set of active grants; *on_store_error* is called with each error from the store.
 
         While the store cannot be read, stored grants allow nothing.
         """
@@ -218,7 +218,7 @@ class ActiveGrants:
     async def find_covering(
         self, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins = NO_ORIGINS
     ) -> tuple[CoveringGrant | None, ToolHistory]:
-        """Return the first grant that covers the call, or None, and the tool's history.
+        """Return a pair: the first grant that covers the call (None if no grant does), and the tool's history.
 
         The call counts as a use of the grant.
         """
@@ -238,7 +238,7 @@ class ActiveGrants:
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return whether the user has granted the tool before, and if so, whether only with other definitions.
+        """Return whether the user has allowed the tool before, and whether only with other definitions.
 
         Raises StoreError.
         """
@@ -269,7 +269,7 @@ class ActiveGrants:
     def count_use(self, grant: Grant) -> bool:
         """Count one use of a grant; return False if it is a session grant that was revoked in the meantime.
 
-        The call with whose approval the grant was created counts as well.
+        The call whose approval created the grant counts as well.
         """
         if not grant.session:
             self._grants.count_use(grant.id)
@@ -350,7 +350,7 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
     """Return the latest time at which one of these grants was created or used; 0 if there are no grants.
 
-    If the clock shows an earlier time than this, it was set back.
+    A clock that shows an earlier time was set back.
     """
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
@@ -459,8 +459,8 @@ class GrantRegistry:
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
         """Revoke and return the grant whose id begins with this prefix.
 
-        A stored grant ends in every running mcphost process. If the prefix is that of a stored answer about sharing a
-        folder, this answer is revoked, and the user is asked about the folder again.
+        A stored grant is revoked for every running mcphost process. If the prefix is that of a stored answer about
+        sharing a folder, that answer is revoked, and the user is asked about the folder again.
 
         The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
         if no grant or more than one has this prefix, and StoreError.
@@ -499,7 +499,7 @@ class GrantRegistry:
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
         """Return whether the rule would cover a call to *tool* with these arguments.
 
-        Never raises an error, but may be cancelled.
+        Never raises an error. Safe to cancel.
         """
         connection = self._find_connection(rule.server)
         rule_input = RuleInput(

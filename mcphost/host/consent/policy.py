@@ -315,7 +315,7 @@ def _config_denial(rule: Rule) -> Deny:
 def tool_question(
     offered: OfferedTool, arguments: dict[str, Any], *, call: str, why: str, arguments_error: str = ""
 ) -> QuestionFactory:
-    """Return a function that creates the approval question for a tool call, given the tool's history.
+    """Return a function that takes a tool's history and creates the approval question for this call.
 
     *call* is the id of the call and *why* its reason. *arguments_error* describes the error in arguments that the user
     edited, "" if there is none.

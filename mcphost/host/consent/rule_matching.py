@@ -222,7 +222,7 @@ class RuleMatcher:
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
         """Return whether the rule covers the call, ignoring the rule's scope and expiry.
 
-        Never raises an error, but may be cancelled.
+        Never raises an error. Safe to cancel.
         """
         if not rule.covers(call.server, call.tool) or rule.account not in (None, call.account):
             return "no"

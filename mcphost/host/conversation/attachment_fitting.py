@@ -125,7 +125,7 @@ class AttachmentFitter:
 
 
 def _decode_base64(data: str) -> bytes:
-    """Decode base64 in pieces, so that other threads can run in between; decoding 32 MB blocks them for 50 ms."""
+    """Decode base64 in pieces, because decoding 32 MB at once would block all other threads for 50 ms."""
     pieces = (data[start : start + _PIECE_LENGTH] for start in range(0, len(data), _PIECE_LENGTH))
     return b"".join(map(base64.b64decode, pieces))
 

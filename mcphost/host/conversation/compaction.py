@@ -47,7 +47,7 @@ def find_cut(conversation: Conversation, keep: int) -> int:
     """Return how many messages at the beginning can be summarized, or 0 if there is nothing more to summarize.
 
     At least *keep* messages remain after them, and the first of those is a user message. A tool call and its result are
-    never separated, and messages that are not saved yet are not summarized.
+    never separated, and unsaved messages are not summarized.
     """
     messages, numbers = conversation.messages, conversation.numbers
     covered = conversation.covered
@@ -101,7 +101,7 @@ class Compactor:
         """Summarize all but the last messages, and use the summary if the user accepts it.
 
         *instructions* are added to the prompt for the model. Raises UsageError if there is nothing to summarize,
-        ModelError if the model fails, and StoreError; after an error, nothing has changed. May be cancelled.
+        ModelError if the model fails, and StoreError. An error or cancellation leaves everything unchanged.
         """
         conversation = self._active.current
         count = find_cut(conversation, self._config.keep_messages)
@@ -113,7 +113,7 @@ class Compactor:
     async def shorten(self) -> bool:
         """Call `compact` without instructions; return whether a new summary is in use.
 
-        The user is notified of UsageError and ModelError, which are not raised.
+        UsageError and ModelError are reported to the user instead of being raised.
         """
         try:
             return (await self.compact()).is_changed

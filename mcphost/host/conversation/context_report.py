@@ -27,7 +27,7 @@ from mcphost.store.spending import TokenShare
 
 
 class ContextTool(Struct, frozen=True):
-    """A tool, with the estimated tokens of its definition, and whether the next model request contains it.
+    """A tool, the estimated tokens of its definition, and whether the next model request contains the definition.
 
     `server` is "" for a built-in tool of mcphost. `preference` is the user's choice to send the definition or not.
     """

@@ -1,4 +1,7 @@
-"""The API for conversations, with operations to send, stop, retry, list and open. At most one turn runs at a time."""
+"""The API for conversations: send, stop and retry turns, and list and open conversations.
+
+At most one turn runs at a time.
+"""
 
 import hashlib
 import itertools
@@ -114,7 +117,7 @@ class ConversationController:
     async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
         """Return at most *limit* stored conversations, newest first. Raises StoreError.
 
-        If *prefix* is not "", return instead the conversations whose id starts with it, at most 100.
+        If *prefix* is not "", return up to 100 conversations whose id starts with *prefix* instead.
         """
         return await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
 
@@ -170,8 +173,8 @@ class ConversationController:
         """Let the selected model answer the last user message again; the earlier answer stays stored as a branch.
 
         If *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
-        calls; otherwise all tools are called again. Raises UsageError if there is no user message; errors from
-        `ConversationBranches.rewind` and `send` are passed on.
+        calls; otherwise all tools are called again. Raises UsageError if there is no user message, a message is
+        unsaved, a turn is already running, or the host is not open. Raises StoreError if the branch cannot be stored.
         """
         messages = self._active.messages
         places = reversed(range(len(messages)))
@@ -234,12 +237,12 @@ class ConversationController:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number that the store gave to each message of the open conversation; 0 if it is not saved yet."""
+        """The number that the store gave to each message of the open conversation; 0 for an unsaved message."""
         return self._active.current.numbers
 
     @property
     def covered(self) -> int:
-        """The number of messages at the beginning that a summary replaces in model requests; 0 without a summary."""
+        """The number of leading messages that a summary replaces in model requests; 0 without a summary."""
         return self._active.current.covered
 
     async def compact(self, instructions: str = "") -> bool:
@@ -304,14 +307,14 @@ class ConversationController:
 
     @property
     def can_continue(self) -> bool:
-        """Whether the last answer was cut off, or the last message is still unanswered; see `continue_turn`."""
+        """Whether the last answer was cut off, or the last message is unanswered; see `continue_turn`."""
         messages = self._active.current.messages
         return bool(messages) and (messages[-1].role != "assistant" or messages[-1].cut)
 
     async def continue_turn(self) -> TurnResult:
         """Ask the model to continue an answer that was cut off, or to answer an unanswered last message.
 
-        Raises UsageError if the last answer is complete, or for the reasons given in `send`.
+        Raises UsageError if the last answer is complete, a turn is already running, or the host is not open.
         """
         if not self.can_continue:
             raise UsageError("There is no answer that was cut off.", "Write a message.")

@@ -78,7 +78,7 @@ def export_conversation(
 
 
 def find_format(file_name: str) -> ExportFormat | None:
-    """Return the format that the ending of a file's name chooses, or None if it is not one of ENDINGS."""
+    """Return the export format for a file name's extension, or None if the extension is not in ENDINGS."""
     return ENDINGS.get(PurePath(file_name).suffix.lower())
 
 

@@ -1,7 +1,7 @@
 """Index of the files in the working folder and the shared folders, for completing `@path` in a message.
 
-Building and searching an index block, so do both on a thread. The index is limited in files, depth and time, never
-follows symbolic links, and omits what `.gitignore` files exclude (https://git-scm.com/docs/gitignore).
+Building and searching an index block, so do both on a worker thread. The index is limited in files, depth and time,
+never follows symbolic links, and omits what `.gitignore` files exclude (https://git-scm.com/docs/gitignore).
 """
 
 import fnmatch
@@ -304,7 +304,7 @@ def _read_rules(path: str) -> IgnoreRules:
 
 
 def find_exact(typed: str) -> tuple[FileMatch, ...]:
-    """Return the file or folder with the relative path *typed*, also if an index would leave it out; () if none."""
+    """Return the file or folder with the relative path *typed*, even if an index would omit it; () if there is none."""
     path = typed.rstrip("/")
     if not path or not is_sanitized(path) or not path.isprintable() or not os.path.lexists(path):
         return ()

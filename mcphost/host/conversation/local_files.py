@@ -1,6 +1,6 @@
 """Local files as parts of a message: text, images, PDF and audio files, and folder listings.
 
-The functions block, so call them on a thread. Devices, pipes and sockets are never read.
+The functions block, so call them on a worker thread. Devices, pipes and sockets are never read.
 """
 
 import base64

@@ -50,7 +50,7 @@ class ResourceVersions:
         _remember(self._changed, (server, uri), self._clock())
 
     def note_read(self, part: Part) -> None:
-        """Remember the current time as the time at which this version of a resource was read.
+        """Record that the version of a resource in *part* was read now.
 
         Also called when the user dismisses a change, after which the version no longer counts as outdated.
         """

@@ -17,7 +17,7 @@ class ConversationBranches:
     """The branches of the open conversation; going back to an earlier message begins a new branch.
 
     The previous branch stays stored. `rewind`, `switch` and `fork` raise UsageError while a turn is running, and
-    StoreError.
+    StoreError if the store fails.
     """
 
     def __init__(self, active: ActiveConversation, store: ConversationStore) -> None:
@@ -31,19 +31,23 @@ class ConversationBranches:
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the open conversation; later ones stay stored as a branch.
 
-        Tool calls that already ran are not undone; see `list_completed_calls`. Also raises UsageError if there are
-        fewer messages, or if some are not saved yet.
+        Tool calls that already ran are not undone; see `list_completed_calls`. Raises UsageError while a turn is
+        running, if there are fewer messages, or if some are unsaved. Raises StoreError if the change cannot be stored.
         """
         await self._active.rewind(count)
 
     async def switch(self, number: int) -> None:
-        """Switch to another branch of the conversation; *number* is the `number` of the branch's BranchInfo."""
+        """Switch to the branch whose `BranchInfo.number` is *number*.
+
+        Raises UsageError while a turn is running, and StoreError.
+        """
         await self._active.switch_branch(number)
 
     async def fork(self, count: int | None = None, *, mark: str = "copy") -> None:
         """Copy the first *count* messages, or all if it is None, to a new conversation, and open it.
 
-        The title of the copy ends with *mark* in parentheses. Also raises UsageError if there is no saved message.
+        The title of the copy ends with *mark* in parentheses. Raises UsageError while a turn is running or if no
+        message is saved. Raises StoreError if the copy cannot be stored.
         """
         self._active.require_idle()
         forked = await self._active.current.fork(len(self._active.messages) if count is None else count, mark)
@@ -55,8 +59,8 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
     """A tool call by the model that ran, or may have run, and is not undone when the user goes back.
 
     `at` is when the model requested it, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped".
-    `is_read_only` is the server's unverified claim about the tool; it is False if the server does not list the tool
-    now. `position` is the index of the message that requested the call.
+    `is_read_only` is the server's unverified claim about the tool; it is False if the server no longer lists the tool.
+    `position` is the index of the message that requested the call.
     """
 
     id: str
@@ -72,8 +76,8 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
 def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tuple[CompletedCall, ...]:
     """Return the tool calls in *messages* that were or may have been sent to a server, oldest first.
 
-    Calls that were denied, were stopped before they were sent, or whose tool was unknown never reached a server. A call
-    without a result was interrupted and counts as "stopped".
+    Calls that were denied, were stopped before they were sent, or name an unknown tool are omitted. A call without a
+    result was interrupted and counts as "stopped".
     """
     from mcphost.host.consent.grants import has_read_only_hint
 
@@ -104,7 +108,7 @@ def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tup
 
 
 def find_audit_row(call: CompletedCall, rows: "Sequence[AuditRow]") -> "AuditRow | None":
-    """Return the oldest audit row about this tool call, which names who allowed it, or None if there is none.
+    """Return the oldest audit row about this tool call, or None; the row names who allowed the call.
 
     *rows* are newest first. Rows of other conversations are included, because a copied conversation contains calls of
     the original. Rows from before the call are ignored, because another branch may use the same call id.

@@ -1,4 +1,4 @@
-"""Stored conversations: list, search, preview, rename, pin, delete, and index in the background."""
+"""Operations on stored conversations: list, search, preview, rename, pin, delete, and index for search."""
 
 import logging
 from collections.abc import Callable
@@ -140,7 +140,7 @@ class StoredConversations:
         await self._results.delete(await self._deletion.delete(conversation_id))
 
     async def purge_index(self) -> None:
-        """Rewrite the search index without the words of deleted conversations, which may take seconds.
+        """Rewrite the search index to drop the words of deleted conversations. This may take several seconds.
 
         Raises StoreError.
         """
@@ -151,10 +151,10 @@ class StoredConversations:
         return await self._search.count_pending()
 
     async def index_pending(self, *, pause: float = INDEX_PAUSE) -> None:
-        """Add all conversations that are not indexed yet to the search index, in small steps, newest first.
+        """Add all unindexed conversations to the search index, in small steps, newest first.
 
-        If this is cancelled or the process is killed, the next call continues from there. A StoreError ends it and is
-        logged.
+        If indexing is cancelled or the process is killed, the next call continues from there. A StoreError ends the
+        indexing and is logged.
         """
         try:
             while await self._search.index_piece():  # noqa: ASYNC110 - the pause is for others, nothing is waited for

@@ -76,7 +76,8 @@ def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, .
     """Parse a summary written by a model into sentences; cited message numbers that are not in *shown* are ignored.
 
     A sentence without a valid number has no sources. At most MAX_SENTENCES sentences are returned, each truncated to
-    MAX_SENTENCE_CHARS characters. Only the first MAX_SUMMARY_CHARS characters of *text* are read, in linear time.
+    MAX_SENTENCE_CHARS characters. Only the first MAX_SUMMARY_CHARS characters of *text* are read, in time linear in
+    their number.
     """
     known = sorted(set(shown))
     sentences: list[SummarySentence] = []
@@ -133,7 +134,7 @@ class Summarizer:
         """Return a summary of the first *count* messages, without storing or using it.
 
         All of these messages must be stored. Sentences that the user wrote in the current summary are kept unchanged.
-        Raises ModelError; may be cancelled.
+        Raises ModelError. Safe to cancel.
         """
         covered = conversation.covered
         earlier = conversation.compaction.sentences if conversation.compaction is not None else ()

@@ -153,7 +153,7 @@ class Turn:
     ) -> None:
         """Create a turn; texts appended to *steering* while it runs are sent along with the next tool results.
 
-        *number* identifies the turn in events; questions count the user's messages in the conversation instead.
+        *number* identifies the turn in events; in questions, turns are numbered within the conversation instead.
         """
         self._number = number
         self._id = secrets.token_hex(6)
@@ -174,7 +174,7 @@ class Turn:
 
     @cached_property
     def _ordinal(self) -> int:
-        """The number of the turn in the conversation; counted at the first tool call, as it reads every message."""
+        """The turn's number in the conversation; computed on first use and cached, because it reads every message."""
         return max(1, sum(message.is_typed for message in self._conversation.messages))
 
     async def run(self) -> TurnOutcome:

@@ -24,7 +24,10 @@ class UnsentTexts:
         self._waiting[place] = text
 
     async def flush(self) -> None:
-        """Store all texts remembered since the last call. Never raises an error, but may be cancelled."""
+        """Store all texts remembered since the last call. A StoreError is logged, not raised.
+
+        Cancellation may lose texts that are not yet stored.
+        """
         waiting, self._waiting = self._waiting, {}
         if not waiting:
             return

@@ -117,8 +117,8 @@ class ConversationOrigins:
 def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
     """Return those of *names* that occur as JSON strings in the definitions of a server's tools.
 
-    Returns none if there are more than 200 names. The search stops after 20 MB of text, counted once for each name that
-    is searched for.
+    Returns an empty set if there are more than 200 names. The search stops after 20 MB of text, counted once for each
+    name that is searched for.
     """
     if len(names) > _MAX_EXPECTED_NAMES:
         return set()

@@ -34,10 +34,10 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def is_retry(self) -> bool:
-        """Whether the text that the user entered for the same question was wrong, so that the user will enter it again.
+        """Whether the question is asked again because the text that the user entered was wrong.
 
-        A frontend then opens the input at once, unless the user has typed elsewhere since the wrong answer. Otherwise,
-        a passphrase that is typed again could go elsewhere.
+        A frontend then opens the input at once, because a passphrase that the user retypes could otherwise go
+        elsewhere. It does not do so if the user has typed elsewhere since the wrong answer.
         """
         return False
 

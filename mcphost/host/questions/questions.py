@@ -453,10 +453,10 @@ UrlVerdict = AcceptUrl | Decline | Cancel
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
     """Asks whether to open a URL for a server.
 
-    mcphost has not requested anything from the URL yet. `url` is the complete URL, and `host` the host in it.
-    `elicitation` is the server's id of the request, "" except in protocol version 2025-11-25. `warnings` are sentences
-    about what is unusual about the URL. `is_browser_missing` is true if the user agreed but no browser could be opened:
-    the user can then open the URL on any machine, and mcphost does not open it.
+    mcphost has not sent any request to the URL. `url` is the complete URL, and `host` the host in it. `elicitation` is
+    the server's id of the request, "" except in protocol version 2025-11-25. `warnings` are sentences about what is
+    unusual about the URL. `is_browser_missing` is true if the user agreed but no browser could be opened: the user can
+    then open the URL on any machine, and mcphost does not open it.
     """
 
     KIND: ClassVar[str] = "visit_url"

@@ -132,7 +132,7 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
 
     @property
     def is_retry(self) -> bool:
-        """Whether the user pasted something else than the redirect URL; see Question.is_retry."""
+        """Whether the user pasted something other than the redirect URL; see Question.is_retry."""
         return self.note == WRONG_REDIRECT
 
     def refusal(self) -> SignInVerdict:
@@ -176,11 +176,11 @@ class SignInPrompts:
         note: str,
         terms: SignInTerms,
     ) -> str | None:
-        """Ask the user to sign in; return None if the user declines, else the redirect URL that the user pasted, or "".
+        """Ask the user to sign in; return the redirect URL that the user pasted, or None if the user declines.
 
-        "" means that the user switched to the other method, or that the frontend opens the browser. *code* is the
-        device code, "" for none; *note* says why the user is asked again. After opening the browser, the question is
-        asked again, so that the user sees that mcphost is waiting and can cancel.
+        Returns "" if the user switched to the other method or the frontend opens the browser. *code* is the device
+        code, "" for none; *note* says why the user is asked again. After opening the browser, the question is asked
+        again, so that the user sees that mcphost is waiting and can cancel.
         """
         deadline = monotonic() + terms.timeout
         while True:
@@ -354,10 +354,10 @@ class SecretStoragePrompts:
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> StorageChoice:
-        """Ask where to store sign-ins; return "session", "file" or "encrypted", and the passphrase or "".
+        """Ask where to store sign-ins; return a pair of "session", "file" or "encrypted" and the passphrase.
 
-        *plain_file* and *sealed_file* are the paths of the two files that the user can choose. See ChooseSecretStorage
-        for the other parameters.
+        The passphrase is "" unless the result is "encrypted". *plain_file* and *sealed_file* are the paths of the two
+        files that the user can choose. See ChooseSecretStorage for the other parameters.
         """
         verdict = await self._frontend.ask(
             ChooseSecretStorage(

@@ -160,8 +160,8 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Show the form or URL to the user and return the user's action: accept, decline or cancel.
 
-        A form or URL that violates the specification is not shown. The server then gets error -32602 before protocol
-        version 2026-07-28, and the action cancel from that version on.
+        A form or URL that violates the specification is not shown. The server then receives the action cancel in
+        protocol version 2026-07-28 and later, and error -32602 in earlier versions.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
             return ServerRequestRejection(f"Elicitation mode {request.mode[:40]!r} is not supported.", INVALID_PARAMS)

@@ -248,7 +248,7 @@ _VERDICTS: dict[str, RootsVerdict] = {
 
 
 class FolderRequest(Struct, frozen=True):
-    """A server's request for roots that waits for the user's decision.
+    """A server's roots request that is waiting for the user's decision.
 
     `folders` are the folders that the user has not decided about for this server, and `gone` contains the paths of
     listed folders that cannot be read now.

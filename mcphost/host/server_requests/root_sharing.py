@@ -158,7 +158,7 @@ class RootSharing:
     def mark_ready(self) -> None:
         """Mark the server as ready for requests.
 
-        From now on, deferred questions are asked before a tool call, resource read or prompt request.
+        Deferred questions are then asked before the next tool call, resource read or prompt request.
         """
         self._is_ready = True
 
@@ -166,7 +166,7 @@ class RootSharing:
     async def answer(
         self, why: str, context: ServerRequestContext | None = None
     ) -> ListRootsResult | ServerRequestRejection:
-        """Return the roots to send, or a rejection; ask the user about folders that are not decided yet.
+        """Return the roots to send, or a rejection; ask the user about undecided folders.
 
         *why* is the reason shown with the question, and *context* the client request, if known, during which the server
         asked. Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read or prompt
@@ -316,7 +316,7 @@ class RootSharing:
             del self._other_requests[token]
 
     async def prepare(self, why: str) -> bool:
-        """Before a tool call, resource read or prompt request, ask a deferred question about folders. Never raises.
+        """Ask a deferred question about folders before a tool call, resource read or prompt request. Never raises.
 
         A server that is no longer waiting for the answer is notified that the roots changed, and gets one second to
         request them again. *why* is the reason shown with the question. Returns False if there was nothing to do.
@@ -438,9 +438,9 @@ class RootSharing:
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
         """Notify the server of each change of the roots until the session ends.
 
-        A server that has not received roots is not notified. From protocol version 2026-07-28 on, servers are never
-        notified, because they request the roots when they need them. *warn* is called with a message if a notification
-        cannot be sent.
+        A server that has not received roots is not notified. In protocol version 2026-07-28 and later, servers are
+        never notified, because they request the roots when they need them. *warn* is called with a message if a
+        notification cannot be sent.
         """
         self.mark_ready()
         try:

@@ -238,9 +238,9 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return the number of output tokens that the limits allow for an input of *needed* tokens, and "".
+        """Return a pair: how many output tokens the limits allow for an input of *needed* tokens, and "".
 
-        If a limit leaves no tokens, return 0 and a sentence that describes this limit.
+        If a limit leaves no tokens, the pair contains 0 and a sentence that describes this limit.
         """
         self._discard_expired()
         limits = (
@@ -258,7 +258,7 @@ class SamplingBudget:
         self._token_uses.append((self._discard_expired(), tokens))
 
     def usage(self) -> tuple[LimitUsage, ...]:
-        """Return the usage of each limit before the request that was counted last, which the user is to review."""
+        """Return the usage of each limit, not counting the latest request, which the user is about to review."""
         self._discard_expired()
         limits = self.limits
         return (

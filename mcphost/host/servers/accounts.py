@@ -150,7 +150,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """Create an instance; *notify* is called with a message and a hint to show to the user."""
+        """Create the account operations; *notify* is called with a message and a hint to show to the user."""
         self._servers = servers
         self._opener = opener
         self._audit = audit
@@ -236,7 +236,7 @@ class Accounts:
         """Delete a stored sign-in and revoke it at the authorization server; return whether it was revoked.
 
         Without *account*, the selected account is signed out. Connections that use the account are closed. *server*
-        need no longer be configured. Raises UsageError if there is no such sign-in, McpHostError if it could not be
+        need no longer be configured. Raises UsageError if there is no such sign-in, and McpHostError if it could not be
         deleted and is still stored.
         """
         matches = [

@@ -88,9 +88,9 @@ async def fetch_listing(
 ) -> ServerListing:
     """Fetch all pages of those lists in *kinds* that the server supports; copy all other lists from *before*.
 
-    The lists are fetched concurrently. Errors from `Session.request` are passed on, with one exception: any list but
-    that of the tools is left empty and reported in `problems` if the server rejects the request, answers too late or
-    sends an invalid response.
+    The lists are fetched concurrently. Errors from `Session.request` are passed on. However, any list except the tool
+    list is left empty and reported in `problems` if the server rejects the request, answers too late or sends an
+    invalid response.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()

@@ -93,7 +93,7 @@ class ChangeWatcher:
         self._watch_lock = anyio.Lock()
 
     async def list_all(self) -> ServerListing:
-        """Fetch all lists at the start of a session; pass on errors as `fetch_listing` does.
+        """Fetch all lists at the start of a session; see `fetch_listing` for the errors raised.
 
         However long this takes, it does not delay the refresh after the next change notification.
         """
@@ -172,10 +172,10 @@ class ChangeWatcher:
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Before a tool call, wait until `is_listing_current` is True; list the tools again if necessary.
+        """Wait, before a tool call, until `is_listing_current` is True; list the tools again if necessary.
 
-        Raises ServerError if the tools cannot be listed or are still changing after LISTING_TIMEOUT seconds. May be
-        cancelled.
+        Raises ServerError if the tools cannot be listed or are still changing after LISTING_TIMEOUT seconds. Safe to
+        cancel.
         """
         with time_limit(LISTING_TIMEOUT):
             while self._has_unlisted_change:

@@ -142,14 +142,14 @@ class ServerConnection:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server is starting, so that it may become ready without action by the user."""
+        """Whether the server is starting and may become ready without action by the user."""
         return self.is_started and self._status.is_starting
 
     async def is_first_start(self) -> bool:
-        """Return whether this start may take long because the program may have to be installed first.
+        """Return whether this start may take a long time because the program may have to be installed first.
 
-        True only for the first start in this run, and only if the server was added in this run, or if its command
-        installs programs (as `uvx` does) and mcphost never connected to it before. Raises StoreError.
+        True only for the first start in this run. The server must also have been added in this run, or its command must
+        install programs (as `uvx` does) and mcphost must never have connected to it before. Raises StoreError.
         """
         if self._attempts > 1:
             return False
@@ -523,7 +523,10 @@ class ServerConnection:
 
     # -- change watching
     async def get_watcher(self) -> ChangeWatcher:
-        """Return the change watcher of the ready session; wait and raise as `session` does."""
+        """Wait until the server is ready and return its session's change watcher.
+
+        Raises ServerError if the server failed, ConsentDenied if it is not approved, and UsageError if it is disabled.
+        """
         while True:
             await self.session()
             if self._watcher is not None:
@@ -556,7 +559,7 @@ class ServerConnection:
         return self._watcher is None or self._watcher.is_listing_current
 
     async def wait_for_listing(self) -> None:
-        """Before a tool call, wait until `is_listing_current` is True; see ChangeWatcher. Raises ServerError."""
+        """Wait, before a tool call, until `is_listing_current` is True; see ChangeWatcher. Raises ServerError."""
         if self._watcher is not None:
             await self._watcher.wait_for_listing()
 

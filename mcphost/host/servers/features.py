@@ -58,7 +58,7 @@ class ServerFeatures:
     """
 
     def __init__(self, servers: Servers, on_prompt: Callable[[str, str, GetPromptResult], None] | None = None) -> None:
-        """Create an instance; *on_prompt* receives the server, name and content of each prompt that is fetched."""
+        """Create the operations; *on_prompt* receives the server, name and content of each prompt that is fetched."""
         self._servers = servers
         self._on_prompt = on_prompt
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
@@ -78,7 +78,7 @@ class ServerFeatures:
     async def measure_round_trip(self, server: str) -> float:
         """Return the time in seconds that a ping takes.
 
-        There is no ping from protocol version 2026-07-28 on, so `server/discover` is sent instead.
+        In protocol version 2026-07-28 and later, there is no ping, so `server/discover` is sent instead.
         """
         session = await self._session(server)
         began = time.monotonic()

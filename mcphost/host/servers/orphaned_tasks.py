@@ -152,8 +152,9 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the orphaned tasks of the server with this digest; return when they or the session have ended.
 
-        Tasks that another running mcphost process is following are left alone. Never raises an error, but may be
-        cancelled. The store is read after a delay, because it is busy with other servers during startup.
+        Tasks that another running mcphost process is following are left alone. Never raises an error. On cancellation,
+        the tasks that are still running stay stored, and a later run resumes them. The store is read after a delay,
+        because it is busy with other servers during startup.
         """
         if not self.is_resuming_enabled:
             return

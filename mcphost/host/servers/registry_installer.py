@@ -175,7 +175,7 @@ def plan_update(
     typed: Mapping[str, list[str]],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the entry for a newer version, which keeps the user's settings, and the plan it was made from.
+    """Return a pair: the entry for a newer version, with the user's settings, and the plan it was made from.
 
     *place* is the registry's URL or file, *old_entry* the current entry, and *record* its record of the installation.
     *typed* contains the input values that the user entered; *given* names the inputs whose values replace those in
@@ -280,7 +280,7 @@ class RegistryInstaller:
         self._places, self._servers, self._editor, self._live = places, servers, editor, live
 
     async def search(self, text: str, *, refresh: bool = False) -> RegistryAnswer:
-        """Return the latest versions of servers with *text* in their name, title or description. May be cancelled.
+        """Return the latest versions of servers with *text* in their name, title or description. Safe to cancel.
 
         With *refresh*, recent cached responses are ignored.
         """
@@ -290,7 +290,7 @@ class RegistryInstaller:
     async def list_versions(self, name: str) -> RegistryAnswer:
         """Return all versions of a server in the registry's order; an HTTP registry lists the newest first.
 
-        May be cancelled.
+        Safe to cancel.
         """
         async with open_registry(self.place, self._cache) as registry:
             return await registry.list_versions(name)
@@ -300,11 +300,11 @@ class RegistryInstaller:
         return {record.server: record for _, record in await anyio.to_thread.run_sync(self._read_installed)}
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:
-        """Download the installation guide for models from the server's source repository. May be cancelled."""
+        """Download the installation guide for models from the server's source repository. Safe to cancel."""
         return await fetch_guide(guide_urls(entry.repository))
 
     async def prepare(self, name: str, kind: str = "") -> InstallDraft:
-        """Fetch a server's current entry from the registry and choose how to run it. May be cancelled.
+        """Fetch a server's current entry from the registry and choose how to run it. Safe to cancel.
 
         *kind* limits the choice, for example to "npm"; an installed server keeps its kind.
         """

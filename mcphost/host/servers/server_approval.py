@@ -92,7 +92,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class ServerApprovals:
-    """Approvals of servers, permanent or for this session; asks the user about servers that are not approved yet."""
+    """Approvals of servers, permanent or for this session; asks the user about unapproved servers."""
 
     def __init__(
         self, grants: GrantStore, frontend: Frontend, audit: AuditLog, servers: Iterable[ServerConfig] = ()
@@ -109,7 +109,7 @@ class ServerApprovals:
         self._session_approvals: set[tuple[str, str]] = set()
 
     async def ask_approval(self, server: ServerConfig) -> bool:
-        """Return whether the server may be used; ask the user if it is not approved yet.
+        """Return whether the server may be used; ask the user if it is not yet approved.
 
         Raises StoreError, ConfigError or ConsentDenied.
         """
@@ -133,7 +133,7 @@ class ServerApprovals:
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
         """Return the configuration with digests of the files that the approval covers, or None if the user refuses.
 
-        Asks the user if the server is not approved yet. Connecting with the returned configuration fails if one of
+        Asks the user if the server is not yet approved. Connecting with the returned configuration fails if one of
         these files changes. Raises StoreError, ConfigError or ConsentDenied.
         """
         while await self.ask_approval(server):
@@ -188,8 +188,8 @@ class ServerApprovals:
     async def record_connection(self, server: ServerConfig, is_begun: Callable[[], bool]) -> AsyncGenerator[None]:
         """Return a context manager that records the start and end of a connection in the audit log.
 
-        The start is recorded before a process is started or an address contacted. If that fails, so that *is_begun*
-        returns False, the outcome is "failed". Raises StoreError or ConsentDenied.
+        The start is recorded before a process is started or an address contacted. If the block raises an error, the
+        recorded outcome is "lost" if *is_begun* returns True, else "failed". Raises StoreError or ConsentDenied.
         """
         kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
         subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
@@ -295,9 +295,9 @@ async def is_project_approved(grants: GrantStore, project: ProjectFile) -> bool:
 
 
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
-    """Return the `.mcp.json` of a folder if its current content is approved, else None and the reason.
+    """Return a pair: the `.mcp.json` of a folder (None if its current content is not approved), and the reason.
 
-    *folder* defaults to the current directory. If there is no such file, the reason is "".
+    *folder* defaults to the current directory. The reason is "" if the content is approved or there is no such file.
     """
     try:
         project = read_project_file(folder or Path.cwd())

@@ -166,7 +166,8 @@ class Servers:
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
         """Turn a tool on or off for the model, in this and later runs.
 
-        Raises UsageError for an unknown server, and the errors of `ToolToggles.set_enabled`.
+        Raises UsageError if the server is unknown or the tool cannot be turned on, and ConsentDenied if the required
+        audit row cannot be written.
         """
         await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
 
@@ -234,7 +235,7 @@ class ServerStartup:
         self._late_servers: set[str] = set()
 
     async def wait(self) -> None:
-        """Wait for starting servers, then notify the user of those that are still not ready. May be cancelled."""
+        """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel."""
         if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
             self._events.publish(ServersAwaited(names))
         async with anyio.create_task_group() as tasks:

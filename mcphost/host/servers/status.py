@@ -109,7 +109,7 @@ class ServerStatus:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server is starting, so that it may become ready without action by the user."""
+        """Whether the server is starting and may become ready without action by the user."""
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
@@ -117,7 +117,7 @@ class ServerStatus:
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:
-        """Wait until the state changes. May be cancelled.
+        """Wait until the state changes. Safe to cancel.
 
         Raises ServerError, ConsentDenied or UsageError if only the user can change the state.
         """

@@ -1,6 +1,7 @@
 """Detection of changed tools, which are quarantined until the user has seen and accepted the change.
 
-A tool whose definition changes back to an accepted one stays in quarantine, because it was different in between.
+A tool whose definition changes back to an accepted one stays in quarantine, because it was different in the
+meantime.
 """
 
 import hashlib

@@ -47,7 +47,7 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools turned off or pinned in earlier runs. Never raises an error, but may be cancelled."""
+        """Load the tools turned off or pinned in earlier runs. Never raises an error. Safe to cancel."""
         async with self._lock:
             if self._is_loaded:
                 return
@@ -80,8 +80,8 @@ class ToolToggles:
     async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool) -> None:
         """Turn a tool on or off for the model, in this and later runs.
 
-        Raises UsageError if the tool cannot be turned on because it is turned off in a configuration file or for
-        the same server under another name; ConsentDenied if the required audit row cannot be written.
+        Raises UsageError if the tool cannot be turned on, because it is turned off in a configuration file or for the
+        same server under another name. Raises ConsentDenied if the required audit row cannot be written.
         """
         await self.load()
         if enabled and self.disabled_by(server, tool) == "file":

@@ -83,7 +83,7 @@ class CallScheduler:
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
     async def run(self, use: ToolUsePart, conversation: str, run: RunCall) -> ToolCallOutcome:
-        """Execute a call with *run* and return its outcome, or a placeholder if the user sent it to the background.
+        """Execute a call by awaiting *run*; return its outcome, or a placeholder if the user sent it to the background.
 
         *conversation* is the id of the conversation that later receives the result of a background call. Cancelling
         stops the call and waits until it has ended; `pop_stopped` then returns its result.
@@ -133,14 +133,17 @@ class CallScheduler:
         return call.make_stopped_return()
 
     def pop_stopped(self, use: ToolUsePart) -> ToolReturnPart:
-        """Return the result of a call whose `run` was cancelled, or that never began, and forget the call.
+        """Return the result of a call that was stopped or never began, and forget the call.
 
         The result tells the model that the user stopped the call, and whether the tool may have run.
         """
         return self._stopped.pop(use.id, None) or _make_unsent_return(use, "", use.name)
 
     def describe_call(self, server: str, tool: str) -> None:
-        """Name the tool of the current call; until it gets a slot, a stopped call is one that did not run."""
+        """Record the server and tool of the current call, which are named in its result if it is stopped.
+
+        A call that is stopped before it gets a slot counts as one that did not run.
+        """
         call = _current_call.get()
         call.server, call.tool, call.is_unsent = server, tool, True
 

@@ -67,7 +67,7 @@ class HookVerdict(Struct, frozen=True):
 
 @dataclass(eq=False)
 class HookNotes:
-    """Effects of the hooks on one tool call: notes for the model, and changes of the arguments and the result.
+    """Effects of the hooks on one tool call: notes for the model, and changes to the arguments and the result.
 
     `changed_by` is the last hook that changed the arguments, "" if none did. `result` is the text that replaces the
     result for the model, or None if no hook changed the result.

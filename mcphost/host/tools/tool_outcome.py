@@ -57,7 +57,7 @@ class InvalidArguments(ToolFailure):
 
 
 class CallDeclined(ToolFailure):
-    """Raised if the user, a `never` rule in the configuration, or the lack of a user to ask declined the call."""
+    """Raised if the user or a `never` rule in the configuration declined the call, or if there is no user to ask."""
 
     outcome = "declined"
     decision = "declined"

@@ -55,8 +55,8 @@ class CallView(NamedTuple):
     `pairs` are the names and values to show. `languages` maps the index of each pair with multiline text to the
     language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user edited to
     the styles of its name and value. `changes` summarizes the edits, such as "1 changed". `omitted_characters` is the
-    number of characters that are not shown. `is_checked` is False if the arguments are too large to look for hidden
-    characters in all of them; `has_hidden_characters` is then True.
+    number of characters that are not shown. `is_checked` is False if the arguments are too large to be searched
+    completely for hidden characters; `has_hidden_characters` is then True.
     """
 
     pairs: list[tuple[str, str]]
@@ -363,9 +363,9 @@ _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this
 def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0) -> list[Content]:
     """Return one line for each piece of copied text, with its source and length, longest first.
 
-    If there are many pieces, only some have a line, at least one for each server. A further line gives the number of
-    the others, including *omitted* pieces that are not in *origins*. If *is_complete* is false, a last line warns that
-    not all text from other servers could be compared with the call.
+    If there are many pieces, only some have a line, at least one for each server. Another line then gives the number of
+    pieces without a line, including the *omitted* pieces that are not in *origins*. If *is_complete* is false, a last
+    line warns that not all text from other servers could be compared with the call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]

@@ -206,9 +206,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        While a button or the dialog's body has the focus, all keys are handled here; while a field of a form has the
-        focus, only keys that move the focus to another field are. Thus, text typed right after a key that opens or
-        focuses an input goes into that input.
+        While a button or the dialog's body has the focus, all keys are handled here. While a form field has the focus,
+        only
+        keys that move to another field are. Text typed right after a key that opens or focuses an input therefore goes
+        into that input.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -477,7 +478,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.dismiss(answer)
 
     def show_hint(self, why: str) -> None:
-        """Show a highlighted message that gives the reason *why* a key or a button had no effect."""
+        """Show a highlighted message that a key or button had no effect; *why* is the reason."""
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))

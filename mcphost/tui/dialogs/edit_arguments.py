@@ -58,9 +58,9 @@ class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_onl
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     """Dialog for editing arguments; its answer is the validated arguments, or None if the user goes back.
 
-    *schema* is the tool's input schema; if the arguments cannot be checked against it, they are accepted. Escape in a
-    field only focuses the buttons, so that a single key press does not discard a half-filled form; Escape on the
-    buttons closes the dialog.
+    The arguments are checked against *schema*, the tool's input schema; if that is not possible, they are accepted
+    unchecked. Escape in a field only focuses the buttons, so that a single key press does not discard a half-filled
+    form. Escape on the buttons closes the dialog.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -322,7 +322,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
-        """Switch from the form to JSON, also with invalid values, or from valid JSON to the form."""
+        """Switch from the form to JSON, even if values are invalid, or from valid JSON to the form."""
         arguments = self._read_arguments() if self.is_json else self._form_arguments()
         if arguments is None:
             return
@@ -451,7 +451,7 @@ def _describe_errors(errors: "SchemaErrors") -> str:
 class CallToolDialog(EditArgumentsDialog):
     """Dialog for calling a tool manually; its answer is the arguments, or None if the user goes back.
 
-    Enter in the last field only moves the focus to the Call button, and holding a key down does not call the tool.
+    Enter in the last field only moves the focus to the Call button. Holding the key down does not call the tool.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (

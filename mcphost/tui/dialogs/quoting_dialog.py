@@ -36,7 +36,7 @@ class QuotingDialog(Dialog[A]):
     def quote(self, parts: Iterable[QuotedPart]) -> QuotedText:
         """Create the widget that shows the beginning of *parts*.
 
-        Their text must not be sanitized yet: the dialog and the viewer each sanitize it.
+        The text of *parts* must be unsanitized, because the dialog and the viewer each sanitize it.
         """
         quotes = tuple(parts)
         if quotes != self._quotes:

@@ -50,7 +50,10 @@ class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """Dialog for a permission rule that allows the current tool call; its answer is None if the user goes back."""
+    """Dialog for a permission rule that allows the current tool call; its answer is the rule, or None.
+
+    The answer is None if the user goes back.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Back")), ("save", N_("Save rule and run")))
     KEYS: ClassVar[str] = N_("esc back · tab change the rule · ^S save and run")

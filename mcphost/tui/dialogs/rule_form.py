@@ -1,4 +1,4 @@
-"""The form for creating a permission rule: its fields, their initial values, and conversion of values to a rule."""
+"""Form for creating a permission rule: its fields, their initial values, and the conversion of values to a rule."""
 
 import math
 import os
@@ -157,7 +157,7 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest a value for *test* to compare an argument with, based on the argument's *value* in the current call.
+    """Suggest what *test* should compare an argument with, given the argument's *value* in the current call.
 
     A relative path is resolved against *folder*.
     """
@@ -301,12 +301,15 @@ def _describe_condition(condition: Condition) -> str:
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
     """Return initial values for the form that describe a rule allowing this call, keyed by field name.
 
-    The rule requires a path to be in the same folder as in this call, or to be the same path if that folder is too
-    broad; every other argument must be equal, and arguments that this call does not have are not allowed. If the rule
-    would be too long to be shown, the conditions with the longest values are left out and, if that is not enough, any
-    additional arguments are allowed. The rule normally applies in this project for 30 days. It applies only in this
-    conversation, for one hour, if it could allow unrelated calls: if it allows additional arguments, or if an argument
-    has no condition and no path is restricted.
+    The rule requires a path to be in the same folder as in this call or, if that folder is too broad, to be the same
+    path. Every other argument must be equal, and arguments that this call does not have are not allowed.
+
+    If the rule would be too long to be shown, the conditions with the longest values are left out. If that is not
+    enough, any additional arguments are allowed.
+
+    The rule normally applies in this project for 30 days. If it could allow unrelated calls, it applies only in this
+    conversation, for one hour. This is the case if it allows additional arguments, or if an argument has no condition
+    and no path is restricted.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "others": NO_OTHERS,

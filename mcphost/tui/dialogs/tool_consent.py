@@ -304,7 +304,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self._unmet_condition(button_id)
 
     def _unmet_condition(self, button_id: str) -> str:
-        """Return why an approving button is disabled, whatever else is open, or "" if it is not."""
+        """Return why an approving button is disabled even when nothing else is open, or "" if it is not disabled."""
         return super().disabled_reason(button_id) or self.reminder() or self._excluded_reason(button_id)
 
     def reminder(self) -> str:

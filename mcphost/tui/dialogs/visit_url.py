@@ -62,7 +62,7 @@ _MANUAL_KEYS = N_("esc cancel · d decline · q QR · y copy · o I opened it")
 
 
 class VisitUrlDialog(QuotingDialog[UrlVerdict]):
-    """Dialog that asks whether to open a URL for a server, or whether the user opened it if there is no browser."""
+    """Dialog that asks whether to open a URL for a server or, if there is no browser, whether the user opened it."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Cancel")),
@@ -85,7 +85,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             self.key_line = _MANUAL_KEYS
 
     def on_mount(self) -> None:
-        """Name the button for what the user does without a browser, if none could be opened."""
+        """If no browser could be opened, relabel the button, because the user then opens the URL elsewhere."""
         super().on_mount()
         if self.details.is_browser_missing:
             self.query_one("#visit", Button).label = _("I opened it")

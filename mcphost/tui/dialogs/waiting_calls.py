@@ -147,7 +147,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call, where the cursor is placed when the list reopens; "" if there is none."""
+        """The `key` of the next unread call, or ""; the cursor is placed on this call when the list reopens."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")

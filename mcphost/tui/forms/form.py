@@ -214,7 +214,7 @@ class FormRow(Vertical):
         return translate_sentence(field_error(self.field, self.value))
 
     def validate(self) -> bool:
-        """Return whether the value may be sent; from now on, an empty required field is shown as an error."""
+        """Return whether the value may be sent; after this call, an empty required field is shown as an error."""
         self._is_validated = True
         self.update_note()
         return not self.problem()
@@ -272,7 +272,7 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Report an empty required field as an error from now on, because the user has left the field once."""
+        """Once the user has left the field, show an error whenever it is required but empty."""
         self._is_validated = True
         self.update_note()
 

@@ -39,7 +39,7 @@ def open_preview(app: "App[Any]", part: Part) -> None:
 def choose_language(part: ResourcePart) -> str:
     """Guess the language for highlighting attached text from its name or media type; return "" if unknown.
 
-    If the text consists of the changes to a resource that was sent before, the language is "diff".
+    If the text is only the difference from an earlier version of a resource, the language is "diff".
     """
     from mcphost.tui.transcript.code_theme import LANGUAGES
 
@@ -81,7 +81,7 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         yield KeyBar((("esc", _("back"), "screen.leave"),))
 
     def _describe(self) -> str:
-        """Return an image's size in pixels, and the reason if the attachment cannot be shown."""
+        """Describe the attachment: an image's size in pixels, why it cannot be drawn, or both."""
         if isinstance(self.part, FilePart):
             return _("\nThe content is sent as is and cannot be shown here.")
         kind = detect_image(self.part)

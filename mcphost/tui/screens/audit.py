@@ -123,7 +123,10 @@ class AuditScreen(ListScreen):
             self._request_page()
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return the keys that work, which depends on whether the selected row is about a stored permission."""
+        """Return a (key, label, action) tuple for each key that currently works.
+
+        The key that revokes a grant is included only if the selected row is about a stored permission.
+        """
         row = self.current_row() if self.visible_rows else None  # the list does not exist yet in `compose`
         keeps_undo = row is not None and _has_stored_grant(row.value)
         return tuple(key for key in super()._key_bar_items() if keeps_undo or key[2] != "screen.undo")
@@ -197,7 +200,7 @@ class AuditScreen(ListScreen):
 
 
 def _has_stored_grant(row: AuditRow) -> bool:
-    """Return whether a row is about a stored permission, not about a rule or about no permission."""
+    """Return whether a row is about a stored permission, rather than a rule or no permission at all."""
     return bool(row.grant) and "/" not in row.grant
 
 

@@ -83,7 +83,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
                     yield OrderedInput(value, id=input_id, compact=True, type="number")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; without tools, there is no Start button."""
+        """Return the action and the label of each button; the Start button is omitted if there are no tools."""
         return (("leave", _("Back")), ("start", _("Start")))[: 2 if self.tools else 1]
 
     def key_hints(self) -> str:

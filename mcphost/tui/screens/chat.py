@@ -122,7 +122,7 @@ class ChatScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Connect the composer to this screen and fill in the top bar, which is possible without a host."""
+        """Connect the composer to this screen and fill in the top bar, neither of which requires a host."""
         composer = self.query_one(Composer)
         composer.popup.source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
@@ -373,7 +373,7 @@ class ChatScreen(Screen[None]):
             self._show_queue()
 
     def send_draft(self, draft: Draft) -> None:
-        """Send *draft* as the user's message, without losing the text in the composer."""
+        """Send *draft* as the user's message, and keep the text in the composer."""
         composer = self.query_one(Composer)
         written = composer.draft
         composer.set_draft(draft)
@@ -412,7 +412,7 @@ class ChatScreen(Screen[None]):
         self._show_queue()
 
     def on_steer_requested(self) -> None:
-        """Queue the composer's text, and let the oldest queued message join the running turn.
+        """Queue the composer's text, and add the oldest queued message to the running turn.
 
         The model receives the message after the next tool results. Messages with attachments are skipped.
         """
@@ -467,7 +467,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Use the chosen model unless the current one is still answering; save it if it is the new default."""
+        """Use the chosen model, and save it if it was chosen as the default; refuse to switch during an answer."""
         setup = self.host.setup
         if setup is None:
             return
@@ -586,13 +586,13 @@ class ChatScreen(Screen[None]):
         self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list; from then on, the width of the screen has no effect on it."""
+        """Show or hide the server list; afterwards, the screen's width no longer determines whether it is shown."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 
 
 def _preload_markdown() -> None:
-    """Import the Markdown modules before the first answer; call this in a thread, so that key presses stay fast."""
+    """Import the Markdown modules before the first answer. Call this in a thread to keep the app responsive."""
     from mcphost.tui.transcript.markdown import warm_up
 
     warm_up()

@@ -88,7 +88,8 @@ class CostsScreen(ListScreen):
 def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]) -> tuple[CostPeriod, ...]:
     """Return the periods to list, or () if there are no requests.
 
-    *own* contains the requests of the open conversation, newest first; *recent* contains all those of the last 30 days.
+    *own* contains the requests of the open conversation, newest first; *recent* contains all requests of the last 30
+    days, in any conversation.
     """
     turn = next((entry.turn for entry in own if entry.turn), "")
     days = summarize_days(recent)

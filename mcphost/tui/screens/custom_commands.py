@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CustomCommandRunner:
-    """Runner of custom slash commands, which insert their prompt into the composer or send it."""
+    """Runner of custom slash commands; a command's prompt is inserted into the composer or sent."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class CommandArgumentsForm(FormScreen[dict[str, str]]):
         self.query_one(f"#argument-{next(missing, 0)}").focus()
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return True: Enter focuses the next input, or the button after the last one."""
+        """Return True: Enter focuses the next input or, from the last input, the button."""
         del field
         return True
 

@@ -32,7 +32,7 @@ class FileCompletion:
         self._is_running = False
 
     def search(self, query: str) -> None:
-        """Search for files in the background; a previous search that has not started yet is dropped."""
+        """Search for files in the background, and drop a previous search that has not started."""
         self._wanted = query
         if not self._is_running:
             self._is_running = True
@@ -66,7 +66,7 @@ class FileCompletion:
         return (*exact, *found) or complete_typed_path(typed)
 
     def _get_index(self, roots: list[str], max_age: float) -> "FileIndex":
-        """Return the index, which is built again if it is older than *max_age* seconds, or than 30 seconds."""
+        """Return the index; rebuild it if it is older than *max_age* or INDEX_AGE seconds, whichever is less."""
         from mcphost.host.conversation.file_index import build_index
 
         begun = monotonic()

@@ -24,7 +24,7 @@ _MAX_FAULT_LENGTH = 4_096
 
 
 class _KeyHintLine(KeyHints):
-    """Key hints in the last line of a form; drawing them means that the form is visible.
+    """Key hints in the last line of a form; the form counts as visible once they are drawn.
 
     A callback after the refresh is not sufficient: on a busy machine, Textual may call it only after the user has
     already answered the visible form.
@@ -75,7 +75,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     _warned_at = float("-inf")
 
     def on_mount(self) -> None:
-        """Record the texts of the form, and when it first becomes visible, even if its last line is cut off."""
+        """Record the initial texts of the form, and mark it as shown after the first refresh.
+
+        The mark is needed here in case the last line, which would otherwise set it, is cut off.
+        """
         self._initial_texts = self._read_texts()
         self.call_after_refresh(self.mark_shown)
 
@@ -92,7 +95,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
             self._shown_at = monotonic()
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return whether the form was not yet visible *seconds_ago* seconds ago.
+        """Return whether the form was still hidden *seconds_ago* seconds ago.
 
         A key that was pressed before the form became visible must not answer the form.
         """
@@ -132,7 +135,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         return False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Tab and Enter to the focused widget unless they leave a text field."""
+        """Enable `leave_field` for Tab in any text field, and for Enter only if `moves_on_enter` says so.
+
+        In other widgets, Tab and Enter have their usual function.
+        """
         if action != "leave_field":
             return super().check_action(action, parameters)
         field = self.focused
@@ -164,7 +170,8 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def action_leave(self) -> None:
         """Close the form without a result.
 
-        If it has changed texts and CONFIRMS_LEAVING, the first call only says that they would be lost.
+        If CONFIRMS_LEAVING is set and the user has changed a text, the first call only warns that the changes would be
+        lost.
         """
         texts, now = self._read_texts(), input_guard.clock()
         if self.CONFIRMS_LEAVING and texts not in (self._initial_texts, self._warned_texts):

@@ -129,7 +129,7 @@ class HistoryScreen(TypeAheadListScreen):
         self._preview_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        """Load the stored conversations. Textual calls `on_mount` of the base class as well."""
+        """Load the stored conversations. Textual also calls the base class's `on_mount`."""
         self.query_one("#search", Input).placeholder = _(
             'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
         )
@@ -271,7 +271,7 @@ class HistoryScreen(TypeAheadListScreen):
     # -- actions
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Open the conversation under the cursor; if the search has not ended yet, open the first match afterwards.
+        """Open the conversation under the cursor; if a search is still running, open its first match once it ends.
 
         If the user has moved the cursor, the conversation under it is opened without waiting for the search.
         """
@@ -287,7 +287,7 @@ class HistoryScreen(TypeAheadListScreen):
         self._moved_text = self.query_one("#search", Input).value
 
     def _has_moved(self) -> bool:
-        """Return whether the cursor was moved after the search text last changed.
+        """Return whether the user has moved the cursor since the search text last changed.
 
         To find out, the text at the time of the last move is compared with the current text. Change events are not
         used, because Textual may report a change too late: if a letter and an arrow key arrive together, it handles
@@ -309,7 +309,7 @@ class HistoryScreen(TypeAheadListScreen):
         self.dismiss(HistoryChoice(row.value.id))
 
     def action_fork(self) -> None:
-        """Open a copy of the selected conversation if the key is pressed twice; the first press asks for the second."""
+        """Open a copy of the selected conversation on the second key press; the first asks for confirmation."""
         entry = self._current()
         if entry is None:
             return

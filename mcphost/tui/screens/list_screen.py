@@ -100,7 +100,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     # -- for subclasses
 
     def empty_text(self) -> str:
-        """Return what is shown in place of an empty list."""
+        """Return the text that is shown in place of an empty list."""
         return keys_in_use(self).fill(_(self.EMPTY_TEXT))
 
     def warning(self) -> str:
@@ -157,7 +157,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(self.AUTO_FOCUS).focus()
 
     def on_resize(self) -> None:
-        """Place the details below the list if the screen is narrow or a screen reader is used, otherwise beside it."""
+        """Place the details below the list on a narrow screen or in screen reader mode, and otherwise beside it."""
         narrow = self.size.width < 100 or is_reader(self)
         self.set_class(narrow, "narrow")
         # An entry has two rows; avoid showing only one of them.
@@ -165,7 +165,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Load the entries again and apply the search; the cursor stays on the same entry, even if it has moved."""
+        """Load the entries again and apply the search; the cursor follows its entry to the entry's new position."""
         before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
@@ -173,7 +173,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             entries.highlighted = self.find_again(before, entries.highlighted)
 
     def identify(self, row: ListRow) -> object:
-        """Return a value that identifies an entry after the list is loaded again; by default, its title."""
+        """Return a value by which an entry is recognized after a reload; by default, its title."""
         return row.title
 
     def find_again(self, before: ListRow | None, default: int) -> int:

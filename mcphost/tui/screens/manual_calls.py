@@ -50,9 +50,9 @@ def parse_value(text: str) -> Any:
 def parse_manual_call(line: str) -> ManualCall:
     """Parse a line such as `!server/tool key=value key="two words" key='{"json": 1}'`.
 
-    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong.
-    More than one line is not allowed either: the composer shows only ten rows, so it could hide a part of the call from
-    the user.
+    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong
+    or the text has more than one line. The composer shows only ten rows, so a longer text could hide a part of the call
+    from the user.
     """
     if len(line.splitlines()) > 1:
         said = _("Write a line break as \\n in JSON, or put a space before the text to send it as a message.")

@@ -41,7 +41,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
     """
 
     def __init__(self, setup: "Setup", config: ModelConfig, title: str, variable: str) -> None:
-        """Create the form; *title* names the provider or address, and *variable* is the key's environment variable."""
+        """Create the form; *title* names the provider or address, *variable* the key's environment variable."""
         super().__init__()
         self._setup = setup
         self._config = config
@@ -146,8 +146,8 @@ class ModelsScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each model.
 
-        The model in use is first, also if it was not found; then come favorites, recently used models, other usable
-        models, and the rest.
+        The model in use comes first, even if it was not found. It is followed by favorites, recently used models, other
+        usable models, and the rest.
         """
         used = [model for model in self._models if model.config.name == self._current.name]
         others = [model for model in self._models if model.config.name != self._current.name]
@@ -287,7 +287,7 @@ class ModelsScreen(ListScreen):
 
 
 def _make_model(config: ModelConfig) -> "AvailableModel":
-    """Return a list entry for the model in use, about which nothing else is known."""
+    """Return a list entry for the model in use, with no information other than *config*."""
     from mcphost.llm.model_finder import AvailableModel
 
     provider = config.name.partition("/")[0]

@@ -51,7 +51,7 @@ class ProfilesScreen(ListScreen):
         self.add_class("bare")
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each profile and, if there are any, a row for "no profile"."""
+        """Return a row for each profile and, if there are any profiles, a row for "no profile"."""
         rows = [
             ListRow(profile, profile.name, _summarize(profile), "●" if profile.name == self._config.profile else "")
             for profile in self._config.profiles

@@ -1,7 +1,7 @@
-"""Prompts screen: browse the prompts of all servers, enter arguments, and insert the result.
+"""Prompts screen: browse every server's prompts, enter arguments, and insert the result.
 
-A result that is a single user message with only text goes into the composer; any other result is previewed before it is
-added to the conversation.
+A result that is a single user message with only text goes into the composer; any other result is previewed before
+it is added to the conversation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -124,7 +124,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return True: Enter focuses the next input, or the Insert button after the last one."""
+        """Return True: Enter focuses the next input or, from the last input, the Insert button."""
         del field
         return True
 
@@ -165,7 +165,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
 
 class PromptsScreen(ListScreen):
-    """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None if the user cancels."""
+    """List of every server's prompts; its result is a (server name, Prompt) pair, or None if the user cancels."""
 
     TITLE_TEXT: ClassVar[str] = N_("Prompts")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -350,7 +350,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         self._decide("insert")
 
     def action_answer(self) -> None:
-        """Insert the messages and let the model answer."""
+        """Insert the messages and ask the model to answer."""
         self._decide("answer")
 
     def action_edit(self) -> None:
@@ -391,7 +391,7 @@ class PromptPreview(FormScreen[PromptDecision]):
 
 
 def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:
-    """Yield the text of each part that *after* has in addition, such as the contents of linked resources."""
+    """Yield the text of each part in *after* that is not in *before*, such as the contents of linked resources."""
     for old, new in zip(before, after, strict=True):
         for part in new.parts[len(old.parts) :]:
             if isinstance(part, (TextPart, ResourcePart)):

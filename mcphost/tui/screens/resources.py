@@ -1,4 +1,4 @@
-"""Resources screen (F4): browse and preview the resources of all servers, and attach one."""
+"""Resources screen (F4): browse and preview every server's resources, and attach one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -64,7 +64,7 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Return whether the server declares a size over 1 MB; such a large resource is read only on request."""
+    """Return whether the server declares a size above 1 MB, in which case the resource is read only on request."""
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
@@ -90,7 +90,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
 
 
 class ResourcesScreen(ListScreen):
-    """List of the resources and templates of all servers; its result is a (server name, URI) pair, or None.
+    """List of every server's resources and templates; its result is a (server name, URI) pair, or None.
 
     The result is None if the user cancels.
     """
@@ -232,7 +232,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Reload the preview if the changed *uri* is, or begins with, the URI of the selected resource."""
+        """Reload the preview if *uri* equals, or begins with, the URI of the selected resource."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]

@@ -192,7 +192,7 @@ class RewindScreen(ListScreen):
             self.dismiss(RewindChoice("edit", row.value.position))
 
     def action_retry(self) -> None:
-        """Close the screen with a RewindChoice that lets the model answer the selected message again."""
+        """Close the screen with a RewindChoice that has the model answer the selected message again."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             self.dismiss(RewindChoice("retry", row.value.position + 1))
 

@@ -112,7 +112,7 @@ class RootsScreen(ListScreen):
         self.handle_server_change()
 
     def handle_server_change(self) -> None:
-        """Reload the list, because the folders, or the folders that a server has received, may have changed."""
+        """Reload the list: the folders may have changed, or a server may have received some of them."""
         self.run_worker(self._load_folders, group="folders", exclusive=True)
 
     async def _load_folders(self) -> None:

@@ -476,8 +476,7 @@ class ServersScreen(ListScreen):
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file on the second key press.
 
-        The first press explains what will be removed. It may also be a press of the key that runs
-        `action_remove_with_data`.
+        The first press, of this key or the `action_remove_with_data` key, explains what will be removed.
         """
         self._confirm_removal(forgets=False)
 
@@ -485,8 +484,8 @@ class ServersScreen(ListScreen):
         """Remove the selected server and its stored data on the second key press.
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle and its sign-ins. The
-        first press explains what will be removed. It may also be a press of the key that runs `action_remove`, which
-        keeps the data.
+        first press, of this key or the `action_remove` key, explains what will be removed. The key of the second press
+        determines whether the data is removed.
         """
         self._confirm_removal(forgets=True)
 

@@ -75,8 +75,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
     If mcphost opened the screen without being asked (*is_invited* is false), typing closes it and the text goes to the
-    composer, unless the text may be an API key: then it goes to the input for the key. The user must press Tab, Enter,
-    an arrow key or Ctrl+A, or click, before anything can be chosen.
+    composer. The exception is text that may be an API key, which goes to the key input. Before anything can be chosen,
+    the user must press Tab, Enter, an arrow key or Ctrl+A, or click.
     """
 
     AUTO_FOCUS = ""
@@ -160,7 +160,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self.run_worker(self._show_key_place, group="key place")
 
     async def _show_key_place(self) -> None:
-        """Add to the label of the API key where the key will be stored."""
+        """Show in the label of the API key input where the key will be stored."""
         label, place = _(_KEY_LABEL), _(PLACE_LABELS[await self._setup.api_keys.find_place()])
         self.query_one("#key-label", Static).update(_("{label}; {place}").format(label=label, place=place))
 
@@ -283,7 +283,7 @@ class SetupScreen(FormScreen[SetupChoice]):
                 await run_key_binding(field, event)
 
     def _handle_entered_key(self, event: events.Key) -> None:
-        """Choose with Space, or type into the API key input although no input has the focus."""
+        """Choose with Space, or type into the API key input even if no input has the focus."""
         if event.key == "space" and isinstance(self.focused, OptionList):
             if self.focused.highlighted is not None:
                 self._choose(self.focused, self.focused.highlighted)
@@ -294,7 +294,7 @@ class SetupScreen(FormScreen[SetupChoice]):
                 self.set_focus(field)
 
     def _handle_typed(self) -> None:
-        """Show typed text in the API key input if it may be a key; otherwise, leave with it to the composer.
+        """Show typed text in the API key input if it may be a key; else close the screen and pass it to the composer.
 
         Terminals without bracketed paste send pasted text as if it had been typed.
         """
@@ -307,7 +307,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(typed=self._typed))
 
     def _enter_key_input(self) -> list[Input]:
-        """Enable choosing and focus the API key input; return it, or an empty list if there is none."""
+        """Enable choosing and focus the API key input; return a list with this input, or [] if there is none."""
         fields = list(self.query("#key").results(Input))
         for field in fields:
             self._enter()
@@ -373,7 +373,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._start_with_entered_key()
 
     def _submit_typed(self, *, is_pasted: bool) -> None:
-        """Store the typed API key, or leave with the typed text if it is none.
+        """Store the typed API key; if the text is not an API key, close the screen and pass it on to the composer.
 
         If *is_pasted* is true, Enter was part of the pasted text; the user must press it again.
         """

@@ -219,7 +219,7 @@ class TasksScreen(ListScreen):
 
     # -- background and cancelling
     def action_background(self) -> None:
-        """Let the selected call continue in the background, so that the model's turn does not wait for it."""
+        """Move the selected call to the background, so that the model's turn does not wait for it."""
         row = self.current_row()
         if row is not None and isinstance(row.value, RunningCall) and not row.value.is_in_background:
             self.post_message(BackgroundRequested(row.value.call))

@@ -1,4 +1,4 @@
-"""Type-ahead for a list screen: text typed in the list goes to its search line, single letters run commands."""
+"""Type-ahead for list screens: single letters run commands, and typed words go to the search line."""
 
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ WORD_SECONDS = 0.4
 
 
 class TypeAheadListScreen(ListScreen):
-    """List screen whose letter keys do not run while the user types a word, which goes to the search line instead.
+    """List screen on which single letters run commands, and typed words go to the search line.
 
     A letter of KEY_ROWS runs its command after a pause, or before a key that types nothing. `REPEATED_KEYS` contains
     the letters whose command asks for a second press; if another letter follows the first press, both are searched for.
@@ -28,7 +28,7 @@ class TypeAheadListScreen(ListScreen):
         self._word_timer: Timer | None = None
 
     async def process_typed_key(self, event: events.Key) -> bool:
-        """Handle a key before it reaches the list; return False if the list shall handle it as usual."""
+        """Handle a key before it reaches the list; return False to let the list handle it as usual."""
         if not isinstance(self.focused, OptionList):
             return False
         is_text = event.is_printable and "+" not in event.key  # Textual treats Alt+letter as text
@@ -73,7 +73,7 @@ class TypeAheadListScreen(ListScreen):
             await self._run_command()
 
     async def _run_command(self) -> None:
-        """Run the command of the typed letters once for each letter that has not run it yet."""
+        """Run the command once for each typed letter that has not yet run it."""
         letters = self._typed[self._started_count :]
         self._started_count = len(self._typed)
         for letter in letters:
@@ -84,5 +84,5 @@ class TypeAheadListScreen(ListScreen):
 
     @property
     def _commands(self) -> dict[str, str]:
-        """The action of each letter key."""
+        """The actions of the letter keys, keyed by letter."""
         return {key: action for key, _label, action in self.KEY_ROWS if len(key) == 1}

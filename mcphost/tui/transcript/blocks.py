@@ -93,7 +93,7 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 def label_model(name: str) -> str:
-    """Return the display name of the model of a stored message; that of the demo says that it is not an AI."""
+    """Return a stored message's model name for display; the demo's name becomes a label that says it is not an AI."""
     if name != "demo":
         return name
     from mcphost.llm.demo_model import LABEL

@@ -14,7 +14,7 @@ _ENDINGS = {
 
 
 class SummarizingNotice:
-    """Notice that a model is summarizing messages, which is replaced by how that ended."""
+    """Notice that a model is summarizing messages; when that ends, the outcome replaces its text."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -35,10 +35,11 @@ class SummarizingNotice:
 
 
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
-    """Return a notice that a summary replaces the first *messages* messages in requests to the model.
+    """Return a notice that a summary replaces earlier messages in requests to the model.
 
-    *sentences* is the number of sentences in the summary; *unknown* is how many of those sentences have no known
-    source. If *messages* is 0, the notice says that the summary is no longer used.
+    *messages* is the number of messages that are replaced, counted from the beginning of the conversation; if it is 0,
+    the notice says that the summary is no longer used. *sentences* is the number of sentences in the summary, and
+    *unknown* the number of those sentences that have no known source.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))

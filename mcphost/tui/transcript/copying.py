@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PartCopier:
-    """Helper that copies the code blocks, tables and tool results of the transcript, one part at a time."""
+    """Copier for the transcript's code blocks, tables and tool results, which are copied one part at a time."""
 
     def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
         """Create a copier that posts its messages to *widget*; *get_blocks* returns the transcript's blocks."""

@@ -1,7 +1,7 @@
 """Rendering of Markdown (CommonMark with tables and strikethrough), complete or streamed. HTML is shown as text.
 
-The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and the `<T>` in `Vec<T>`, and Rich's
-emits OSC 8 links.
+The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and the `<T>` in `Vec<T>`. The
+renderer of Rich also emits OSC 8 links.
 """
 
 import re

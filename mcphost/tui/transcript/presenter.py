@@ -310,7 +310,7 @@ class TranscriptPresenter:
         self.transcript.add(card)
 
     def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
-        """Mark a tool call that the user typed as failed on its card; *text* gives the reason and a hint.
+        """Show on its card that a tool call typed by the user has failed; *text* gives the reason and a hint.
 
         *outcome* is a key of `tool_card.STATES`.
         """
@@ -334,7 +334,8 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool = False) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* contains the ids of the waiting calls; *is_cost_asked* is true if a request to the model waits too.
+        *calls* contains the ids of the waiting calls; *is_cost_asked* is true if a request to the model is waiting as
+        well.
         """
         waiting = _("waiting for you")
         if calls or (is_cost_asked and self.phase):

@@ -305,7 +305,7 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card whose call goes to the background when the user requests this at the block at *index*.
+    """Return the card whose call to move to the background, for a request made at the block at *index*.
 
     This is the card at *index* if its call can go to the background, otherwise the only such card among the newest
     blocks. Return None if the newest blocks contain no such card or more than one.

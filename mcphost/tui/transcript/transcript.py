@@ -471,7 +471,7 @@ class Transcript(ScrollView, can_focus=True):
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
 
     def _send_to_background(self, index: int) -> None:
-        """Let the call at *index*, or else the only running call, continue in the background."""
+        """Request that the call at *index*, or else the only running call, continue in the background."""
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
@@ -538,7 +538,7 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_copy_part(self, as_tsv: bool) -> None:
-        """Copy the first code block, table or tool result of the current block; when pressed again, copy the next one.
+        """Copy the first code block, table or tool result of the current block; each further press copies the next one.
 
         A table is copied as Markdown or, if *as_tsv* is true, as tab-separated values.
         """
@@ -560,7 +560,7 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(EditRequested(max(0, sum(at <= current for at in places) - 1)))
 
     def action_jump(self, to_end: bool) -> None:
-        """Scroll to the end and stay there as text is added if *to_end* is True; otherwise, scroll to the beginning."""
+        """If *to_end* is true, scroll to the end and stay there as text is added; else scroll to the beginning."""
         self.is_following = to_end
         if not to_end:
             self.finish_loading()

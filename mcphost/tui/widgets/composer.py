@@ -394,10 +394,12 @@ class Composer(Vertical):
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether *key* must be ignored: an Enter right after text was inserted, or held down since then.
+        """Return whether *key* must be ignored because it is an Enter pressed right after text was inserted.
 
-        *ago* is the number of seconds since the key was pressed. A key that belongs to a paste marks the text as
-        inserted, even if an earlier key of the paste has cleared the message.
+        An Enter that has been held down since then is ignored as well. *ago* is the number of seconds since the key was
+        pressed. A key that belongs to a paste marks the text as inserted, even if an earlier key of the paste has
+        cleared
+        the message.
         """
         guard = self._paste_guard
         if guard is None:

@@ -25,7 +25,7 @@ def parse_key(hint: str) -> str:
 
 
 def link_keys(hints: str) -> Content:
-    """Return hints, separated by " · " or line breaks, as content in which each hint carries its key for a click."""
+    """Return *hints*, separated by " · " or line breaks, as content that stores each hint's key for clicks."""
     lines = [
         Content(SEPARATOR).join(
             Content(hint).stylize(Style.from_meta({"press": key})) if (key := parse_key(hint)) else Content(hint)
@@ -43,7 +43,7 @@ class KeyHints(Static):
         super().__init__(link_keys(hints), id="keys", markup=False)
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        """Replace the hints by *content*, which is a text or unstyled Content."""
+        """Replace the hints with *content*, which is a string or unstyled Content."""
         super().update(link_keys(str(content)), layout=layout)
 
     def on_click(self, event: events.Click) -> None:

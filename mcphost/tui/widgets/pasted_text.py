@@ -55,7 +55,9 @@ class PasteGuard:
     def is_early_enter(self, ago: float) -> bool:
         """Record an Enter that was pressed *ago* seconds ago; return whether it may belong to the paste.
 
-        It may if it came right after the paste, or if it repeats such an Enter because the key is held down.
+        An Enter may belong to the paste if it came right after the paste, or if it repeats such an Enter because the
+        key is
+        held down.
         """
         at = input_guard.clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS

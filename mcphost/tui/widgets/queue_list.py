@@ -123,7 +123,7 @@ class QueueList(Widget, can_focus=True):
     def action_take(self, is_removal: bool) -> None:
         """Request that the message at the cursor be moved into the composer or, if *is_removal* is true, dropped.
 
-        Does nothing if the message has been passed to the running answer.
+        Do nothing if the message has been passed to the running answer.
         """
         if not self.rows or self.rows[self.index][1]:
             return

@@ -96,7 +96,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def watch_status(self) -> None:
-        """Redraw the screens that cover the bar, except the top one, because they keep what was behind them."""
+        """Redraw the screens that cover the bar, except the top one, because they still show the bar's old content."""
         for screen in self.app.screen_stack[1:-1]:  # pyright: ignore[reportUnknownMemberType]
             screen.refresh()
 

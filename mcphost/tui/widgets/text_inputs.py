@@ -44,11 +44,11 @@ class OrderedInput(Input):
     """Input that handles letters and editing keys such as Backspace in the order of the key presses."""
 
     def on_mount(self) -> None:
-        """Stop the cursor from blinking if the screen reader mode is on."""
+        """Stop the cursor from blinking in screen reader mode."""
         self.cursor_blink = not is_reader(self)
 
     def process_key(self, key: str) -> bool:
-        """Handle a key that the input uses itself although it usually leaves the input; return False for any other."""
+        """Handle a key, such as Tab or Enter, that this input uses itself; return False for any other key."""
         del key
         return False
 
@@ -60,7 +60,7 @@ class OrderedTextArea(TextArea):
     """TextArea that handles letters and editing keys such as Backspace in the order of the key presses."""
 
     def on_mount(self) -> None:
-        """Stop the cursor from blinking if the screen reader mode is on."""
+        """Stop the cursor from blinking in screen reader mode."""
         self.cursor_blink = not is_reader(self)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:

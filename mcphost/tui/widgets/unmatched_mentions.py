@@ -21,7 +21,7 @@ _AFTER_SENDING = {
 
 
 class Mentions:
-    """The words with "@" that the user typed, and what was found for each: a file of this name, or nothing."""
+    """Words that begin with "@" in the user's text, and what was found for each: a file, something else, or nothing."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         """Create an empty collection; *on_change* is called after each call of `record`."""
@@ -31,7 +31,7 @@ class Mentions:
     def record(self, word: str, files: Iterable[str], *, is_unknown: bool) -> None:
         """Record what was found for *word*, which begins with "@".
 
-        *files* are the paths of the files that match, and *is_unknown* means that nothing at all does.
+        *files* are the paths of the matching files; *is_unknown* is true if nothing matches at all.
         """
         name = word[1:].rstrip(_PUNCTUATION).rstrip("/")
         is_file = bool(name) and any(path.rstrip("/") == name for path in files)
@@ -51,7 +51,7 @@ class Mentions:
     def describe_sent(self, lines: Sequence[str]) -> str:
         """Describe the first word in *lines*, a sent message, that looks like the name of a file but attached nothing.
 
-        Return "" if there is none. A name such as "@ada" is not described, because it is probably meant as one.
+        Return "" if there is none. A word such as "@ada" is not described, because it probably names a person.
         """
         return self._describe(lines, _AFTER_SENDING, self._is_file_name)
 
