@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, TextIO, TypeVar, cast
 
 from mcphost.cli.printing import end_status, print_note, set_status
 from mcphost.errors import ConsentDenied, McpHostError, UsageError
@@ -34,6 +34,7 @@ from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ServerConfig, ServerInput
+    from mcphost.headless.line_io import InputLines
     from mcphost.host.servers.server_file_editor import ServerFileEditor
     from mcphost.sign_in_types import SignInProgress
 
@@ -50,14 +51,14 @@ class TerminalInput:
     """
 
     def __init__(self) -> None:
-        self._lines: AsyncGenerator[Any] | None = None
+        self._lines: InputLines | None = None
 
     async def read_line(self) -> str | None:
-        """Return the next line, stripped, or None at the end of the input. Can be cancelled."""
-        from mcphost.headless.line_io import read_lines
+        """Return the next line, stripped, or None at the end of the input. Safe to cancel."""
+        from mcphost.headless.line_io import InputLines
 
         if self._lines is None:
-            self._lines = read_lines(0)
+            self._lines = InputLines(0)
         async for line in self._lines:
             return line.decode(errors="replace").strip() if isinstance(line, bytes) else ""
         return None
@@ -70,6 +71,7 @@ class TerminalInput:
         try:
             end_status()
             with _disable_echo():  # before the prompt, so that no character is ever shown
+                self._discard_lines()
                 sys.stderr.write(prompt)
                 sys.stderr.flush()
                 return await self.read_line()
@@ -85,6 +87,7 @@ class TerminalInput:
 
         end_status()
         termios.tcflush(0, termios.TCIFLUSH)
+        self._discard_lines()
         sys.stderr.write(prompt)
         sys.stderr.flush()
         return await self.read_line() or ""
@@ -97,9 +100,14 @@ class TerminalInput:
         import termios
 
         termios.tcflush(0, termios.TCIFLUSH)
+        self._discard_lines()
         sys.stderr.write(prompt)
         sys.stderr.flush()
         return (await self.read_line() or "")[:1].lower()
+
+    def _discard_lines(self) -> None:
+        if self._lines is not None:
+            self._lines.discard()
 
 
 @contextmanager

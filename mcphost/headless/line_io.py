@@ -5,7 +5,8 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Self
 
 import anyio
 import anyio.from_thread
@@ -23,39 +24,53 @@ class OversizedLine:
     """Placeholder for a line that was discarded because it exceeds the size limit."""
 
 
-async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
-    """Yield each input line without its line feed until the input ends; the last line may lack a line feed.
+class InputLines:
+    """Asynchronous iterator over input lines without their line feeds; the last line may lack a line feed.
 
     A daemon thread reads the input, because event loops cannot watch regular files, and because a thread that is
     blocked while reading from a terminal cannot be stopped.
     """
-    token = current_token()
-    lines: deque[bytes | OversizedLine | None] = deque()
-    arrived = anyio.Event()
-    free_slots = threading.Semaphore(_READ_AHEAD_LINES)
 
-    def append_line(line: bytes | OversizedLine | None) -> None:
-        lines.append(line)
-        arrived.set()
+    def __init__(self, descriptor: int) -> None:
+        """Start to read the file *descriptor*, at most 64 lines ahead; an event loop must be running."""
+        self._token = current_token()
+        self._lines: deque[bytes | OversizedLine | None] = deque()
+        self._arrived = anyio.Event()
+        self._free_slots = threading.Semaphore(_READ_AHEAD_LINES)
+        threading.Thread(target=_read_input, args=(descriptor, self._deliver), daemon=True, name="stdin").start()
 
-    def deliver(line: bytes | OversizedLine | None) -> bool:
-        free_slots.acquire()
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes | OversizedLine:
+        """Return the next line. Safe to cancel: a line that arrives later is returned by the next call."""
+        while not self._lines:
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        line = self._lines[0]
+        if line is None:
+            raise StopAsyncIteration
+        self._lines.popleft()
+        self._free_slots.release()
+        return line
+
+    def discard(self) -> None:
+        """Forget the lines that have been read but not yet returned."""
+        while self._lines and self._lines[0] is not None:
+            self._lines.popleft()
+            self._free_slots.release()
+
+    def _append(self, line: bytes | OversizedLine | None) -> None:
+        self._lines.append(line)
+        self._arrived.set()
+
+    def _deliver(self, line: bytes | OversizedLine | None) -> bool:
+        self._free_slots.acquire()
         try:
-            anyio.from_thread.run_sync(append_line, line, token=token)
+            anyio.from_thread.run_sync(self._append, line, token=self._token)
         except (RuntimeError, anyio.RunFinishedError):
             return False  # the event loop has ended
         return True
-
-    threading.Thread(target=_read_input, args=(descriptor, deliver), daemon=True, name="stdin").start()
-    while True:
-        while lines:
-            line = lines.popleft()
-            free_slots.release()
-            if line is None:
-                return
-            yield line
-        arrived = anyio.Event()
-        await arrived.wait()
 
 
 def _read_input(descriptor: int, deliver: Callable[[bytes | OversizedLine | None], bool]) -> None:

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 from mcphost.config.rules import parse_rule
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.headless import json_output
-from mcphost.headless.line_io import MAX_LINE_BYTES, LineWriter, OversizedLine, read_lines
+from mcphost.headless.line_io import MAX_LINE_BYTES, InputLines, LineWriter, OversizedLine
 from mcphost.headless.question_answers import PipeFrontend
 from mcphost.headless.run_input import read_files
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
@@ -403,7 +403,7 @@ class PipeServer:
 
     async def _read_commands(self, tasks: TaskGroup) -> bool:
         """Read and run commands; return True after `quit`, False at the end of the input."""
-        async for line in read_lines(self._stdin):
+        async for line in InputLines(self._stdin):
             if isinstance(line, OversizedLine):
                 self._report_bad_line(None, f"The line is over {MAX_LINE_BYTES // 1_000_000} MB.")
                 continue

@@ -9,14 +9,14 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.headless import line_io
-from mcphost.headless.line_io import LineWriter, OversizedLine, read_lines
+from mcphost.headless.line_io import InputLines, LineWriter, OversizedLine
 from mcphost.sanitize import is_sanitized
 
 pytestmark = pytest.mark.anyio
 
 
 async def collect_lines(descriptor: int) -> list[bytes | OversizedLine]:
-    return [line async for line in read_lines(descriptor)]
+    return [line async for line in InputLines(descriptor)]
 
 
 async def test_lines_of_a_file_are_read_and_the_last_needs_no_end(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ async def test_line_over_the_limit_is_thrown_away_and_the_next_is_read(
 
 async def test_lines_of_a_pipe_come_as_they_are_written() -> None:
     reader, writer = os.pipe()
-    source = read_lines(reader)
+    source = InputLines(reader)
     os.write(writer, b"first\nsec")
     with anyio.fail_after(20):
         assert await anext(source) == b"first"
@@ -61,6 +61,35 @@ async def test_lines_of_a_pipe_come_as_they_are_written() -> None:
         os.close(writer)
         with pytest.raises(StopAsyncIteration):
             await anext(source)
+    os.close(reader)
+
+
+async def test_a_cancelled_read_loses_no_line() -> None:
+    reader, writer = os.pipe()
+    source = InputLines(reader)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await anext(source)
+    os.write(writer, b"first\nsecond\n")
+    with anyio.fail_after(20):
+        assert await anext(source) == b"first"
+    os.close(writer)
+    with anyio.fail_after(20):
+        assert [line async for line in source] == [b"second"]
+        assert [line async for line in source] == []
+    os.close(reader)
+
+
+async def test_lines_read_ahead_can_be_discarded() -> None:
+    reader, writer = os.pipe()
+    source = InputLines(reader)
+    os.write(writer, b"".join(b"old %d\n" % number for number in range(10)))
+    with anyio.fail_after(20):
+        assert await anext(source) == b"old 0"
+        source.discard()
+        os.write(writer, b"new\n")
+        os.close(writer)
+        assert [line async for line in source][-1] == b"new"
     os.close(reader)
 
 
