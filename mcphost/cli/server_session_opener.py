@@ -209,7 +209,7 @@ def _startup_limits(server: ServerConfig, limits: Limits) -> Limits:
 
 
 def _required_modules(server: ServerConfig) -> tuple[str, ...]:
-    modules = ("transport.stdio",) if server.is_stdio else ("transport.http", "auth.oauth_registry")
+    modules = ("transport.stdio",) if server.is_stdio else ("transport.streamable_http", "auth.oauth_registry")
     return tuple(f"mcphost.{name}" for name in ("client.connect", *modules))
 
 

@@ -150,6 +150,23 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
     assert "passphrase" not in "".join(path.read_text() for path in (tmp_path / "data").glob("*.json"))
 
 
+async def test_where_a_sign_in_is_stored_is_asked_after_the_browser_answered_a_login(tmp_path: Path) -> None:
+    def drive(config: str) -> None:
+        environment = {**NO_KEYRING, "BROWSER": create_browser(tmp_path, GET_URL)}
+        with Terminal(tmp_path, environment=environment) as terminal:
+            terminal.run(MCPHOST_PATH, "login", "tracker", "--mcp-config", config)
+            terminal.wait_for("Where should it be stored?", "[n]", seconds=20)
+            terminal.type("f")
+            terminal.press("Enter")
+            terminal.wait_for("Signed in to tracker at")
+            terminal.wait_for_shell()
+
+    async with run_peer(kind=SignedInServer) as peer:
+        config = Program(tmp_path).servers(tracker={"url": peer.url})
+        await anyio.to_thread.run_sync(drive, config)
+    assert 'store = "file"' in (tmp_path / "config" / "config.toml").read_text()
+
+
 @pytest.mark.peer
 @pytest.mark.req("auth.callback.manual")
 async def test_login_shows_a_code_for_a_browser_elsewhere_or_accepts_its_final_url(
