@@ -73,11 +73,17 @@ async def test_listings_of_one_connection_are_kept_for_the_next_with_names_and_a
     frontend = ScriptedFrontend(AllowAlways())
     async with open_host_with(tmp_path, peers, model, frontend) as host:
         await host.conversation.send("first")
-        peers["peer"] = create_peer(tools__list=listed, tools__call=text_result("two"))
+
+        def list_again(params: dict[str, Any]) -> dict[str, Any]:
+            seen.append([tool.name for tool in host.servers.view("peer").catalog.tools])
+            return listed
+
+        seen: list[list[str]] = []
+        peers["peer"] = create_peer(tools__list=list_again, tools__call=text_result("two"))
         host.servers.restart("peer")
-        assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["b.c", "a"]
         await host.servers.ensure_ready("peer")
         await host.conversation.send("second")
+    assert seen == [["b.c", "a"]], "before the new connection has a list"
     assert len(frontend.asked) == 1
     assert model.requests[0].tools == model.requests[-1].tools
     assert [part.text for part in tool_returns(model)] == ["two"]
