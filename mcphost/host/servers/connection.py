@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from shlex import quote
 from typing import NamedTuple, cast
@@ -21,17 +21,13 @@ from mcphost.config.loader import add_file_name
 from mcphost.config.schema import ServerConfig
 from mcphost.config.variable_references import resolve_target
 from mcphost.errors import (
-    STDERR_TAIL_LINES,
-    ConfigError,
     ConnectionLost,
     ConsentDenied,
     McpHostError,
     RequestTimeout,
     ServerError,
     SignInRequired,
-    UnsupportedRevision,
     UsageError,
-    describe_stderr_tail,
 )
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CallEnded, CatalogChanged, ServerState
@@ -40,6 +36,7 @@ from mcphost.host.server_views import ServerView
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.reconnect_schedule import ReconnectSchedule
 from mcphost.host.servers.server_approval import ServerApprovals
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.host.servers.status import ServerStatus
@@ -49,15 +46,8 @@ from mcphost.sanitize import sanitize
 from mcphost.sign_in_types import SignInProgress
 
 _log = logging.getLogger(__name__)
-BACK_OFF = (1, 2, 4, 8, 16)
-STEADY_SECONDS = 60
 SILENT_SECONDS = 3.0
-LOGGED_LINES = 40
-LOGGED_LINE_LENGTH = 400
-LOGGED_SIZE = 7_000
-"""Maximum characters of a failed server's stderr in the log file; the two limits above count lines and line length."""
 _RESTARTABLE_STATES = frozenset({"waiting", "connecting", "silent", "ready", "failed"})
-_PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class ConnectionParts(NamedTuple):
@@ -111,7 +101,7 @@ class ServerConnection:
         self._is_withdrawn = self._is_stopped = False
         self._attempts = 0
         self._is_begun = False  # whether the process runs, or the address answered
-        self._last_errors: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
+        self._schedule = ReconnectSchedule()
         self._told_drift = ""
 
     # -- public state
@@ -292,9 +282,7 @@ class ServerConnection:
     # -- Observer
     def stderr(self, line: str) -> None:
         """Log one line that a local server wrote to stderr."""
-        self._log.add("info", line, "stderr")
-        if line.strip():
-            self._last_errors.append(line)
+        self._log.add_stderr(line)
 
     def log(self, message: LoggingMessageNotification, call: str = "") -> None:
         """Log a message sent by the server; *call* is the id of the tool call it belongs to, "" for none."""
@@ -335,7 +323,7 @@ class ServerConnection:
             self.restart()
 
     async def _keep_connected(self) -> None:
-        failures, was_ready = 0, False
+        self._schedule.reset()
         self._status.begin_start()
         while not self._is_withdrawn:
             self._restart = anyio.Event()
@@ -350,17 +338,11 @@ class ServerConnection:
             if self._is_withdrawn:
                 return
             if self._restart.is_set():
-                failures, was_ready = 0, False
+                self._schedule.reset()
                 continue
-            if ready_at and time.monotonic() - ready_at > STEADY_SECONDS:
-                failures = 0
-            # Retry a server that was ready before; one that was never ready needs action by the user.
-            was_ready = was_ready or ready_at > 0
             status = self._status
-            retry = was_ready and status.state == "failed" and not isinstance(status.error, _PERMANENT_ERRORS)
-            wait = BACK_OFF[failures] if retry and failures < len(BACK_OFF) else None
-            failures += 1
-            await self._wait_for_retry(wait)
+            error = status.error if status.state == "failed" else None
+            await self._wait_for_retry(self._schedule.next_delay(error, ready_at))
 
     async def _wait_for_retry(self, seconds: float | None) -> None:
         if seconds is None:
@@ -386,7 +368,7 @@ class ServerConnection:
                     "untrusted", "Not approved yet.", f"mcphost servers trust {quote(self.config.name)}"
                 )
                 return 0.0
-            self._last_errors.clear()
+            self._log.begin_attempt()
             self._attempts += 1
             self._is_begun = False
             self._status.set_state("connecting")
@@ -416,7 +398,7 @@ class ServerConnection:
             self._session = None
             error = self._add_last_errors(_to_mcphost_error(caught))
             add_file_name(error, self.config)
-            self._log_last_errors()
+            self._log.write_stderr_to_file()
             self._status.set_failed(error)
         finally:
             self._session = self._watcher = None
@@ -448,18 +430,10 @@ class ServerConnection:
         await self.request_handler.root_sharing.begin_connection()
         await self.tool_changes.load()
 
-    def _log_last_errors(self) -> None:
-        """Write the server's last stderr lines to mcphost's log file, so that they are kept after exit."""
-        lines = [line.text[:LOGGED_LINE_LENGTH] for line in self._log.lines() if line.source == "stderr"][
-            -LOGGED_LINES:
-        ]
-        if lines:
-            _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
-
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
         """If a local server's startup timed out, add its last stderr lines, which often name the cause, to *error*."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
-            error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
+            error.message = f"{error.message.rstrip('.')}{self._log.describe_stderr()}."
         return error
 
     def update_sign_in(self, event: SignInProgress) -> None:

@@ -1,17 +1,19 @@
 """Log of one server, limited in size and in lines per second, with secrets redacted."""
 
+import logging
 import time
 from collections import deque
 from hashlib import blake2b
 from typing import Literal
 
-from mcphost.errors import MalformedMessage
+from mcphost.errors import STDERR_TAIL_LINES, MalformedMessage, describe_stderr_tail
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerLog
 from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
 from mcphost.redact import redact_registered
 from mcphost.serialization import Raw, decode
 
+_log = logging.getLogger(__name__)
 MAX_LINES = 1_000
 MAX_CHARS = 2_000
 MAX_TOTAL_CHARS = 1_000_000
@@ -19,6 +21,10 @@ MAX_TOTAL_CHARS = 1_000_000
 REPEAT_SECONDS = 600
 MAX_LINES_PER_SECOND = 300
 """Maximum lines stored per second; the rest are only counted. A screen cannot show more."""
+FILE_LINES = 40
+FILE_LINE_LENGTH = 400
+FILE_SIZE = 7_000
+"""Maximum characters of a failed server's stderr in the log file; the two limits above count lines and line length."""
 Source = Literal["server", "client", "stderr"]
 
 
@@ -38,6 +44,7 @@ class ServerLogBuffer:
         self._received = 0
         self._size = 0
         self._last_added: dict[bytes, float] = {}
+        self._stderr_tail: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
 
     @property
     def dropped(self) -> int:
@@ -53,6 +60,26 @@ class ServerLogBuffer:
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
             self.add(level, _to_text(message.data), logger=(message.logger or "")[:100], call=call)
+
+    def add_stderr(self, line: str) -> None:
+        """Add a line that a local server wrote to stderr."""
+        self.add("info", line, "stderr")
+        if line.strip():
+            self._stderr_tail.append(line)
+
+    def begin_attempt(self) -> None:
+        """Forget the stderr of the previous process, so that `describe_stderr` describes only the next one."""
+        self._stderr_tail.clear()
+
+    def describe_stderr(self) -> str:
+        """Return the last stderr lines of the current process as the end of a sentence; "" if there are none."""
+        return describe_stderr_tail(self._stderr_tail)
+
+    def write_stderr_to_file(self) -> None:
+        """Write the server's last stderr lines to mcphost's log file, so that they are kept after exit."""
+        lines = [line.text[:FILE_LINE_LENGTH] for line in self._lines if line.source == "stderr"][-FILE_LINES:]
+        if lines:
+            _log.error("the server %r failed; its error output:\n%s", self._server, "\n".join(lines)[-FILE_SIZE:])
 
     def add_once(self, level: str, text: str, source: Source) -> None:
         """Add a line unless the same text was added in the last ten minutes.

@@ -22,7 +22,7 @@ from mcphost.host.bootstrap import build_host
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.servers import connection, server_log, tool_changes
+from mcphost.host.servers import reconnect_schedule, server_log, tool_changes
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.tools import CallTool
 from mcphost.store.accepted_tools import ToolFingerprintStore
@@ -79,8 +79,8 @@ async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_s
 async def test_a_crash_loop_is_tried_five_times_more_and_then_left_to_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert connection.BACK_OFF == (1, 2, 4, 8, 16)
-    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    assert reconnect_schedule.BACK_OFF == (1, 2, 4, 8, 16)
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with open_server_host(tmp_path, faulty_config("dies after its list", note, era="handshake")) as host:
         host.start()
@@ -111,7 +111,7 @@ async def test_a_stopped_server_stays_stopped_until_the_user_starts_it(tmp_path:
 async def test_a_server_stopped_while_it_would_be_tried_again_is_not_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", (0.2,) * 5)
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.2,) * 5)
     note = tmp_path / "seen"
     async with open_server_host(tmp_path, faulty_config("dies after its list", note, era="handshake")) as host:
         host.start()
@@ -127,7 +127,7 @@ async def test_a_server_stopped_while_it_would_be_tried_again_is_not_started(
 async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with open_server_host(tmp_path, faulty_config("", note, era="handshake")) as host:
         await host.servers.ensure_ready("peer")
@@ -148,7 +148,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
 async def test_a_call_right_after_a_server_died_goes_to_the_new_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str, moment: str
 ) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.01,) * 5)
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if method == "tools/list":
@@ -178,7 +178,7 @@ async def test_a_call_right_after_a_server_died_goes_to_the_new_process(
 async def test_a_call_to_a_dead_server_reports_that_it_was_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", ())
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", ())
     tools = {"tools": [{"name": "tool", "inputSchema": {"type": "object"}}]}
     first = ScriptedServer(lambda peer, method, params: tools if method == "tools/list" else {})
     async with peered(tmp_path, first) as host:
@@ -193,7 +193,7 @@ async def test_a_call_to_a_dead_server_reports_that_it_was_not_sent(
 async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with open_server_host(tmp_path, faulty_config("missing for a while", note, era="handshake")) as host:
         await host.servers.ensure_ready("peer")
@@ -210,7 +210,7 @@ async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
 async def test_a_server_that_never_worked_is_not_retried_automatically(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.01,) * 5)
     async with open_server_host(tmp_path, faulty_config("dies at start", era="stateless")) as host:
         with pytest.raises(ServerError):
             await host.servers.ensure_ready("peer")
@@ -251,7 +251,7 @@ async def test_lists_are_fetched_again_after_a_forgotten_session(tmp_path: Path)
 async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
+    monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.01,) * 5)
 
     def answers(message: dict[str, object]) -> bytes:
         if message.get("method") == "initialize":
