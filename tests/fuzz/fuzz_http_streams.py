@@ -1,7 +1,7 @@
 """Fuzz HTTP sessions with mutated event streams over a fake socket: the client, event decoder, exchange and session.
 
-Requests and responses pass through `transport.http1_connection` as bytes. Each trial opens a session with a server that behaves,
-makes calls that are answered with broken streams, and then makes calls that are answered correctly again.
+Requests and responses pass through `transport.http1_connection` as bytes. Each trial opens a session with a server that
+behaves, makes calls that are answered with broken streams, and then makes calls that are answered correctly again.
 """
 
 import asyncio
