@@ -307,7 +307,7 @@ class ClientSessionOpener:
             from mcphost.transport.streamable_http import HttpConnector as MadeBy
 
         headers = self._expand_values(server.headers, server.name)
-        return MadeBy(
+        connector = MadeBy(
             server.name,
             server.url,
             headers,
@@ -317,6 +317,8 @@ class ClientSessionOpener:
             ca_file=server.ca_file,
             ca_digest=server.ca_digest,
         )
+        connector.on_reachability_changed = observer.on_reachability_changed
+        return connector
 
     def _expand_values(self, values: dict[str, str], name: str) -> dict[str, str]:
         try:

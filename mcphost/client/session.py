@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import ConnectionLost
+from mcphost.errors import ConnectionLost, ServerError
 from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
 from mcphost.protocol.notifications import LoggingMessageNotification
@@ -210,6 +210,13 @@ class SessionObserver(Protocol):
 
     def on_account_changed(self, account: Account | None) -> None:
         """Handle a change of the account that requests use; *account* is None if nobody is signed in."""
+        ...
+
+    def on_reachability_changed(self, error: ServerError | None) -> None:
+        """Handle that a remote server can no longer be reached, or can be reached again.
+
+        *error* is None if it can be reached again. The session remains open, and requests are still sent.
+        """
         ...
 
     def on_call_ended(self, number: int) -> None:

@@ -12,7 +12,7 @@ from mcphost.sign_in_types import SignInProgress
 from mcphost.store.spending import TokenShare
 
 ServerStateName = Literal[
-    "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
+    "waiting", "untrusted", "connecting", "silent", "ready", "unreachable", "sign_in", "failed", "stopped", "disabled"
 ]
 
 

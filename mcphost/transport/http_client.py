@@ -21,6 +21,7 @@ from mcphost.transport.http1_connection import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import is_loopback, parse_origin
+from mcphost.transport.reachability import ReachabilityFn, ReachabilityMonitor, ignore_reachability
 from mcphost.unicode_forms import join_url, split_url
 
 SHOWN_BODY_LENGTH = 200
@@ -265,6 +266,7 @@ class HttpClient:
         pool: HttpConnectionPool,
         warn: Callable[[str], None],
         authorizer: Authorizer | None = None,
+        on_reachability_changed: ReachabilityFn = ignore_reachability,
     ) -> None:
         self.name = name
         self.url = url
@@ -273,6 +275,7 @@ class HttpClient:
         self._pool = pool
         self._origin = parse_origin(url)
         self._authorizer = authorizer
+        self.reachability = ReachabilityMonitor(pool.test_connection, on_reachability_changed)
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send an HTTP request, follow redirects within the origin, and recover from 401 and 403 if possible.
@@ -361,13 +364,15 @@ class HttpClient:
 
     async def _send_once(self, verb: str, url: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         try:
-            return HttpResponse(await self._pool.request(verb, url, headers.items(), body), self._pool, self.name)
+            connection = await self._pool.request(verb, url, headers.items(), body)
         except RequestNotSent as error:
-            raise RequestNotSent(
+            unreachable = RequestNotSent(
                 f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
                 error.hint or "Check the address and that the server is running.",
                 server=self.name,
-            ) from error
+            )
+            self.reachability.on_failure(unreachable)
+            raise unreachable from error
         except ConnectionLost as error:
             raise ResponseInterrupted(
                 f"The server {self.name!r} at {url} closed the connection before it responded: {error.message}.",
@@ -380,6 +385,8 @@ class HttpClient:
                 MAY_HAVE_RUN_HINT,
                 server=self.name,
             ) from error
+        self.reachability.on_success()
+        return HttpResponse(connection, self._pool, self.name)
 
 
 def create_client(
@@ -391,12 +398,13 @@ def create_client(
     authorizer: Authorizer | None = None,
     ca_file: str = "",
     ca_digest: str = "",
+    on_reachability_changed: ReachabilityFn = ignore_reachability,
 ) -> HttpClient:
     """Create a client for *url* that uses the proxy set in the environment, if any. Raises StartupError.
 
     *name* is the server's name. *warn* is called with warnings about the server. *authorizer* supplies credentials.
     *ca_file* contains certificate authorities to trust in addition to the system's, and *ca_digest* is the required
-    SHA-256 of that file.
+    SHA-256 of that file. *on_reachability_changed* is called when the server can no longer be reached, or can be again.
     """
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts
@@ -413,4 +421,12 @@ def create_client(
             f"The server {name!r} is reached without encryption: anyone on the network path can read and change the "
             "messages."
         )
-    return HttpClient(name, url, headers, pool=pool, warn=warn, authorizer=authorizer)
+    return HttpClient(
+        name,
+        url,
+        headers,
+        pool=pool,
+        warn=warn,
+        authorizer=authorizer,
+        on_reachability_changed=on_reachability_changed,
+    )

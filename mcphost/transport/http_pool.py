@@ -66,6 +66,10 @@ class HttpConnectionPool:
                     raise
         return await self._send_request(await self._connect(), data)
 
+    async def test_connection(self) -> None:
+        """Open a connection to the server and close it again. Raises RequestNotSent."""
+        (await self._connect()).abort()
+
     async def _send_request(self, connection: HttpConnection, data: bytes) -> HttpConnection:
         self._busy.add(connection)
         try:

@@ -36,6 +36,7 @@ from mcphost.transport.http_client import EVENT_STREAM, HttpClient, HttpResponse
 from mcphost.transport.http_exchange import HttpExchange
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
+from mcphost.transport.reachability import ReachabilityFn, ignore_reachability
 
 SEND_TIMEOUT = 60.0
 MAX_MALFORMED_MESSAGES = 10_000
@@ -77,6 +78,8 @@ class HttpConnector:
         self._message_limit = message_limit
         self._ca_file = ca_file
         self._ca_digest = ca_digest
+        self.on_reachability_changed: ReachabilityFn = ignore_reachability
+        """Called when the server can no longer be reached, or can be reached again; set it before `connect`."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
@@ -84,6 +87,7 @@ class HttpConnector:
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             channel = HttpChannel(client, tasks, self._message_limit)
+            tasks.start_soon(client.reachability.run)
             try:
                 yield channel
             finally:
@@ -99,6 +103,7 @@ class HttpConnector:
             authorizer=self._authorizer,
             ca_file=self._ca_file,
             ca_digest=self._ca_digest,
+            on_reachability_changed=self.on_reachability_changed,
         )
 
 

@@ -39,6 +39,7 @@ _SERVER_STATES = {
     "stopped": N_("stopped"),
     "untrusted": N_("not approved"),
     "silent": N_("not answering"),
+    "unreachable": N_("unreachable"),
 }
 _TURN_ENDS = {
     "done": N_("The answer is complete."),

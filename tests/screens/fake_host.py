@@ -160,6 +160,7 @@ class FakeServerFeatures:
         )
 
         self.watching: dict[tuple[str, str], None] = {}
+        self.interrupted: set[str] = set()
         self.texts: dict[str, str] = {}
         self.attached = self
 
@@ -171,6 +172,9 @@ class FakeServerFeatures:
 
     def subscribed_uris(self, server: str) -> tuple[str, ...]:
         return tuple(uri for name, uri in self.watching if name == server)
+
+    def active_uris(self, server: str) -> tuple[str, ...]:
+        return () if server in self.interrupted else self.subscribed_uris(server)
 
     async def subscribe(self, server: str, uri: str) -> None:
         if uri.endswith("json"):

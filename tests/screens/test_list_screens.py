@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from mcphost.errors import RequestRefused
-from mcphost.host.events import ResourceChanged
+from mcphost.host.events import ResourceChanged, ServerState
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.serialization import replace
@@ -279,6 +279,30 @@ async def test_a_changed_watched_resource_is_read_again_and_reported_once(run: R
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.screen is driver.app.chat)
         assert driver.text().count("README.md has changed.") == 1
+
+
+@pytest.mark.parametrize("page", ["/servers", "/resources", "/tasks"])
+async def test_a_server_that_cannot_be_reached_is_shown_so_until_it_answers(run: Run, page: str) -> None:
+    ready = sample_server("files")
+    lost = replace(ready, state="unreachable", detail="The server 'files' cannot be reached: refused.")
+    shown = {
+        "/servers": ("◌ files", "● files"),
+        "/resources": ("interrupted: changes are not reported", "yes: changes are reported"),
+        "/tasks": ("files · subscription interrupted", "files · subscribed"),
+    }
+    async with run(views=(ready,), size=(140, 40)) as driver:
+        driver.host.features.watching["files", "file:///project/README.md"] = None
+        await driver.type(page)
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: shown[page][1] in driver.text(), "the ready server")
+        driver.host.features.interrupted.add("files")
+        driver.host.views = (lost,)
+        driver.host.put(ServerState("files", "unreachable"))
+        await driver.until(lambda: shown[page][0] in driver.text() and shown[page][1] not in driver.text(), "the loss")
+        driver.host.features.interrupted.clear()
+        driver.host.views = (ready,)
+        driver.host.put(ServerState("files", "ready"))
+        await driver.until(lambda: shown[page][1] in driver.text() and shown[page][0] not in driver.text(), "the end")
 
 
 async def test_a_failed_subscription_reports_the_reason(run: Run) -> None:

@@ -47,7 +47,7 @@ from mcphost.sign_in_types import SignInProgress
 
 _log = logging.getLogger(__name__)
 SILENT_SECONDS = 3.0
-_RESTARTABLE_STATES = frozenset({"waiting", "connecting", "silent", "ready", "failed"})
+_RESTARTABLE_STATES = frozenset({"waiting", "connecting", "silent", "ready", "unreachable", "failed"})
 
 
 class ConnectionParts(NamedTuple):
@@ -296,6 +296,11 @@ class ServerConnection:
         """Store the account in use and publish the new state."""
         self._status.set_account(account)
 
+    def on_reachability_changed(self, error: ServerError | None) -> None:
+        """Show that the server of the open session cannot be reached or, if *error* is None, can be reached again."""
+        if self._session is not None:
+            self._status.set_reachable(error)
+
     def on_call_ended(self, number: int) -> None:
         """Publish `CallEnded` for a client request that ended while a question asked during it is still open."""
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
@@ -493,7 +498,7 @@ class ServerConnection:
     def _on_changes_accepted(self) -> None:
         """Publish the new state after the user accepted quarantined tools."""
         if self._session is not None:
-            self._status.set_state("ready")
+            self._events.publish(self.event())
 
     # -- change watching
     async def get_watcher(self) -> ChangeWatcher:
@@ -509,6 +514,13 @@ class ServerConnection:
     def watched_uris(self) -> tuple[str, ...]:
         """Return the URIs of the subscribed resources, whether or not the server is connected."""
         return tuple(self._watched_uris)
+
+    def active_uris(self) -> tuple[str, ...]:
+        """Return the URIs of the resources whose changes the server announces now."""
+        if self._session is None or self._status.state != "ready":
+            return ()
+        announced = set(self._session.watched.uris)
+        return tuple(uri for uri in self._watched_uris if uri in announced)
 
     async def unwatch(self, uri: str) -> None:
         """Unsubscribe from one resource; without a connection, only forget the subscription. Raises ServerError."""

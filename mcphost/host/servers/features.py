@@ -145,6 +145,13 @@ class ServerFeatures:
         """
         return self._servers.find(server).watched_uris()
 
+    def active_uris(self, server: str) -> tuple[str, ...]:
+        """Return the URIs of the subscribed resources whose changes are announced now; not while it is unreachable.
+
+        Raises UsageError for an unknown server.
+        """
+        return self._servers.find(server).active_uris()
+
     # -- prompts
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
         """Request a prompt from the server, with *arguments* filled in.

@@ -47,7 +47,7 @@ class ServerStatus:
 
     def set_state(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
         """Set the state, its message (*detail*) and its hint, and publish a `ServerState` event."""
-        if state == "ready":
+        if state in ("ready", "unreachable"):
             self.starting_since = None
         elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
             self.starting_since = anyio.current_time()
@@ -75,6 +75,18 @@ class ServerStatus:
         """Set the state "stopped" at the user's request; *error* is raised in code that waits for the server."""
         self.error = error
         self.set_state("stopped", error.message, error.hint)
+
+    def set_reachable(self, error: McpHostError | None) -> None:
+        """Change "ready" to "unreachable" for the reason *error*, or back to "ready" if it is None.
+
+        Does nothing in any other state.
+        """
+        if error is None and self.state == "unreachable":
+            self.set_state("ready")
+        elif error is not None and self.state == "ready":
+            self.set_state(
+                "unreachable", error.message, "mcphost connects again by itself as soon as the server answers."
+            )
 
     def update_sign_in(self, event: SignInProgress) -> None:
         """Show the progress of a sign-in and publish it; an event with empty text ends the display."""

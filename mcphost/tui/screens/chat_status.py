@@ -123,7 +123,11 @@ class ChatStatus:
             model_state="none" if model is None else self.model_state,
             ready=sum(view.state == "ready" for view in views),
             servers=sum(view.state != "disabled" for view in views),
-            tools=sum(len(view.catalog.tools) - len(view.disabled_tools) for view in views if view.state == "ready"),
+            tools=sum(
+                len(view.catalog.tools) - len(view.disabled_tools)
+                for view in views
+                if view.state in ("ready", "unreachable")
+            ),
             sent_tools=self._tools.sent if self._tools.deferred else -1,
             tokens=self._usage.input_tokens + self._usage.output_tokens,
             cost=self._spent.get(host.conversation.id, self._usage.cost),

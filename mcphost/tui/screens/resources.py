@@ -20,6 +20,7 @@ from mcphost.protocol.prompts import Completion, ResourceTemplateReference
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
+from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -115,23 +116,35 @@ class ResourcesScreen(ListScreen):
         super().__init__()
         self.host = host
         self._image_view = ImageView(rows=30, id="picture")
+        self._active: tuple[tuple[str, ...], ...] = ()
 
     def on_mount(self) -> None:
-        """Add an image preview above the text preview, then load the list."""
+        """Add an image preview above the text preview, load the list, and check the subscriptions every second."""
         self.query_one("#side").mount(self._image_view, before="LongText")
         super().on_mount()
+        self.set_interval(update_seconds(self, 1.0), self._update_subscriptions)
+
+    def _update_subscriptions(self) -> None:
+        """Reload the list if a subscription was interrupted or continued, which no event reports."""
+        if self._active != self._active_uris():
+            self.reload()
+
+    def _active_uris(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(self.host.features.active_uris(view.name) for view in self.host.servers.views())
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each resource and template of every server, with a mark on subscribed resources."""
         out: list[ListRow] = []
+        self._active = self._active_uris()
         for view in self.host.servers.views():
             watched = set(self.host.features.subscribed_uris(view.name))
+            active = set(self.host.features.active_uris(view.name))
             out.extend(
                 ListRow(
                     (view.name, item),
                     item.title or item.name or item.uri,
                     f"{view.name} · {item.uri}",
-                    "◉" if item.uri in watched else "",
+                    "" if item.uri not in watched else "◉" if item.uri in active else "◌",
                 )
                 for item in view.catalog.resources
             )
@@ -175,7 +188,7 @@ class ResourcesScreen(ListScreen):
                         else "",
                     ),
                     (_("about"), item.description or ""),
-                    (_("watched"), _("yes: changes are reported") if self._is_watched(server, item) else ""),
+                    (_("watched"), self._describe_watching(server, item)),
                     *describe_annotations(item, resolve_target(self.host.servers.view(server).config).url),
                 ]
             )
@@ -210,6 +223,13 @@ class ResourcesScreen(ListScreen):
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self._start_preview(*row.value)
+
+    def _describe_watching(self, server: str, item: Resource) -> str:
+        if not self._is_watched(server, item):
+            return ""
+        if item.uri in self.host.features.active_uris(server):
+            return _("yes: changes are reported")
+        return _("interrupted: changes are not reported until the server answers again")
 
     def _is_watched(self, server: str, item: Resource) -> bool:
         return item.uri in self.host.features.subscribed_uris(server)

@@ -127,7 +127,7 @@ class TasksScreen(ListScreen):
         return [
             *(self._call_row(call) for call in self.host.running_calls.list()),
             *(
-                ListRow(item, item.uri, _("{server} · subscribed").format(server=item.server), "↻", "$muted")
+                ListRow(item, item.uri, self._describe_subscription(item), "↻", "$muted")
                 for item in self._subscribed_resources()
             ),
             *(
@@ -146,6 +146,11 @@ class TasksScreen(ListScreen):
         where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_elapsed(monotonic() - call.started_at), where, format_progress(call))
         return ListRow(call, call.tool, " · ".join(filter(None, parts)), "◌" if call.is_in_background else "◐")
+
+    def _describe_subscription(self, item: SubscribedResource) -> str:
+        is_active = item.uri in self.host.features.active_uris(item.server)
+        text = _("{server} · subscribed") if is_active else _("{server} · subscription interrupted")
+        return text.format(server=item.server)
 
     def _subscribed_resources(self) -> list[SubscribedResource]:
         return [

@@ -22,6 +22,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "connecting": ("◌", N_("starting…"), "$muted"),
     "silent": ("◌", N_("not answering"), "$warning"),
     "ready": ("●", "", "$success"),
+    "unreachable": ("◌", N_("unreachable"), "$warning"),
     "sign_in": ("◆", N_("sign-in needed"), "$warning"),
     "failed": ("✕", N_("failed"), "$error"),
     "stopped": ("■", N_("stopped"), "$muted"),

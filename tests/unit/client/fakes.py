@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mcphost.client.session import ServerRequestContext
+from mcphost.errors import ServerError
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.protocol.server_requests import ClientResult, ServerRequest, ServerRequestRejection
 
@@ -48,6 +49,7 @@ class RecordingObserver:
         self.warnings: list[str] = []
         self.accounts: list[Any] = []
         self.ended_calls: list[int] = []
+        self.reachability: list[ServerError | None] = []
 
     def stderr(self, line: str) -> None:
         self.lines.append(line)
@@ -60,6 +62,9 @@ class RecordingObserver:
 
     def on_account_changed(self, account: Any) -> None:
         self.accounts.append(account)
+
+    def on_reachability_changed(self, error: ServerError | None) -> None:
+        self.reachability.append(error)
 
     def on_call_ended(self, number: int) -> None:
         self.ended_calls.append(number)

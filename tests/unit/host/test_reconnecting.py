@@ -5,14 +5,14 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from mcphost.client import requests
+from mcphost.client import requests, subscriptions
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
@@ -27,11 +27,11 @@ from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.tools import CallTool
 from mcphost.store.accepted_tools import ToolFingerprintStore
 from mcphost.store.database import Database
-from mcphost.transport import http_pool
+from mcphost.transport import http_pool, reachability
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.client.scripted_http import SessionForgettingServer, stateless_server
+from tests.unit.client.scripted_http import DISCOVERY, SessionForgettingServer, stateless_server, text_answer
 from tests.unit.client.scripted_server import ScriptedServer
 from tests.unit.client.stdio_sessions import FAULTY_SERVER
 from tests.unit.host.scripted_host import open_peer_host as peered
@@ -245,6 +245,85 @@ async def test_lists_are_fetched_again_after_a_forgotten_session(tmp_path: Path)
         assert (await host.tools.call("peer", "tool", {})).text == "session-2"
         await wait_until(lambda: names() == ["tool", "tool-2"])
         assert host.servers.view("peer").state == "ready"
+
+
+async def answer_list_and_call(request: ReceivedRequest) -> object:
+    """Answer as a 2026-07-28 server with one tool and no list changes."""
+    match request.message["method"]:
+        case "tools/list":
+            tools = [{"name": "tool", "inputSchema": {"type": "object"}}]
+            return await request.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
+        case "tools/call":
+            return await request.result(text_answer())
+        case _:
+            return await request.error(404, -32601)
+
+
+@asynccontextmanager
+async def open_http_host(folder: Path) -> AsyncIterator[tuple[Host, AsyncExitStack, int]]:
+    """Connect a host to a server over HTTP; the server stops when the yielded stack is closed."""
+    async with AsyncExitStack() as running:
+        http = await running.enter_async_context(serve(stateless_server(answer_list_and_call)))
+        async with open_server_host(folder, ServerConfig(name="peer", url=http.url, source="flag")) as host:
+            await host.servers.ensure_ready("peer")
+            yield host, running, http.port
+
+
+async def test_an_http_server_that_went_away_is_unreachable_until_a_call_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reachability, "FIRST_DELAY", 3_600)
+    async with open_http_host(tmp_path) as (host, running, port):
+        await running.aclose()
+        with pytest.raises(ServerError, match="cannot be reached"):
+            await host.tools.call("peer", "tool", {})
+        view = host.servers.view("peer")
+        assert (view.state, "cannot be reached" in view.detail) == ("unreachable", True)
+        async with serve(stateless_server(answer_list_and_call), port=port):
+            assert (await host.tools.call("peer", "tool", {})).text == "ok"
+            assert (host.servers.view("peer").state, host.servers.view("peer").detail) == ("ready", "")
+
+
+async def test_an_http_server_whose_event_stream_cannot_be_reopened_is_unreachable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(reachability, "FIRST_DELAY", 0.01)
+
+    async def handler(request: ReceivedRequest) -> object:
+        match request.message["method"]:
+            case "server/discover":
+                return await request.result({**DISCOVERY, "capabilities": {"tools": {"listChanged": True}}})
+            case "subscriptions/listen":
+                await request.stream()
+                return await request.wait_closed()
+            case _:
+                return await answer_list_and_call(request)
+
+    async with AsyncExitStack() as running:
+        http = await running.enter_async_context(serve(handler))
+        async with open_server_host(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host:
+            await host.servers.ensure_ready("peer")
+            await wait_until(lambda: "POST subscriptions/listen" in http.calls())
+            await running.aclose()
+            await wait_until(lambda: host.servers.view("peer").state == "unreachable")
+            async with serve(handler, port=http.port):
+                await wait_until(lambda: host.servers.view("peer").state == "ready")
+
+
+async def test_an_http_server_that_came_back_is_ready_again_without_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reachability, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(reachability, "MAX_DELAY", 0.01)
+    async with open_http_host(tmp_path) as (host, running, port):
+        await running.aclose()
+        with pytest.raises(ServerError, match="cannot be reached"):
+            await host.tools.call("peer", "tool", {})
+        assert host.servers.view("peer").state == "unreachable"
+        async with serve(stateless_server(answer_list_and_call), port=port) as again:
+            await wait_until(lambda: host.servers.view("peer").state == "ready")
+            assert again.calls() == []
 
 
 @pytest.mark.req("sse.stream-lost")

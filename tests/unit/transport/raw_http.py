@@ -84,9 +84,12 @@ class RawServer:
 
 @asynccontextmanager
 async def serve(
-    handler: Callable[[ReceivedRequest], Awaitable[object]], context: ssl.SSLContext | None = None
+    handler: Callable[[ReceivedRequest], Awaitable[object]], context: ssl.SSLContext | None = None, *, port: int = 0
 ) -> AsyncIterator[RawServer]:
-    """Serve until the block ends, using TLS if *context* is given; a handler returns False to close the connection."""
+    """Serve until the block ends, using TLS if *context* is given; a handler returns False to close the connection.
+
+    *port* is the port of a server that was stopped; 0 selects a free one.
+    """
     running: set[asyncio.Task[Any]] = set()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,7 +116,7 @@ async def serve(
             running.discard(task)
             writer.close()
 
-    listener = await asyncio.start_server(connection, "127.0.0.1", 0, limit=1 << 22, ssl=context)
+    listener = await asyncio.start_server(connection, "127.0.0.1", port, limit=1 << 22, ssl=context)
     server = RawServer(listener.sockets[0].getsockname()[1], listener=listener, secure=context is not None)
     try:
         yield server
