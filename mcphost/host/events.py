@@ -25,7 +25,8 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
     `revision` is the protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless";
     both are "" until the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in
-    account, "" for none. `quarantined` is the number of changed tools that are waiting for the user's review.
+    account, "" for none. `quarantined` is the number of changed tools that are waiting for the user's review. If
+    `retry_seconds` is not 0, the server failed, and mcphost starts it again after this time.
     """
 
     server: str
@@ -39,6 +40,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     prompts: int = 0
     account: str = ""
     quarantined: int = field(default=0, name="held")
+    retry_seconds: float = 0.0
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):

@@ -248,7 +248,18 @@ async def test_a_failed_server_and_its_next_step_are_shown(run: Run) -> None:
     async with run() as driver:
         driver.host.put(events.ServerState("slack", "failed", "It ended with exit status 1.", "See its log with F3."))
         await driver.until(lambda: "slack: It ended with exit status 1." in driver.transcript())
-        assert "See its log with F3." in driver.transcript()
+        assert "Press r on the servers page (F3) to restart it. See its log with F3." in driver.transcript()
+
+
+async def test_a_crash_notice_says_that_the_server_is_started_again_and_at_last_how_to_restart_it(run: Run) -> None:
+    again, exited = "mcphost starts it again in 16 s (attempt 5 of 5).", "It exited with status 3."
+    async with run(size=(140, 40)) as driver:
+        driver.host.put(events.ServerState("slack", "failed", exited, again, retry_seconds=16))
+        await driver.until(lambda: again in driver.transcript())
+        assert "to restart it" not in driver.transcript()
+        driver.host.put(events.ServerState("slack", "failed", f"{exited} mcphost gave up after 5 attempts."))
+        await driver.until(lambda: "mcphost gave up after 5 attempts." in driver.transcript())
+        assert "Press r on the servers page (F3) to restart it." in driver.transcript()
 
 
 async def test_a_failed_turn_shows_the_cause_and_the_fix(run: Run) -> None:

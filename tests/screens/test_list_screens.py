@@ -7,6 +7,7 @@ from textual.widgets import Input
 
 from mcphost.errors import RequestRefused
 from mcphost.host.events import ResourceChanged, ServerState
+from mcphost.host.servers.status import RESTART_HINT
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.serialization import replace
@@ -303,6 +304,16 @@ async def test_a_server_that_cannot_be_reached_is_shown_so_until_it_answers(run:
         driver.host.views = (ready,)
         driver.host.put(ServerState("files", "ready"))
         await driver.until(lambda: shown[page][1] in driver.text() and shown[page][0] not in driver.text(), "the end")
+
+
+@pytest.mark.parametrize(
+    ("hint", "step"),
+    [("Its error output is in mcphost.log.", "r restarts it. Its error output"), (RESTART_HINT, "r restarts it ")],
+)
+async def test_the_details_of_a_failed_server_name_the_key_that_restarts_it(run: Run, hint: str, step: str) -> None:
+    async with run(views=(sample_server("files", "failed", detail="It exited.", hint=hint),), size=(140, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: step in driver.text(), "the next step")
 
 
 async def test_a_failed_subscription_reports_the_reason(run: Run) -> None:

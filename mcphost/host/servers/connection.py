@@ -36,7 +36,7 @@ from mcphost.host.server_views import ServerView
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
-from mcphost.host.servers.reconnect_schedule import ReconnectSchedule
+from mcphost.host.servers.reconnect_schedule import ReconnectSchedule, Retry
 from mcphost.host.servers.server_approval import ServerApprovals
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.host.servers.status import ServerStatus
@@ -335,34 +335,29 @@ class ServerConnection:
             if self._is_stopped:
                 await self._restart.wait()
                 continue
-            ready_at = 0.0
+            retry: Retry | None = None
             with anyio.CancelScope() as scope:
                 self._scope = scope
-                ready_at = await self._connect_and_serve()
+                retry = await self._connect_and_serve()
             self._scope = None
             if self._is_withdrawn:
                 return
             if self._restart.is_set():
                 self._schedule.reset()
                 continue
-            status = self._status
-            error = status.error if status.state == "failed" else None
-            await self._wait_for_retry(self._schedule.next_delay(error, ready_at))
+            await self._wait_for_retry(retry)
 
-    async def _wait_for_retry(self, seconds: float | None) -> None:
-        if seconds is None:
+    async def _wait_for_retry(self, retry: Retry | None) -> None:
+        if retry is None:
             await self._restart.wait()
             return
         status = self._status
-        status.set_state("connecting", f"{status.detail} Retrying in {seconds:g} s.", status.hint)
-        with anyio.move_on_after(seconds):
+        status.set_state("connecting", f"{status.detail} Retrying in {retry.seconds:g} s.", status.hint)
+        with anyio.move_on_after(retry.seconds):
             await self._restart.wait()
 
-    async def _connect_and_serve(self) -> float:
-        """Connect and serve until the connection is lost.
-
-        Returns the monotonic time in seconds at which the server was ready, 0 if it never was.
-        """
+    async def _connect_and_serve(self) -> Retry | None:
+        """Connect and serve until the connection is lost; return when to try again, None if the user must act."""
         ready_at = 0.0
         silence_timer: asyncio.TimerHandle | None = None
         ready_session: Session | None = None
@@ -372,7 +367,7 @@ class ServerConnection:
                 self._status.set_state(
                     "untrusted", "Not approved yet.", f"mcphost servers trust {quote(self.config.name)}"
                 )
-                return 0.0
+                return None
             self._log.begin_attempt()
             self._attempts += 1
             self._is_begun = False
@@ -404,14 +399,24 @@ class ServerConnection:
             error = self._add_last_errors(_to_mcphost_error(caught))
             add_file_name(error, self.config)
             self._log.write_stderr_to_file()
-            self._status.set_failed(error)
+            return self._set_failed(error, ready_at)
         finally:
             self._session = self._watcher = None
             if silence_timer is not None:
                 silence_timer.cancel()
             if ready_session is not None:
                 self._counts += ready_session.anomaly_counts
-        return ready_at
+
+    def _set_failed(self, error: McpHostError, ready_at: float) -> Retry | None:
+        """Show the error and whether the server is started again; return the next attempt, None if there is none."""
+        retry = self._schedule.next_retry(error, ready_at)
+        if retry is not None:
+            self._status.set_retrying(error, retry)
+        elif self._schedule.has_given_up:
+            self._status.set_given_up(error, self._schedule.attempts)
+        else:
+            self._status.set_failed(error)
+        return retry
 
     async def _report_drift(self, facts: ServerFacts) -> None:
         """Notify the user, once, if the server differs from the project's lock file."""

@@ -14,9 +14,12 @@ from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupE
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerState, ServerStateName
 from mcphost.host.server_views import Catalog
+from mcphost.host.servers.reconnect_schedule import Retry
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 
+RESTART_HINT = "Fix the cause and restart the server."
+"""The hint for a server that failed with an error without a hint."""
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """The server's catalog, the number of its quarantined tools, and its facts (None unless it is ready)."""
 
@@ -29,6 +32,7 @@ class ServerStatus:
         self._events = events
         self._inputs = inputs
         self._connecting_since: float | None = None
+        self._retry_seconds = 0.0
         self.state: ServerStateName = "disabled" if server.disabled else "waiting"
         self.detail = ""
         self.hint = ""
@@ -45,7 +49,9 @@ class ServerStatus:
         """The name of the signed-in account; "" if no account is signed in."""
         return self.account.name if self.account else ""
 
-    def set_state(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
+    def set_state(
+        self, state: ServerStateName, detail: str = "", hint: str = "", *, retry_seconds: float = 0.0
+    ) -> None:
         """Set the state, its message (*detail*) and its hint, and publish a `ServerState` event."""
         if state in ("ready", "unreachable"):
             self.starting_since = None
@@ -55,7 +61,7 @@ class ServerStatus:
             self._connecting_since = None
         elif self._connecting_since is None:
             self._connecting_since = time.monotonic()
-        self.state, self.detail, self.hint = state, detail, hint
+        self.state, self.detail, self.hint, self._retry_seconds = state, detail, hint, retry_seconds
         self._events.publish(self.event())
         self._changed.set()
         self._changed = anyio.Event()
@@ -69,7 +75,24 @@ class ServerStatus:
         """Set the state "failed" (for SignInRequired, "sign_in") with the error's message and hint."""
         self.error = error
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
-        self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
+        self.set_state(state, error.message, error.hint or RESTART_HINT)
+
+    def set_retrying(self, error: McpHostError, retry: Retry) -> None:
+        """Set the state "failed" for a server that mcphost starts again, which `retry` describes."""
+        self.error = error
+        seconds, attempt, attempts = retry
+        hint = (
+            f"mcphost starts it again in {seconds:g} s (attempt {attempt} of {attempts})."
+            if self._config.is_stdio
+            else f"mcphost connects again in {seconds:g} s (attempt {attempt} of {attempts})."
+        )
+        self.set_state("failed", error.message, f"{hint} {error.hint}".rstrip(), retry_seconds=retry.seconds)
+
+    def set_given_up(self, error: McpHostError, attempts: int) -> None:
+        """Set the state "failed" for a server that mcphost no longer starts again after *attempts* attempts."""
+        self.error = error
+        detail = f"{error.message} mcphost gave up after {attempts} attempts."
+        self.set_state("failed", detail, error.hint or RESTART_HINT)
 
     def set_stopped(self, error: McpHostError) -> None:
         """Set the state "stopped" at the user's request; *error* is raised in code that waits for the server."""
@@ -166,5 +189,6 @@ class ServerStatus:
             prompts=len(catalog.prompts),
             account=self.account_name,
             quarantined=held,
+            retry_seconds=self._retry_seconds,
         )
         return replace(event, revision=facts.revision.value, era=facts.era) if facts is not None else event

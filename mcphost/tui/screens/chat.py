@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.chat_status import ChatStatus
     from mcphost.tui.screens.custom_commands import CustomCommandRunner
     from mcphost.tui.screens.models import ModelChoice
+    from mcphost.tui.screens.server_notices import ServerNotices
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.unsent_texts import DraftSaver, PendingEdit
     from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -86,6 +87,7 @@ class ChatScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[Any]] = []
 
+    server_notices: "ServerNotices"
     presenter: "TranscriptPresenter"
     """The presenter that shows the conversation in the transcript; set when the host is attached."""
     status: "ChatStatus"
@@ -106,7 +108,6 @@ class ChatScreen(Screen[None]):
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
         self._is_status_stale = self._has_timed_state = self.is_sending = False
-        self._reported_failures: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """Create the top bar, the server list, the transcript, the composer and the key bar."""
@@ -146,12 +147,14 @@ class ChatScreen(Screen[None]):
         """
         from mcphost.tui.screens.chat_status import ChatStatus
         from mcphost.tui.screens.custom_commands import CustomCommandRunner
+        from mcphost.tui.screens.server_notices import ServerNotices
         from mcphost.tui.screens.unsent_texts import DraftSaver
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
         show_costs = host.settings.budget.show_in_answers
         self.presenter = TranscriptPresenter(self.query_one(Transcript), show_costs=show_costs)
+        self.server_notices = ServerNotices(self.presenter.add_notice)
         self.status = ChatStatus()
         self.custom_commands = CustomCommandRunner(self, host, self._switch_model, self.send_draft)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
@@ -277,20 +280,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def _report_server_state(self, event: "ServerState") -> None:
-        """Add a notice to the transcript when a server fails or requires a sign-in.
-
-        The same problem is reported again only if the server's state has been "ready" or "waiting" in the meantime.
-        """
-        if event.state in ("ready", "waiting"):
-            self._reported_failures.pop(event.server, None)
-        elif event.state in ("failed", "sign_in"):
-            detail = translate_sentence(event.detail) or _("the server failed.")
-            named = detail if event.server in detail else f"{event.server}: {detail}"
-            if self._reported_failures.get(event.server) != named:
-                self._reported_failures[event.server] = named
-                way = keys_in_use(self).fill(_("Press s on the servers page ({servers}) to sign in."))
-                key = way if event.state == "sign_in" else ""
-                self.presenter.add_notice("error", named, " ".join(filter(None, (key, translate_sentence(event.hint)))))
+        self.server_notices.report(event, keys_in_use(self))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
         """In the transcript, mark the tool calls that wait for the user's answer; update the top bar."""

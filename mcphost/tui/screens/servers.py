@@ -20,6 +20,7 @@ from mcphost.host.server_views import (
     parse_icons,
 )
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
+from mcphost.host.servers.status import RESTART_HINT
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, translate_sentence
@@ -133,6 +134,18 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
         (_("scopes"), rights or _("none: what the server allows every user")),
         (_("stored"), describe_storage(account, _)),
     ]
+
+
+def _describe_next_step(view: ServerView) -> str:
+    """Return which key helps with the server's state, and the hint of its error."""
+    if view.state in ("untrusted", "sign_in"):
+        return _("r asks you again")
+    if view.state == "stopped":
+        return _("r starts it")
+    hint = translate_sentence(view.hint)
+    if view.state != "failed":
+        return hint
+    return _("r restarts it") if view.hint == RESTART_HINT else _("r restarts it. {hint}").format(hint=hint).rstrip()
 
 
 def _deprecation_note(view: ServerView) -> str:
@@ -280,9 +293,7 @@ class ServersScreen(ListScreen):
                     ),
                     (
                         _("next"),
-                        _("r asks you again")
-                        if view.state in ("untrusted", "sign_in")
-                        else translate_sentence(view.hint),
+                        _describe_next_step(view),
                     ),
                     (
                         _("runs") if config.is_stdio else _("address"),

@@ -20,7 +20,7 @@ from mcphost.errors import ConnectionLost, ServerError
 from mcphost.host.audit.audit_log import AuditSpan
 from mcphost.host.bootstrap import build_host
 from mcphost.host.event_bus import EventBus
-from mcphost.host.events import ToolFinished
+from mcphost.host.events import ServerState, ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.servers import reconnect_schedule, server_log, tool_changes
 from mcphost.host.servers.server_log import ServerLogBuffer
@@ -83,12 +83,20 @@ async def test_a_crash_loop_is_tried_five_times_more_and_then_left_to_the_user(
     monkeypatch.setattr(reconnect_schedule, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with open_server_host(tmp_path, faulty_config("dies after its list", note, era="handshake")) as host:
+        events = host.events.subscribe()
         host.start()
         await wait_until(lambda: note.exists() and note.read_text().count('"method":"initialize"') == 6)
         await wait_until(lambda: host.servers.view("peer").state == "failed")
         with anyio.move_on_after(0.3):  # and nothing more happens
             await wait_until(lambda: host.servers.view("peer").state != "failed")
         assert "exited with status 7; it last said: crashed again" in host.servers.view("peer").detail
+        assert "mcphost gave up after 5 attempts." in host.servers.view("peer").detail
+        failed = [one for one in events.drain() if isinstance(one, ServerState) and one.state == "failed"]
+    told = [one.hint for one in failed]
+    assert all(
+        f"mcphost starts it again in 0.01 s (attempt {number} of 5)." in told[number - 1] for number in range(1, 6)
+    )
+    assert [one.retry_seconds for one in failed] == [0.01] * 5 + [0]
     assert note.read_text().count('"method":"initialize"') == 6
 
 

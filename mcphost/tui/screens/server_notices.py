@@ -1,0 +1,59 @@
+"""Notices in the chat's transcript about servers that fail or need a sign-in."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from mcphost.translation import _, translate_sentence
+from mcphost.tui.key_table import KeyTable
+
+if TYPE_CHECKING:
+    from mcphost.host.events import ServerState
+
+
+class AddNoticeFn(Protocol):
+    """Type of the function that adds a notice to the transcript."""
+
+    def __call__(self, level: str, text: str, hint: str = "") -> None:
+        """Add a notice; *level* is "info", "warning" or "error"."""
+        ...
+
+
+class ServerNotices:
+    """Notices about the states of all servers, which *add_notice* adds to the transcript.
+
+    The same problem is reported again only if the server's state has been "ready" or "waiting" in the meantime.
+    """
+
+    def __init__(self, add_notice: AddNoticeFn) -> None:
+        self._add_notice = add_notice
+        self._last_problem: dict[str, str] = {}
+        """The last reported problem of each server that has not been ready since; "" if it may be reported again."""
+
+    def report(self, event: "ServerState", keys: KeyTable) -> None:
+        """Report the state of a server if the user should know of it; *keys* contains the keys to name."""
+        server = event.server
+        if event.state == "ready":
+            self._last_problem.pop(server, None)
+        elif event.state == "waiting":
+            if server in self._last_problem:
+                self._last_problem[server] = ""
+        elif event.state in ("failed", "sign_in", "unreachable"):
+            detail = translate_sentence(event.detail) or _("the server failed.")
+            named = detail if server in detail else f"{server}: {detail}"
+            if self._last_problem.get(server) != named:
+                self._last_problem[server] = named
+                self._add_notice(
+                    "warning" if event.state == "unreachable" else "error", named, _describe_remedy(event, keys)
+                )
+
+
+def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
+    """Return what the user can do about the state, or what mcphost does about it."""
+    from mcphost.host.servers.status import RESTART_HINT  # loaded with the host
+
+    way = ""
+    if event.state == "sign_in":
+        way = keys.fill(_("Press s on the servers page ({servers}) to sign in."))
+    elif event.state == "failed" and not event.retry_seconds:
+        way = keys.fill(_("Press r on the servers page ({servers}) to restart it."))
+    hint = "" if way and event.hint == RESTART_HINT else translate_sentence(event.hint)
+    return " ".join(filter(None, (way, hint)))
