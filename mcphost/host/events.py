@@ -26,7 +26,8 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     `revision` is the protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless";
     both are "" until the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in
     account, "" for none. `quarantined` is the number of changed tools that are waiting for the user's review. If
-    `retry_seconds` is not 0, the server failed, and mcphost starts it again after this time.
+    `retry_seconds` is not 0, the server failed, and mcphost starts it again after this time. `by_user` means that the
+    state is not a fault, because the user asked for it.
     """
 
     server: str
@@ -41,6 +42,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     account: str = ""
     quarantined: int = field(default=0, name="held")
     retry_seconds: float = 0.0
+    by_user: bool = False
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):

@@ -251,6 +251,25 @@ async def test_a_failed_server_and_its_next_step_are_shown(run: Run) -> None:
         assert "Press r on the servers page (F3) to restart it. See its log with F3." in driver.transcript()
 
 
+@pytest.mark.parametrize("states", [("ready",), ("waiting", "connecting", "ready")])
+async def test_a_server_that_became_ready_after_a_fault_is_reported_once(
+    run: Run, states: tuple[events.ServerStateName, ...]
+) -> None:
+    async with run(size=(140, 40)) as driver:
+        driver.host.put(events.ServerState("files", "ready"))
+        driver.host.put(events.ServerState("slack", "failed", "It cannot be reached."))
+        for state in (*states, "ready"):
+            driver.host.put(events.ServerState("slack", state))
+        await driver.until(lambda: "ℹ slack is ready now." in driver.text())
+        assert driver.text().count("is ready now") == 1
+
+
+async def test_a_sign_out_that_the_user_asked_for_is_not_shown_as_an_error(run: Run) -> None:
+    async with run(size=(140, 40)) as driver:
+        driver.host.put(events.ServerState("slack", "sign_in", "You signed out.", by_user=True))
+        await driver.until(lambda: "ℹ slack: You signed out. Press s on the servers page (F3)" in driver.text())
+
+
 async def test_a_crash_notice_says_that_the_server_is_started_again_and_at_last_how_to_restart_it(run: Run) -> None:
     again, exited = "mcphost starts it again in 16 s (attempt 5 of 5).", "It exited with status 3."
     async with run(size=(140, 40)) as driver:

@@ -207,7 +207,9 @@ class ServerConnection:
         if approved is None:
             raise ConsentDenied(f"The server {self.config.name!r} is not approved.")
         if account is not None and self.is_started and not self.is_ready:
-            self._fail(SignInRequired("Sign-in with another account in progress.", "Restart the server to cancel it."))
+            self._end_by_user(
+                SignInRequired("Sign-in with another account in progress.", "Restart the server to cancel it.")
+            )
         try:
             await self._opener.sign_in(approved, self, account)
         except McpHostError as error:
@@ -238,13 +240,13 @@ class ServerConnection:
         """
         revoked = await self._opener.sign_out(await self._approvals.approved_config(self.config), self)
         self._session = None
-        self._fail(SignInRequired("You signed out.", hint or "Sign in again or restart the server."))
+        self._end_by_user(SignInRequired("You signed out.", hint or "Sign in again or restart the server."))
         return revoked
 
-    def _fail(self, why: McpHostError) -> None:
+    def _end_by_user(self, why: SignInRequired) -> None:
         if self._scope is not None:
             self._scope.cancel()
-        self._status.set_failed(why)
+        self._status.set_failed(why, by_user=True)
 
     def restart(self) -> None:
         """Close the connection and open a new one; `session` then waits for the new session."""
@@ -454,7 +456,7 @@ class ServerConnection:
         """Cancel the sign-in that this connection is waiting for; return False if there is none."""
         if self.is_ready or not self._status.sign_in_status:
             return False
-        self._fail(SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server."))
+        self._end_by_user(SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server."))
         return True
 
     def _create_watcher(self, session: Session) -> ChangeWatcher:

@@ -33,6 +33,7 @@ class ServerStatus:
         self._inputs = inputs
         self._connecting_since: float | None = None
         self._retry_seconds = 0.0
+        self._is_by_user = False
         self.state: ServerStateName = "disabled" if server.disabled else "waiting"
         self.detail = ""
         self.hint = ""
@@ -50,7 +51,13 @@ class ServerStatus:
         return self.account.name if self.account else ""
 
     def set_state(
-        self, state: ServerStateName, detail: str = "", hint: str = "", *, retry_seconds: float = 0.0
+        self,
+        state: ServerStateName,
+        detail: str = "",
+        hint: str = "",
+        *,
+        retry_seconds: float = 0.0,
+        by_user: bool = False,
     ) -> None:
         """Set the state, its message (*detail*) and its hint, and publish a `ServerState` event."""
         if state in ("ready", "unreachable"):
@@ -61,7 +68,8 @@ class ServerStatus:
             self._connecting_since = None
         elif self._connecting_since is None:
             self._connecting_since = time.monotonic()
-        self.state, self.detail, self.hint, self._retry_seconds = state, detail, hint, retry_seconds
+        self.state, self.detail, self.hint = state, detail, hint
+        self._retry_seconds, self._is_by_user = retry_seconds, by_user
         self._events.publish(self.event())
         self._changed.set()
         self._changed = anyio.Event()
@@ -71,11 +79,14 @@ class ServerStatus:
         """Seconds since the server began to connect; 0 if it is not connecting."""
         return 0.0 if self._connecting_since is None else time.monotonic() - self._connecting_since
 
-    def set_failed(self, error: McpHostError) -> None:
-        """Set the state "failed" (for SignInRequired, "sign_in") with the error's message and hint."""
+    def set_failed(self, error: McpHostError, *, by_user: bool = False) -> None:
+        """Set the state "failed" (for SignInRequired, "sign_in") with the error's message and hint.
+
+        *by_user* means that the user asked for it, such as by signing out.
+        """
         self.error = error
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
-        self.set_state(state, error.message, error.hint or RESTART_HINT)
+        self.set_state(state, error.message, error.hint or RESTART_HINT, by_user=by_user)
 
     def set_retrying(self, error: McpHostError, retry: Retry) -> None:
         """Set the state "failed" for a server that mcphost starts again, which `retry` describes."""
@@ -97,7 +108,7 @@ class ServerStatus:
     def set_stopped(self, error: McpHostError) -> None:
         """Set the state "stopped" at the user's request; *error* is raised in code that waits for the server."""
         self.error = error
-        self.set_state("stopped", error.message, error.hint)
+        self.set_state("stopped", error.message, error.hint, by_user=True)
 
     def set_reachable(self, error: McpHostError | None) -> None:
         """Change "ready" to "unreachable" for the reason *error*, or back to "ready" if it is None.
@@ -190,5 +201,6 @@ class ServerStatus:
             account=self.account_name,
             quarantined=held,
             retry_seconds=self._retry_seconds,
+            by_user=self._is_by_user,
         )
         return replace(event, revision=facts.revision.value, era=facts.era) if facts is not None else event

@@ -1,4 +1,4 @@
-"""Notices in the chat's transcript about servers that fail or need a sign-in."""
+"""Notices in the chat's transcript about servers that fail, need a sign-in, or are ready again."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,7 +32,8 @@ class ServerNotices:
         """Report the state of a server if the user should know of it; *keys* contains the keys to name."""
         server = event.server
         if event.state == "ready":
-            self._last_problem.pop(server, None)
+            if self._last_problem.pop(server, None) is not None:
+                self._add_notice("info", _("{server} is ready now.").format(server=server))
         elif event.state == "waiting":
             if server in self._last_problem:
                 self._last_problem[server] = ""
@@ -41,9 +42,13 @@ class ServerNotices:
             named = detail if server in detail else f"{server}: {detail}"
             if self._last_problem.get(server) != named:
                 self._last_problem[server] = named
-                self._add_notice(
-                    "warning" if event.state == "unreachable" else "error", named, _describe_remedy(event, keys)
-                )
+                self._add_notice(_choose_level(event), named, _describe_remedy(event, keys))
+
+
+def _choose_level(event: "ServerState") -> str:
+    if event.by_user:
+        return "info"
+    return "warning" if event.state == "unreachable" else "error"
 
 
 def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:

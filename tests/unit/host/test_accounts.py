@@ -121,7 +121,10 @@ async def test_signing_out_revokes_and_disconnects_and_asks_only_on_demand(tmp_p
     async with run_peer(kind=Tracker) as peer, open_tracker_host(tmp_path, peer, ScriptedFrontend()) as host:
         await host.servers.ensure_ready("tracker")
         (token,) = peer.valid
+        feed = host.events.subscribe()
         assert await host.accounts.sign_out("tracker") is True
+        states = [event for event in feed.drain() if isinstance(event, ServerState) and event.state == "sign_in"]
+        assert states[-1].by_user
         assert token not in peer.valid
         view = host.servers.view("tracker")
         assert (view.state, view.account) == ("sign_in", None)
