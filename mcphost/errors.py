@@ -200,6 +200,10 @@ class SignInRequired(ServerError):
     kind = "sign_in"
 
 
+class SignInUnchanged(SignInRequired):
+    """The user declined another sign-in, such as for more rights; the existing sign-in stays in use."""
+
+
 class UnsupportedRevision(ServerError):
     """There is no protocol revision that both mcphost and the server support."""
 

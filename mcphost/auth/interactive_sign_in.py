@@ -205,7 +205,7 @@ async def run_device_flow(context: SignInContext, request: AuthorizationRequest)
             )
             is None
         ):
-            outcomes.append(context.refusal_error())
+            outcomes.append(context.refusal_error(others))
             tasks.cancel_scope.cancel()
 
     with anyio.move_on_after(context.target.timeout):
@@ -392,7 +392,7 @@ async def _wait_for_response(
 
     async def ask_user() -> None:
         nonlocal is_refused
-        note, others = context.previous_error, await context.other_accounts()
+        note = context.previous_error
         switch = switch_method if request.metadata.device_authorization_endpoint else None
         while True:
             terms = SignInTerms(timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others)
@@ -409,6 +409,7 @@ async def _wait_for_response(
                 return
             note = WRONG_REDIRECT
 
+    others = await context.other_accounts()
     callback.expect(is_expected)
     with anyio.move_on_after(context.target.timeout):
         async with anyio.create_task_group() as tasks:
@@ -419,7 +420,7 @@ async def _wait_for_response(
         return accepted[0]
     if is_switched:
         raise SignInMethodSwitched
-    raise context.refusal_error() if is_refused else context.timeout_error()
+    raise context.refusal_error(others) if is_refused else context.timeout_error()
 
 
 OFFLINE_ACCESS = "offline_access"
@@ -472,7 +473,7 @@ class InteractiveSignIn:
         RegistrationError, TokenError, InvalidScopes.
         """
         target = self._target
-        self._sign_in_context.report_step(SignInStep.RESOURCE)
+        self._sign_in_context.begin(has_previous=previous is not None, is_step_up=is_step_up)
         resource = await discover_resource(self._http, target.url, challenge.get("resource_metadata"))
         if resource.is_legacy and not is_required:
             raise SignInNotRequired(

@@ -29,7 +29,7 @@ from mcphost.auth.sign_in_context import (
 )
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens, split_scopes
-from mcphost.errors import McpHostError, SignInRequired
+from mcphost.errors import McpHostError, SignInRequired, SignInUnchanged
 from mcphost.serialization import replace
 from mcphost.sign_in_types import AuthChallenge, SignInProgress
 
@@ -317,7 +317,8 @@ class OAuthProvider:
         """Wait for a sign-in that another task runs; return False if it was cancelled. Raises SignInRequired."""
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
-            raise SignInFailed(shared_sign_in.error.message, shared_sign_in.error.hint)
+            kind = SignInUnchanged if isinstance(shared_sign_in.error, SignInUnchanged) else SignInFailed
+            raise kind(shared_sign_in.error.message, shared_sign_in.error.hint)
         return not shared_sign_in.is_cancelled
 
     async def _run_sign_in(

@@ -24,7 +24,7 @@ from mcphost.auth.registration import (
 )
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import canonical_url, resource_covers, url_origin
-from mcphost.errors import SignInRequired
+from mcphost.errors import SignInRequired, SignInUnchanged
 from mcphost.serialization import Struct, replace
 from mcphost.sign_in_types import SignInProgress, SignInTerms
 from mcphost.unicode_forms import split_url
@@ -300,10 +300,19 @@ class SignInContext:
         """Error of the sign-in method (browser or device code) that was tried before, or ""."""
         self.is_client_registered = False
         """Whether the client was registered earlier, so that the server may have deleted it since."""
+        self.is_step_up = False
+        """Whether the user is signed in and is asked for more scopes."""
+        self.is_new_account = False
+        """Whether nobody has signed in with this account before."""
         self._has_foreign_response = False
         self._token_store = token_store
         self._interaction = interaction
         self._on_progress = on_progress
+
+    def begin(self, *, has_previous: bool, is_step_up: bool) -> None:
+        """Report the first step; *has_previous* means that the account was signed in before."""
+        self.is_step_up, self.is_new_account = has_previous and is_step_up, not has_previous
+        self.report_step(SignInStep.RESOURCE)
 
     def report_step(self, step: SignInStep, **more: Any) -> None:
         """Set the current step and report it; *more* contains further fields of SignInProgress."""
@@ -348,9 +357,21 @@ class SignInContext:
             else await self._token_store.other_accounts(target.canonical_url, target.account)
         )
 
-    def refusal_error(self) -> SignInFailed:
-        """Create the error to raise if the user declines the sign-in."""
+    def refusal_error(self, other_accounts: tuple[str, ...]) -> SignInFailed | SignInUnchanged:
+        """Create the error to raise if the user declines the sign-in.
+
+        *other_accounts* are the names of the other accounts that the user can select for this server.
+        """
         name = self.target.server
+        if self.is_step_up:
+            return SignInUnchanged(
+                f"You declined to give mcphost more rights on {name!r}.", "The existing sign-in stays as it was."
+            )
+        if other_accounts and self.is_new_account:
+            return SignInUnchanged(
+                f"You did not sign in to {name!r} with another account.",
+                f"The existing sign-in stays: {', '.join(other_accounts)}.",
+            )
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
     def report_foreign_response(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mcphost.errors import McpHostError, SignInRequired
+from mcphost.errors import McpHostError, SignInRequired, SignInUnchanged
 from mcphost.host.server_views import find_drawable
 from mcphost.protocol.base import Icon
 from mcphost.translation import N_, _, translate_sentence
@@ -304,7 +304,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 def describe_error(error: McpHostError) -> str:
     """Return the error's message and hint and, if a sign-in is required, the key that starts the sign-in."""
-    key = _("Press s to sign in.") if isinstance(error, SignInRequired) else ""
+    is_required = isinstance(error, SignInRequired) and not isinstance(error, SignInUnchanged)
+    key = _("Press s to sign in.") if is_required else ""
     return " ".join(filter(None, (translate_sentence(error.message), key, translate_sentence(error.hint))))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from mcphost.auth.sign_in_context import SignInFailed
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl
-from mcphost.errors import SignInRequired
+from mcphost.errors import SignInRequired, SignInUnchanged
 from tests.unit.auth.oauth_peer import (
     BrowserUser,
     OAuthPeer,
@@ -462,6 +463,31 @@ async def test_a_user_who_refuses_is_not_asked_again_for_the_same_request() -> N
             await send_with_sign_in(create_oauth(peer, user), peer)
     assert len(user.urls) == 1
     assert peer.forms == []
+
+
+async def test_a_user_who_declines_more_rights_reads_that_the_sign_in_stays() -> None:
+    user = BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user)
+        await send_with_sign_in(auth, peer)
+        assert auth.current_sign_in is not None
+        sent = auth.current_sign_in.tokens.authorization
+        user.visit, user.answer = False, None
+        refused = RefusedRequest(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
+        with pytest.raises(SignInUnchanged, match="You declined to give mcphost more rights on 'peer'") as caught:
+            await auth.sign_in(refused, 1)
+        assert auth.current_sign_in.tokens.authorization == sent
+    assert caught.value.hint == "The existing sign-in stays as it was."
+
+
+async def test_a_user_who_declines_another_account_reads_that_the_sign_in_stays(tmp_path: Path) -> None:
+    token_store = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store, account="home"), peer)
+        other = create_oauth(peer, BrowserUser(visit=False, answer=None), token_store, account="work")
+        with pytest.raises(SignInUnchanged, match="You did not sign in to 'peer' with another account") as caught:
+            await other.login()
+    assert caught.value.hint == "The existing sign-in stays: home."
 
 
 async def test_an_idle_user_is_waited_for_a_limited_time() -> None:
