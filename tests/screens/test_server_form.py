@@ -12,9 +12,11 @@ from mcphost.errors import ConfigError
 from mcphost.host.servers.server_editor import parse_entry
 from mcphost.host.servers.server_file_editor import ServerData
 from mcphost.serialization import replace
+from mcphost.tui.screens.servers import ServersScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_accounts
+from tests.screens.fake_host import sample_server
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +83,24 @@ async def test_a_server_is_added_from_a_command_line(run: Run) -> None:
         await driver.until(lambda: editor.changes, "the change")
         assert editor.changes == [("add", "time", "user")]
         await driver.until(lambda: "Added time to /home/me/mcp.json. Press u to undo." in notices(driver), "the notice")
+
+
+async def test_a_new_server_is_selected(run: Run) -> None:
+    class AddingEditor(FakeEditor):
+        async def add(self, entries: Mapping[str, dict[str, Any]], scope: str) -> list[Any]:
+            driver.host.views = (*driver.host.views, *(sample_server(name) for name in entries))
+            return await super().add(entries, scope)
+
+    async with run(size=(120, 40), setup=create_setup(AddingEditor())) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press(*"falsy -- /bin/false", "ctrl+s")
+        await driver.until(lambda: isinstance(driver.app.screen, ServersScreen), "the page again")
+        page = driver.app.screen
+        assert isinstance(page, ServersScreen)
+        await driver.until(lambda: (row := page.current_row()) is not None and row.value == "falsy", "the new row")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -28,6 +28,7 @@ from mcphost.unicode_forms import split_url
 _MAX_UNDO = 20
 _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
 """Programs whose first argument identifies the server better than the program's name."""
+_ADD_COMMANDS = frozenset({("mcphost", "servers", "add"), ("claude", "mcp", "add")})
 
 
 class _Change:
@@ -194,8 +195,9 @@ class ServerEditor:
 def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
     """Return the configuration entries, keyed by server name, described by text that a user typed or pasted.
 
-    *text* is a command line, a URL, or JSON as shown in READMEs. Without *name*, use the name in the JSON, or derive
-    one from the host or the program. Raises ConfigError or UsageError.
+    *text* is a command line, a URL, or JSON as shown in READMEs; `NAME -- COMMAND`, the form of the command line of
+    mcphost and of other hosts, is also accepted. Without *name*, use the name in the text, or derive one from the host
+    or the program. Raises ConfigError or UsageError.
     """
     text, name = text.strip(), name.strip()
     if not text:
@@ -209,7 +211,21 @@ def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
+    own_name, words = _split_name(words)
+    name = name or own_name
     return {name or _name_of_command(words): {"command": words[0], **({"args": words[1:]} if words[1:] else {})}}
+
+
+def _split_name(words: list[str]) -> tuple[str, list[str]]:
+    """Split `NAME -- COMMAND`, perhaps after "mcphost servers add", into the name ("" if none) and the command.
+
+    A program may have "--" as its first argument, so NAME alone must not be a program.
+    """
+    is_added = tuple(words[:3]) in _ADD_COMMANDS
+    rest = words[3:] if is_added else words
+    if len(rest) > 2 and rest[1] == "--" and (is_added or shutil.which(rest[0]) is None):
+        return rest[0], rest[2:]
+    return "", words
 
 
 def parse_entry(text: str, name: str) -> dict[str, Any]:

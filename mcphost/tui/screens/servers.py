@@ -468,12 +468,23 @@ class ServersScreen(ListScreen):
         self._open_form(ServerForm(partial(_change_server, editor), {"user": file}, name, entry))
 
     def _open_form(self, form: ServerForm) -> None:
+        known = {row.value for row in self.entries}
+
         def finish(done: str | None) -> None:
             self.reload()
             if done:
+                self._select_new(known)
                 self.notify(done, markup=False)
 
         self.app.push_screen(form, finish)  # pyright: ignore[reportUnknownMemberType]
+
+    def _select_new(self, known: set[str]) -> None:
+        """Move the cursor to the first server that is not among *known*, if there is one."""
+        new = (at for at, row in enumerate(self.visible_rows) if row.value not in known)
+        if (at := next(new, None)) is not None:
+            entries = self.query_one("#entries", OptionList)
+            entries.highlighted = at
+            entries.call_after_refresh(entries.scroll_to_highlight)
 
     def action_toggle_disabled(self) -> None:
         """Disable the selected server, or enable it if it is disabled."""

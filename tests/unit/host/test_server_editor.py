@@ -56,6 +56,24 @@ def test_a_command_line_a_url_or_json_becomes_entries(text: str, name: str, entr
     assert parse_server_text(text, name) == entries
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "entries"),
+    [
+        ("falsy -- /bin/false -x", "", {"falsy": {"command": "/bin/false", "args": ["-x"]}}),
+        ("falsy -- /bin/false", "mine", {"mine": {"command": "/bin/false"}}),
+        (
+            "mcphost servers add time -- uvx mcp-server-time",
+            "",
+            {"time": {"command": "uvx", "args": ["mcp-server-time"]}},
+        ),
+        ("claude mcp add env -- uvx a", "", {"env": {"command": "uvx", "args": ["a"]}}),
+        ("env -- server", "x", {"x": {"command": "env", "args": ["--", "server"]}}),
+    ],
+)
+def test_a_name_before_two_hyphens_is_no_program(text: str, name: str, entries: dict[str, Any]) -> None:
+    assert parse_server_text(text, name) == entries
+
+
 @pytest.mark.parametrize("text", ["", "  ", "uvx 'open", '{"a": 1}', "{", "https://[bad"])
 def test_a_text_without_a_server_is_an_error(text: str) -> None:
     with pytest.raises(McpHostError):
