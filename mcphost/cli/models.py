@@ -72,6 +72,7 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
     from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.local_servers import LATE_PROBE_SECONDS
     from mcphost.llm.model_finder import ModelFinder
+    from mcphost.llm.providers import add_default_provider, add_local_address
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
@@ -79,7 +80,8 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
         refusals = ToolRefusals(paths.state_dir())
         keyring = create_secrets(config.secret_store).get
         finder = ModelFinder(os.environ, keyring, refusals=refusals, probe_seconds=LATE_PROBE_SECONDS)
-        models = await (finder.find_proposed() if provider is None else finder.list_all())
+        selected = add_local_address(add_default_provider(config.model), os.environ)
+        models = await (finder.find_proposed(selected) if provider is None else finder.list_all(selected=selected))
     if provider is not None:
         known = sorted({model.provider for model in models})
         models = tuple(model for model in models if model.provider == provider)

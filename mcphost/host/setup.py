@@ -180,7 +180,8 @@ class Setup:
 
         Safe to cancel.
         """
-        return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
+        selected = self._resolve(self._model_selection.config)
+        return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load), selected)
 
     async def list_remembered(self) -> tuple[PricedModel, ...]:
         """Return the favorite and recent models whose prices are known, without sending a request to any provider.

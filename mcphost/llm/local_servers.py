@@ -50,10 +50,12 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """A URL to probe, which has no path, and the kind of model server that usually listens there."""
+    """A URL to probe, without its ending `/v1`, and the kind of model server that usually listens there."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
+    api_key_env: str = ""
+    """The variable of the API key that the user configured for this address, or "" if it gets no key."""
 
 
 class LocalModel(Struct, frozen=True, kw_only=True):
@@ -71,11 +73,12 @@ class LocalModel(Struct, frozen=True, kw_only=True):
 
 
 class LocalModelServer(Struct, frozen=True):
-    """A running model server and its models; `url` has no path."""
+    """A running model server and its models; `url` has no path and `api_key_env` is as in `LocalAddress`."""
 
     kind: LocalServerKind
     url: str
     models: tuple[LocalModel, ...]
+    api_key_env: str = ""
 
     @property
     def title(self) -> str:
@@ -86,14 +89,20 @@ class LocalModelServer(Struct, frozen=True):
         """Return the configuration for using *model* in mcphost."""
         base = self.url if self.kind == "ollama" else f"{self.url}/v1"
         name = f"{_LITELLM_PROVIDERS[self.kind]}/{model.id}"
-        return ModelConfig(name=name, api_base=base, context_window=model.context_window)
+        return ModelConfig(name=name, api_base=base, context_window=model.context_window, api_key_env=self.api_key_env)
 
 
-def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[LocalAddress, ...]:
+def normalize_base(api_base: str) -> str:
+    """Return the base URL of an API in the form in which two spellings of a local address are equal."""
+    # Under the name localhost, a server would be listed twice.
+    return api_base.rstrip("/").removesuffix("/v1").replace("//localhost:", "//127.0.0.1:")
+
+
+def list_addresses(environ: Mapping[str, str], more: Iterable[ModelConfig] = ()) -> tuple[LocalAddress, ...]:
     """Return the addresses on this machine at which model servers may listen.
 
-    These are the usual ports, the address in `OLLAMA_HOST`, and the URLs in *more*. Addresses that are not on this
-    machine are omitted.
+    These are the usual ports, the address in `OLLAMA_HOST`, and the base URLs of the models in *more*, with the key
+    variables that these models name. Addresses that are not on this machine are omitted.
     """
     ollama = parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [
@@ -101,23 +110,29 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
         LocalAddress("http://127.0.0.1:1234", "lm_studio"),
         LocalAddress("http://127.0.0.1:8080", "llama_cpp"),
         LocalAddress("http://127.0.0.1:8000", "vllm"),
-        *(LocalAddress(url.rstrip("/").removesuffix("/v1")) for url in more),
+        *(
+            LocalAddress(model.api_base.rstrip("/").removesuffix("/v1"), api_key_env=model.api_key_env)
+            for model in more
+        ),
     ]
     unique: dict[str, LocalAddress] = {}
     for address in addresses:
         if is_loopback(address.url):
-            # Under the name localhost, a server would be listed twice.
-            unique.setdefault(address.url.replace("//localhost:", "//127.0.0.1:"), address)
+            known = unique.setdefault(normalize_base(address.url), address)
+            if address.api_key_env and not known.api_key_env:
+                unique[normalize_base(address.url)] = replace(known, api_key_env=address.api_key_env)
     return tuple(unique.values())
 
 
 async def find_local_servers(
-    addresses: Sequence[LocalAddress], *, seconds: float | None = None
+    addresses: Sequence[LocalAddress], keys: Mapping[str, str] | None = None, *, seconds: float | None = None
 ) -> tuple[LocalModelServer, ...]:
     """Probe all addresses concurrently, and return the servers found within *seconds*, in the given order.
 
-    *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not respond in time, or send an
-    unknown response are left out. Safe to cancel.
+    *keys* has the API keys by variable. A key is sent only to an address that names its variable, only with
+    `GET /v1/models`, and only if the server does not list its models without it. *seconds* defaults to PROBE_SECONDS.
+    Addresses that refuse the connection, do not respond in time, or send an unknown response are left out. Safe to
+    cancel.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:
@@ -126,8 +141,12 @@ async def find_local_servers(
             for identify in _identification_order(address.kind):
                 server = await identify(client, address.url)
                 if server is not None:
-                    found[address] = server
+                    found[address] = replace(server, api_key_env=address.api_key_env)
                     return
+            key = (keys or {}).get(address.api_key_env, "")
+            server = await _identify_with_key(address.url, key) if key else None
+            if server is not None:
+                found[address] = replace(server, api_key_env=address.api_key_env)
 
         with anyio.move_on_after(PROBE_SECONDS if seconds is None else seconds):
             async with anyio.create_task_group() as tasks:
@@ -233,16 +252,31 @@ async def _identify_llama_cpp(client: JsonClient, url: str) -> LocalModelServer 
 
 
 async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | None:
-    server = await _identify_openai_compatible(client, url, owner="vllm")
-    return None if server is None else replace(server, kind="vllm")
+    return _parse_openai_list(url, (await client.request("GET", f"{url}/v1/models")).body, "vllm")
 
 
-async def _identify_openai_compatible(client: JsonClient, url: str, owner: str = "") -> LocalModelServer | None:
-    """Identify a server that lists its models in OpenAI's format; return None for any other server.
+async def _identify_with_key(url: str, key: str) -> LocalModelServer | None:
+    """Identify a server that lists its models in OpenAI's format to clients that send *key*."""
+    if not key.isascii() or not key.isprintable():
+        return None
+    async with JsonClient(uses_proxies=False, timeout=LATE_PROBE_SECONDS) as client:
+        answer = await client.request("GET", f"{url}/v1/models", headers={"authorization": f"Bearer {key}"})
+    return _parse_openai_list(url, answer.body, "vllm") or _parse_openai_list(url, answer.body)
 
-    If *owner* is not "", the first model in the list must have this owner.
+
+async def _identify_openai_compatible(client: JsonClient, url: str) -> LocalModelServer | None:
+    """Identify a server that lists its models in OpenAI's format; return None if the server does not."""
+    return _parse_openai_list(url, (await client.request("GET", f"{url}/v1/models")).body)
+
+
+def _parse_openai_list(
+    url: str, answer: dict[str, Any] | None, kind: Literal["vllm", "openai_compatible"] = "openai_compatible"
+) -> LocalModelServer | None:
+    """Return the server that sent a list of models in OpenAI's format, or None if *answer* is not one.
+
+    If *kind* is "vllm", the server's first model must have this owner.
     """
-    answer = (await client.request("GET", f"{url}/v1/models")).body
+    owner = "vllm" if kind == "vllm" else ""
     entries = list_objects(answer, "data", MAX_MODELS)
     if answer is None or answer.get("object") != "list" or not entries or entries[0].get("owned_by", "") != owner != "":
         return None
@@ -251,7 +285,7 @@ async def _identify_openai_compatible(client: JsonClient, url: str, owner: str =
         for entry in entries
         if valid_names([entry.get("id")])
     ]
-    return LocalModelServer("openai_compatible", url, tuple(models[:MAX_MODELS]))
+    return LocalModelServer(kind, url, tuple(models[:MAX_MODELS]))
 
 
 def _parse_ollama_details(model: LocalModel, answer: Mapping[str, Any]) -> LocalModel:

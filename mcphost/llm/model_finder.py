@@ -16,17 +16,21 @@ from mcphost.llm.local_servers import (
     find_local_servers,
     list_addresses,
     load_model_details,
+    normalize_base,
 )
 from mcphost.llm.model_catalog import DEFAULT_MODELS, PROVIDER_TITLES, CatalogModel, load_catalog
 from mcphost.llm.provider_models import LISTING_PROVIDERS, ListedModel, list_provider_models
 from mcphost.llm.providers import (
     KEY_VARIABLES,
+    LOCAL_PROVIDERS,
     KeyLookup,
     add_default_provider,
     add_local_address,
     key_variables,
+    parse_ollama_host,
     parse_provider,
 )
+from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
 
 KEYRING_SECONDS = 2.0
@@ -144,50 +148,74 @@ class ModelFinder:
         self._keyring = keyring
         self._is_session_only = is_session_only
 
-    async def find_proposed(self) -> tuple[AvailableModel, ...]:
+    async def find_proposed(self, selected: ModelConfig | None = None) -> tuple[AvailableModel, ...]:
         """Return the default model of each provider with an API key, followed by local models.
 
-        Local models that support tools come before other local models. Safe to cancel.
+        Local models that support tools come before other local models. The *selected* model comes first, even if its
+        server does not respond. Safe to cancel.
         """
-        keys, local, catalog = await self._search()
+        first = _as_remembered(selected)
+        keys, local, catalog = await self._search([item.config for item in first])
         by_name = {model.name: model for model in catalog}
-        proposed = await self._mark_refused([_make_proposed(key, by_name) for key in keys])
+        found = [_make_proposed(key, by_name) for key in keys]
         local = await self._mark_refused(local)
         local.sort(key=lambda model: (model.supports_tools is False, model.supports_tools is None))
-        return (*proposed, *local[:MAX_PROPOSED_MODELS])
+        names = {self._endpoint(item.config) for item in first}
+        found += [
+            one for at, one in enumerate(local) if at < MAX_PROPOSED_MODELS or self._endpoint(one.config) in names
+        ]
+        origins = await self._describe_keys(keys, first)
+        listed = [by_name[item.config.name] for item in first if item.config.name in by_name]
+        found += [_from_catalog(model, origins.get(model.provider, "")) for model in listed]
+        return tuple(await self._mark_refused(self._put_first(first, found, origins)))
 
     async def find_late(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
 
         The addresses of the *known* models are probed too. Safe to cancel.
         """
-        keys = {(model.config.name, model.config.api_base) for model in known}
-        addresses = {model.config.api_base for model in known if model.config.api_base}
-        local = await self._search_local(LATE_PROBE_SECONDS, sorted(addresses))
-        late = [model for model in local if (model.config.name, model.config.api_base) not in keys]
-        return tuple(await self._mark_refused(late))
+        endpoints = {self._endpoint(model.config) for model in known}
+        local = await self._search_local(LATE_PROBE_SECONDS, [model.config for model in known if model.config.api_base])
+        return tuple(await self._mark_refused([one for one in local if self._endpoint(one.config) not in endpoints]))
 
-    async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
+    async def list_all(
+        self, remembered: Sequence[RememberedModel] = (), selected: ModelConfig | None = None
+    ) -> tuple[AvailableModel, ...]:
         """Return all models: remembered models, models with an API key, local models, and then all others.
 
         Remembered models, which are favorites or were used recently, keep the parameters with which they were last
-        used. Safe to cancel.
+        used. The *selected* model follows them if it is not one of them. Safe to cancel.
         """
-        keys, local, catalog = await self._search([item.config.api_base for item in remembered])
-        origins = {key.provider: describe_key(key) for key in keys}
+        remembered = (
+            *remembered,
+            *(item for item in _as_remembered(selected) if all(item.key != one.key for one in remembered)),
+        )
+        keys, local, catalog = await self._search([item.config for item in remembered])
+        origins = await self._describe_keys(keys, remembered)
         models = [_from_catalog(model, origins.get(model.provider, "")) for model in catalog]
-        origins |= await self._find_named_keys(item.config.api_key_env for item in remembered)
         # The sort is stable: the models of a provider stay together, those that support tools first.
         models.sort(key=lambda model: (not model.is_usable, model.is_usable and not model.supports_tools))
         usable = [model for model in models if model.is_usable]
         found = (*usable, *local, *models[len(usable) :])
-        by_key = {(model.config.name, model.config.api_base): model for model in reversed(found)}
-        first = [
-            _mark_remembered(by_key.pop(item.key, None) or self._make_unlisted(item.config, origins), item, origins)
-            for item in remembered
-        ]
-        rest = (model for model in found if (model.config.name, model.config.api_base) in by_key)
-        return tuple(await self._mark_refused([*first, *rest]))
+        return tuple(await self._mark_refused(self._put_first(remembered, found, origins)))
+
+    def _put_first(
+        self, remembered: Sequence[RememberedModel], found: Sequence[AvailableModel], origins: Mapping[str, str]
+    ) -> list[AvailableModel]:
+        """Return the *remembered* models with their settings, followed by the other models in *found*."""
+        others = {self._endpoint(model.config): model for model in reversed(found)}
+        first: list[AvailableModel] = []
+        for item in remembered:
+            model = others.pop(self._endpoint(item.config), None) or self._make_unlisted(item.config, origins)
+            first.append(_mark_remembered(model, item, origins))
+        return [*first, *(model for model in found if self._endpoint(model.config) in others)]
+
+    def _endpoint(self, config: ModelConfig) -> tuple[str, str]:
+        """Return what identifies a model: its full name, or at an address of its own, its name on that server."""
+        base = config.api_base
+        if not base and parse_provider(config.name) in ("ollama", "ollama_chat"):
+            base = parse_ollama_host(self._environ.get("OLLAMA_HOST", ""))
+        return (config.name.partition("/")[2] or config.name if base else config.name), normalize_base(base)
 
     async def find_listed(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Ask each provider that has an API key which models it offers; return those that are not in *known*.
@@ -237,16 +265,27 @@ class ModelFinder:
             return self._environ[key.variable].strip()
         return (await self._keyring(key.variable) or "").strip()
 
-    async def _find_named_keys(self, variables: Iterable[str]) -> dict[str, str]:
-        """Return a phrase for each variable whose API key was found, such as "KEY is set", keyed by variable."""
-        names = {name for name in variables if name}
-        origins = {name: f"{name} is set" for name in names if self._environ.get(name, "").strip()}
-        with anyio.move_on_after(KEYRING_SECONDS), suppress(McpHostError):
-            for name in sorted(names - origins.keys()):
-                if self._keyring is not None and await self._keyring(name):
-                    is_session_only = self._is_session_only(name)
-                    origins[name] = describe_key(FoundKey("", name, True, is_session_only))
+    async def _describe_keys(self, keys: Sequence[FoundKey], remembered: Sequence[RememberedModel]) -> dict[str, str]:
+        """Return where API keys were found, such as "KEY is set", by provider and, if a model names it, by variable."""
+        origins = {key.provider: describe_key(key) for key in keys}
+        names = {item.config.api_key_env for item in remembered} - {""}
+        for name in await self._read_named_keys(names):
+            is_in_keyring = not self._environ.get(name, "").strip()
+            origins[name] = describe_key(
+                FoundKey("", name, is_in_keyring, is_in_keyring and self._is_session_only(name))
+            )
         return origins
+
+    async def _read_named_keys(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the API keys that were found in the environment or the keyring, by the name of their variable."""
+        found = {name: value for name in names if (value := self._environ.get(name, "").strip())}
+        with anyio.move_on_after(KEYRING_SECONDS), suppress(McpHostError):
+            for name in sorted(set(names) - found.keys()):
+                if self._keyring is not None and (value := (await self._keyring(name) or "").strip()):
+                    found[name] = value
+        for value in found.values():
+            register_secret(value)
+        return found
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
         """Return a remembered model that is neither in litellm's table nor on a local server.
@@ -261,6 +300,8 @@ class ModelFinder:
             origin = f"at {config.api_base.partition('://')[2]}"
         elif variable and self._environ.get(variable, "").strip():
             origin = f"{variable} is set"
+        elif provider in LOCAL_PROVIDERS:
+            origin = "needs no key"
         return AvailableModel(
             config=config,
             provider=provider,
@@ -271,11 +312,11 @@ class ModelFinder:
         )
 
     async def _search(
-        self, addresses: Sequence[str] = ()
+        self, own: Sequence[ModelConfig] = ()
     ) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
         """Find API keys, local models and the models in litellm's table concurrently.
 
-        *addresses* are URLs of further model servers; only those on this machine are contacted.
+        The addresses of the user's *own* models are asked too if they are on this machine.
         """
         keys: tuple[FoundKey, ...] = ()
         local: list[AvailableModel] = []
@@ -286,7 +327,7 @@ class ModelFinder:
             keys = await self._find_keys()
 
         async def search_local() -> None:
-            local.extend(await self._search_local(self._probe_seconds, addresses))
+            local.extend(await self._search_local(self._probe_seconds, own))
 
         async def load() -> None:
             nonlocal catalog
@@ -297,10 +338,23 @@ class ModelFinder:
                 tasks.start_soon(search)
         return keys, local, catalog
 
-    async def _search_local(self, seconds: float | None = None, addresses: Sequence[str] = ()) -> list[AvailableModel]:
-        servers = await find_local_servers(list_addresses(self._environ, addresses), seconds=seconds)
+    async def _search_local(
+        self, seconds: float | None = None, own: Sequence[ModelConfig] = ()
+    ) -> list[AvailableModel]:
+        addresses = list_addresses(self._environ, [model for model in own if model.api_base])
+        keys = await self._read_named_keys({one.api_key_env for one in addresses} - {""})
+        servers = await find_local_servers(addresses, keys, seconds=seconds)
         detailed = [await load_model_details(server) for server in servers]
-        return [_from_server(server, model) for server in detailed for model in server.models]
+        return [
+            _from_server(server, model, is_usable=not server.api_key_env or server.api_key_env in keys)
+            for server in detailed
+            for model in server.models
+        ]
+
+
+def _as_remembered(selected: ModelConfig | None) -> tuple[RememberedModel, ...]:
+    """Return the selected model in the form of a remembered one, or () if there is none or it is the demo model."""
+    return () if selected is None or selected.name in ("", "demo") else (RememberedModel(config=selected),)
 
 
 def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapping[str, str]) -> AvailableModel:
@@ -379,12 +433,13 @@ def _from_list(model: ListedModel, origin: str) -> AvailableModel:
     )
 
 
-def _from_server(server: LocalModelServer, model: LocalModel) -> AvailableModel:
+def _from_server(server: LocalModelServer, model: LocalModel, *, is_usable: bool) -> AvailableModel:
     return AvailableModel(
         config=server.model_config(model),
         provider=server.kind,
         provider_title=server.title,
-        origin=f"{server.title} at {server.url.partition('://')[2]}",
+        origin=f"{server.title} at {server.url.partition('://')[2]}" if is_usable else "",
+        key_variable=server.api_key_env,
         context_window=model.context_window,
         supports_tools=model.supports_tools,
         supports_images=model.supports_images,

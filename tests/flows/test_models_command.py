@@ -35,6 +35,21 @@ def test_without_any_model_the_way_to_one_is_told(program: Program) -> None:
     assert "ANTHROPIC_API_KEY" in done.stderr.decode()
 
 
+def test_the_models_at_the_configured_address_are_listed_and_the_selected_one_even_if_it_is_down(
+    program: Program,
+) -> None:
+    with json_server({"GET /v1/models": {"object": "list", "data": [{"id": "owl"}, {"id": "parrot"}]}}) as server:
+        program.configure()
+        (program.home / "config" / "config.toml").write_text(
+            f'[model]\nname = "openai/parrot"\napi_base = "{server.url}/v1"\n'
+        )
+        document = json.loads(program.text("models", "--json", **NOTHING))
+    assert [model["name"] for model in document["models"]] == ["openai/parrot", "openai/owl"]
+    done = program.run("models", **NOTHING)
+    assert b"openai/parrot" in done.stdout
+    assert b"No keys" not in done.stderr
+
+
 def test_all_models_of_a_provider_are_listed_with_prices_and_the_missing_key(program: Program) -> None:
     document = json.loads(program.text("models", "openai", "--json", **NOTHING))
     assert len(document["models"]) > 10

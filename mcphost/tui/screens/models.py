@@ -13,6 +13,7 @@ from mcphost.config.model_fields import MODEL_FIELDS, format_fields, parse_field
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.host.api_keys import PLACE_LABELS
+from mcphost.llm.providers import add_default_provider
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.form_screen import FormScreen
@@ -118,7 +119,7 @@ class ModelsScreen(ListScreen):
         """Create the screen; *current* is the model in use, whose name is "" if there is none."""
         super().__init__()
         self._setup = setup
-        self._current = current
+        self._current = add_default_provider(current)
         self._models: tuple[AvailableModel, ...] = ()
         self.add_class("bare")
 
@@ -149,14 +150,18 @@ class ModelsScreen(ListScreen):
         The model in use comes first, even if it was not found. It is followed by favorites, recently used models, other
         usable models, and the rest.
         """
-        used = [model for model in self._models if model.config.name == self._current.name]
-        others = [model for model in self._models if model.config.name != self._current.name]
+        used = [model for model in self._models if self._is_used(model)]
+        others = [model for model in self._models if not self._is_used(model)]
         if not used and self._current.name and self._models:
             used = [_make_model(self._current)]
         return [self._make_row(model) for model in (*used, *others)]
 
+    def _is_used(self, model: "AvailableModel") -> bool:
+        own = self._current.api_base
+        return model.config.name == self._current.name and (not own or model.config.api_base == own)
+
     def _make_row(self, model: "AvailableModel") -> ListRow:
-        is_used = model.config.name == self._current.name
+        is_used = self._is_used(model)
         about = describe_model(model)
         return ListRow(
             model,

@@ -312,6 +312,35 @@ async def test_a_server_of_this_machine_at_a_used_models_address_is_asked_for_it
     assert listed == ["ollama_chat/small", "ollama_chat/large"]
 
 
+def write_model(home: Path, name: str, api_base: str) -> None:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(f'[model]\nname = "{name}"\napi_base = "{api_base}"\ntemperature = 0.5\n')
+
+
+async def test_the_server_at_the_configured_address_is_asked_for_its_models(tmp_path: Path) -> None:
+    answers = {"GET /v1/models": {"object": "list", "data": [{"id": "owl"}, {"id": "parrot", "max_model_len": 4096}]}}
+    with json_server(answers) as server:
+        base = f"{server.url}/v1"
+        write_model(tmp_path, "parrot", base)
+        async with open_setup(tmp_path, {"OPENAI_API_KEY": SECRET}) as (_, setup):
+            models = await setup.list_models()
+            late = await setup.find_late_models(models)
+        assert not any("authorization" in request[3] for request in server.requests)
+    listed = [(one.config.name, one.config.temperature, one.is_usable) for one in models if one.config.api_base == base]
+    assert listed == [("openai/parrot", 0.5, True), ("openai/owl", None, True)]
+    assert models[0].config.name == "openai/parrot"
+    assert models[0].context_window == 4096
+    assert late == ()
+
+
+async def test_the_configured_model_is_listed_although_its_server_does_not_run(tmp_path: Path) -> None:
+    write_model(tmp_path, "openai/parrot", "http://127.0.0.1:9/v1")
+    async with open_setup(tmp_path) as (_, setup):
+        first = (await setup.list_models())[0]
+    assert (first.config.name, first.origin, first.is_usable) == ("openai/parrot", "at 127.0.0.1:9/v1", True)
+
+
 @pytest.mark.parametrize("name", ["anthropic/claude-x", "openai/gpt-5"])
 async def test_a_model_whose_key_variable_is_not_set_needs_that_key(tmp_path: Path, name: str) -> None:
     model = ModelConfig(name=name, api_key_env="OTHER_KEY")

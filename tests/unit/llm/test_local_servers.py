@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.config.schema import ModelConfig
 from mcphost.llm.local_servers import (
     LocalAddress,
     LocalModel,
@@ -199,13 +200,32 @@ def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str) -> None:
     "url", ["http://192.168.1.4:11434", "https://ollama.example", "http://[::ffff:8.8.8.8]:80", "http://[bad"]
 )
 def test_addresses_on_other_machines_are_never_asked(url: str) -> None:
-    assert url not in [address.url for address in list_addresses({"OLLAMA_HOST": url}, [url])]
-    assert len(list_addresses({"OLLAMA_HOST": url}, [url])) == 3
+    own = [ModelConfig(name="openai/a", api_base=url)]
+    assert url not in [address.url for address in list_addresses({"OLLAMA_HOST": url}, own)]
+    assert len(list_addresses({"OLLAMA_HOST": url}, own)) == 3
 
 
 def test_addresses_of_the_settings_are_added_once() -> None:
     more = ["http://localhost:9000/v1", "http://127.0.0.1:1234/v1", "http://localhost:11434"]
-    addresses = list_addresses({}, more)
+    addresses = list_addresses({}, [ModelConfig(name="openai/a", api_base=url) for url in more])
     assert [address.url for address in addresses].count("http://127.0.0.1:1234") == 1
     assert "http://localhost:11434" not in [address.url for address in addresses]
     assert LocalAddress("http://localhost:9000") in addresses
+
+
+async def test_a_key_is_sent_only_to_the_address_that_names_it_and_only_for_its_list() -> None:
+    listed = {"object": "list", "data": [{"id": "parrot"}]}
+    keys = {"MY_KEY": "secret-of-mine"}
+    with json_server({}) as locked, json_server({}) as other:
+        is_known = lambda: locked.requests[-1][3].get("authorization") == "Bearer secret-of-mine"  # noqa: E731
+        locked.answers["GET /v1/models"] = lambda _: listed if is_known() else 401
+        own = ModelConfig(name="openai/parrot", api_base=f"{locked.url}/v1", api_key_env="MY_KEY")
+        addresses = [
+            one for one in list_addresses({"OLLAMA_HOST": other.url}, [own]) if one.url in (locked.url, other.url)
+        ]
+        (found,) = await find_local_servers(addresses, keys, seconds=10)
+        assert found.model_config(found.models[0]) == own
+        with_key = [request[1] for request in locked.requests if "authorization" in request[3]]
+        assert with_key == ["/v1/models"]
+        assert not any("authorization" in request[3] for request in other.requests)
+        assert await find_local_servers(addresses, seconds=10) == (), "without its key, it is not listed"
