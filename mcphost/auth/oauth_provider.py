@@ -329,6 +329,7 @@ class OAuthProvider:
         is_required: bool = True,
         use_device_code: bool = False,
         scopes: tuple[str, ...] = (),
+        must_keep: bool = False,
     ) -> None:
         if self._client_grant is not None:
             self.current_sign_in = await fetch_token(
@@ -343,7 +344,7 @@ class OAuthProvider:
                 raise await self._sign_in_required_error(
                     split_scopes(select_challenge(refusal.www_authenticate).get("scope")) if is_step_up else ()
                 )
-            await self._token_store.prepare_storage()
+            await self._token_store.prepare_storage(self._target.server if must_keep and is_required else "")
             flow = InteractiveSignIn(self._target, self._http, self._token_store, self._interaction, self._on_progress)
             previous = self.current_sign_in or await self._token_store.load(
                 self._target.canonical_url, self._target.account
@@ -405,11 +406,14 @@ class OAuthProvider:
         )
 
     # -- for the user
-    async def login(self, *, use_device_code: bool = False, scopes: tuple[str, ...] = ()) -> StoredSignIn:
+    async def login(
+        self, *, use_device_code: bool = False, scopes: tuple[str, ...] = (), must_keep: bool = False
+    ) -> StoredSignIn:
         """Sign in, even if already signed in, or join a sign-in that is already running.
 
         With *use_device_code*, the user enters a code in a browser on any machine (RFC 8628). *scopes* are requested in
-        addition to the previous ones. Raises SignInRequired, or SignInNotRequired if the server needs no account.
+        addition to the previous ones. With *must_keep*, nothing is asked if the sign-in could not be stored anyway.
+        Raises SignInRequired, or SignInNotRequired if the server needs no account.
         """
         if self._shared_sign_in is not None:
             await self._join_sign_in(self._shared_sign_in)
@@ -423,8 +427,9 @@ class OAuthProvider:
         if self.current_sign_in is not None:
             refusal = AuthChallenge(refusal.status, challenge, self.current_sign_in.tokens.authorization)
         await self._run_sign_in(
-            refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code, scopes=scopes
-        )
+            refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code,
+            scopes=scopes, must_keep=must_keep,
+        )  # fmt: skip
         if self.current_sign_in is None:
             raise AssertionError("signed in to nothing")
         return self.current_sign_in

@@ -19,7 +19,7 @@ from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.tokens import TokenSet
 from mcphost.config.file_edits import lock_file
-from mcphost.errors import MalformedMessage, McpHostError
+from mcphost.errors import MalformedMessage, McpHostError, SignInRequired
 from mcphost.redact import register_server_secret
 from mcphost.serialization import Struct, decode, encode, field, replace
 
@@ -274,19 +274,31 @@ class TokenStore:
                 self._report(f"The selected account cannot be stored: {error}")
 
     # -- questions to the user, which are never asked during a sign-in
-    async def prepare_storage(self) -> None:
+    async def prepare_storage(self, required_for: str = "") -> None:
         """Unlock or test the secret storage before the user signs in, so that no question interrupts the sign-in.
 
-        Never raises. If the keyring fails now, storing the token later is attempted only once.
+        If the keyring fails now, storing the token later is attempted only once. With the name of a server in
+        *required_for*, SignInRequired is raised if nothing can store the sign-in and the user cannot be asked for
+        another place; a user who configured "session" is not stopped. Otherwise, never raises.
         """
-        backend = self.storage.get_backend(self.storage.place)
-        if self.storage.is_locked:
-            await self.storage.unlock()
+        storage = self.storage
+        backend = storage.get_backend(storage.place)
+        if storage.is_locked:
+            if not await storage.unlock() and required_for:
+                raise SignInRequired(
+                    f"A sign-in to {required_for!r} would be lost when this command ends: its file is locked.",
+                    'Enter its passphrase in a terminal, or set [secrets] store = "file" in config.toml.',
+                )
         elif backend is not None:
             try:
                 await backend.describe()
             except McpHostError as error:
                 self._failure_reason = error.message
+                if required_for and not storage.can_ask:
+                    raise SignInRequired(
+                        f"A sign-in to {required_for!r} would be lost when this command ends. {error.message}",
+                        'Set [secrets] store = "file" in config.toml, or "encrypted" and sign in at a terminal.',
+                    ) from error
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
         """Ask for the passphrase if the sign-in is stored in the encrypted file.

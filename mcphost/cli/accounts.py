@@ -99,7 +99,9 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
             frontend = audit.wrap_frontend(TerminalFrontend(open_browser=not (args.no_browser or args.device)))
             oauth, server = await _create_oauth_provider(options, args, frontend)
             try:
-                signed = await oauth.login(use_device_code=args.device, scopes=split_scopes(" ".join(args.scope)))
+                signed = await oauth.login(
+                    use_device_code=args.device, scopes=split_scopes(" ".join(args.scope)), must_keep=True
+                )
             except McpHostError as error:
                 add_file_name(error, server)
                 raise
@@ -128,7 +130,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     if account.place == FETCHED_ON_DEMAND:
         print_note(_("The token is not stored: each run requests one when it needs it."))
     elif not account.is_stored:
-        print_note(_("The sign-in is not stored and ends with this command. See: mcphost doctor"))
+        print_note(_('The sign-in is not stored and ends with this command. To keep it, set [secrets] store = "file".'))
     return 0
 
 

@@ -90,12 +90,13 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _check_everything_else(options: "Options") -> list[Check]:
     """Run all checks except those of servers: directories, configuration, sign-ins and so on."""
     config = await _load_config(options)
+    keyring = await _check_keyring(config)
     return [
         *_check_directories(options),
         *_check_config(config, options),
         await _check_model(config),
-        await _check_keyring(config),
-        *await _check_sign_ins(config, options),
+        keyring,
+        *await _check_sign_ins(config, options, can_use_keyring=keyring.status == "ok"),
         _check_terminal(),
     ]
 
@@ -222,12 +223,17 @@ async def _check_keyring(config: "HostConfig") -> Check:
         description = await KeyringBackend().describe()
     except McpHostError as error:
         if config.secret_store in ("", "keyring"):
-            return Check("keyring", "warning", error.message, error.hint)
+            return Check(
+                "keyring",
+                "warning",
+                error.message,
+                f'Unlock or install one, or set [secrets] store = "file" or "encrypted" in {config.settings_file}.',
+            )
         return Check("keyring", "ok", error.message, "Sign-ins do not need it.")
     return Check("keyring", "ok", description)
 
 
-async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
+async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_keyring: bool) -> list[Check]:
     """Check where sign-ins are stored, how many each place contains, and whether the storage files are usable."""
     from mcphost.cli.build_host import create_oauth_registry
     from mcphost.errors import McpHostError
@@ -238,9 +244,11 @@ async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Chec
     token_store = create_oauth_registry(options, RefusingFrontend(), config.secret_store).token_store
     token_store.warn = warnings.append
     count = Counter(one.place for one in await token_store.accounts())
-    chosen = (
-        STORAGE_LABELS[config.secret_store] if config.secret_store else "in the keyring; you are asked if there is none"
-    )
+    chosen = "in the keyring; you are asked if there is none"
+    if config.secret_store:
+        chosen = STORAGE_LABELS[config.secret_store]
+    elif not can_use_keyring:
+        chosen = "only until mcphost quits; the chat asks for another place, and so do commands in a terminal"
     detail = "; ".join(
         [f"stored {chosen}", *(f"{number} {STORAGE_LABELS.get(place, place)}" for place, number in count.items())]
     )

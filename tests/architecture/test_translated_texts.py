@@ -82,6 +82,7 @@ NOT_TRANSLATED_COMMANDS = {
     "costs.py": {"last ", " days"},  # a title that JSON has
     "doctor.py": {  # JSON has the details of checks, which are translated when they are printed
         "in the keyring; you are asked if there is none", "server ", "stored ", "TERM is not set",
+        "only until mcphost quits; the chat asks for another place, and so do commands in a terminal",
     },
     "edit_servers.py": {  # sentences of errors
         "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON", "the entry of ",

@@ -64,6 +64,11 @@ class Program:
         path.chmod(0o600)
         return path
 
+    def configure_secret_store(self, place: str) -> None:
+        """Write to config.toml where sign-ins are stored; with "session", a login without a keyring is possible."""
+        (self.home / "config").mkdir(exist_ok=True)
+        (self.home / "config" / "config.toml").write_text(f'[secrets]\nstore = "{place}"\n')
+
     def run(
         self, *arguments: str, stdin: str | bytes = b"", seconds: float = 20, **env: str
     ) -> "subprocess.CompletedProcess[bytes]":

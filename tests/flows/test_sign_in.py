@@ -25,6 +25,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.req("auth.callback.manual", "auth.scope.shown")
 async def test_login_shows_where_to_sign_in_and_accepts_the_answer_of_a_browser(program: Program) -> None:
+    program.configure_secret_store("session")
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(
@@ -46,8 +47,32 @@ async def test_login_shows_where_to_sign_in_and_accepts_the_answer_of_a_browser(
     assert not any(secret.encode() in output + said + stored for secret in secrets)
 
 
+@pytest.mark.parametrize("store", ["", "keyring", "encrypted"])
+async def test_login_without_a_terminal_refuses_before_signing_in_if_nothing_can_keep_the_sign_in(
+    program: Program, store: str
+) -> None:
+    if store:
+        program.configure_secret_store(store)
+    async with run_peer(kind=SignedInServer) as peer:
+        command = ("login", "tracker", "--no-browser", "--mcp-config", program.servers(tracker={"url": peer.url}))
+        error_text = await anyio.to_thread.run_sync(partial(program.error, *command, code=6, seconds=60))
+    assert "would be lost when this command ends" in error_text
+    assert '[secrets] store = "file"' in error_text
+    assert peer.asked == peer.forms == []
+
+
+async def test_doctor_without_a_keyring_names_the_setting_for_sign_ins(program: Program) -> None:
+    done = await anyio.run_process(program.command("doctor"), env=program.env, cwd=program.work, check=False)
+    (keyring,) = (line for line in done.stdout.decode().splitlines() if " keyring: " in line)
+    (sign_ins,) = (line for line in done.stdout.decode().splitlines() if " sign-ins: " in line)
+    assert f'[secrets] store = "file" or "encrypted" in {program.home / "config" / "config.toml"}' in keyring
+    assert "environment variable" not in keyring
+    assert "stored only until mcphost quits; the chat asks for another place" in sign_ins
+
+
 @pytest.mark.req("auth.callback.manual")
 async def test_login_accepts_a_pasted_url(program: Program) -> None:
+    program.configure_secret_store("session")
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
@@ -61,6 +86,7 @@ async def test_login_accepts_a_pasted_url(program: Program) -> None:
 
 
 async def test_login_can_be_interrupted_and_closes_its_port(program: Program) -> None:
+    program.configure_secret_store("session")
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
@@ -88,6 +114,7 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
 async def test_unsupported_logins_are_a_message_and_an_exit_code(
     program: Program, arguments: tuple[str, ...], code: int, text: str
 ) -> None:
+    program.configure_secret_store("session")
     async with run_peer(kind=SignedInServer) as peer, run_peer() as free:
         free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
         config = program.servers(
@@ -269,6 +296,7 @@ async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out
 
 
 async def test_an_error_of_a_sign_in_names_the_file_that_the_server_is_configured_in(program: Program) -> None:
+    program.configure_secret_store("session")
     async with (
         run_peer(kind=SignedInServer) as peer,
         run_peer(kind=SignedInServer, resource={"resource": "https://other.example"}) as two,

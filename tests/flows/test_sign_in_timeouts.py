@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("how", ["--no-browser", "--device"])
 async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -> None:
+    program.configure_secret_store("session")
     async with run_oidc_provider() as oidc:
         config = program.servers(tracker={"url": oidc.url})
         async with await start_program(program, "login", "tracker", how, "--mcp-config", config) as process:
@@ -31,6 +32,7 @@ async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -
 
 
 async def test_an_unanswered_sign_in_times_out_and_is_reported(program: Program) -> None:
+    program.configure_secret_store("session")
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url, "mcphost": {"oauth": {"seconds": 1}}})
         command = ("login", "tracker", "--no-browser", "--mcp-config", config)
@@ -43,6 +45,7 @@ async def test_an_unanswered_sign_in_times_out_and_is_reported(program: Program)
 
 
 async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address_is_shown(program: Program) -> None:
+    program.configure_secret_store("session")
     tried = program.home / "tried"
     folder = program.home / "bin"
     folder.mkdir()
@@ -63,6 +66,7 @@ async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address
 
 
 async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_no_file(program: Program) -> None:
+    program.configure_secret_store("session")
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
     async with run_peer(kind=SignedInServer, document=nobody) as peer:
         config = program.servers(tracker={"url": peer.url})

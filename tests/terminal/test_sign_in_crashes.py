@@ -30,6 +30,7 @@ def read_all(folder: Path) -> str:
 @pytest.mark.parametrize("loud", [False, True], ids=["", "debug"])
 async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
     program = Program(tmp_path)
+    program.configure_secret_store("session")
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         command = [sys.executable, BROKEN, "exchange", "login", "tracker", "--no-browser", "--mcp-config", config]

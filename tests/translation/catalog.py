@@ -182,6 +182,7 @@ VALUES = (
     "stored in an encrypted file",
     "stored only until mcphost quits",
     "you are asked if there is none",
+    "the chat asks for another place, and so do commands in a terminal",
     "{count} in the keyring",
     "{count} in a file that only you can read",
     "{count} in an encrypted file",
