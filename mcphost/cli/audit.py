@@ -130,16 +130,19 @@ def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
     row = reader.row(int(row_number)) if row_number.isdecimal() and len(row_number) < 16 else None
     if row is None:
         raise UsageError(f"There is no row {row_number!r}.", "List them with: mcphost audit")
+    findings = reader.check_row(row.seq)
+    problems = [finding.text for finding in findings]
     if as_json:
-        print_json(to_export(row))
+        print_json({**to_export(row), **({"problems": problems} if problems else {})})
     else:
         fields = [
             (StateWord(name), format_time(row.at) if name == "at" else str(value))
             for name, value in to_export(row).items()
             if value != ""
         ]
-        print_table(fields, wrap=True)
-    return 0
+        marks = [(StateWord("failed"), translate_sentence(text)) for text in problems]
+        print_table([*marks, *fields], wrap=True)
+    return 5 if any(finding.what in ("edited", "moved", "unlinked") for finding in findings) else 0
 
 
 def _verify(reader: "AuditReader", *, as_json: bool) -> int:
@@ -162,7 +165,7 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
         text = (
             _("{rows:,} rows were read; the check ended early.")
             if verification.stopped
-            else _("{rows:,} rows were read; that is all of them.")
+            else _("{rows:,} rows were read, up to the end of the log.")
         )
         print_text(text.format(rows=verification.rows))
     return 0 if verification.is_intact else 5

@@ -115,6 +115,19 @@ class AuditReader:
         rows = self._run([], lambda db: db.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchall())
         return _make_row(rows[0]) if rows else None
 
+    def check_row(self, seq: int) -> tuple[AuditFinding, ...]:
+        """Return what is wrong with the row with this number, compared with its own hash and the row before it."""
+
+        def work(db: sqlite3.Connection) -> tuple[AuditFinding, ...]:
+            rows = db.execute(f"{_SELECT} WHERE seq <= ? ORDER BY seq DESC LIMIT 2", (seq,)).fetchall()
+            fields = [dict(zip(FIELDS, values, strict=True)) for values in rows]
+            if not fields or fields[0]["seq"] != seq:
+                return ()
+            last = AuditPosition(fields[1]["seq"], fields[1]["hash"]) if len(fields) > 1 else AuditPosition()
+            return tuple(_check_row(db, last, fields[0]))
+
+        return self._run((), work)
+
     def export(self, filter_by: AuditFilter, write: Callable[[AuditRow], object]) -> int:
         """Pass every row that matches the filter to *write*, oldest first, and return the number of rows."""
         where, values = _build_where(filter_by)

@@ -219,6 +219,7 @@ class AuditStore:
         self._is_failing = False
         self._has_rows = False
         self._checkpoint_error = ""  # not reported to the user yet
+        self._chain_break = ""  # as above
 
     @property
     def pending_count(self) -> int:
@@ -268,6 +269,9 @@ class AuditStore:
                         "not be noticed.",
                         "Free disk space, check the permissions, or set MCPHOST_STATE_DIR.",
                     )
+                if self._chain_break:
+                    reason, self._chain_break = self._chain_break, ""
+                    self._warn(_BREAK_SENTENCES[reason], "See what is wrong: mcphost audit verify, or F10, then v.")
                 if self._is_failing:
                     self._is_failing = False
                     self._warn(
@@ -345,6 +349,7 @@ class AuditStore:
         fault = find_chain_break(db, checkpoint)
         if not fault:
             return ()
+        self._chain_break = fault
         detail = {"reached": checkpoint.seq, "hash": checkpoint.hash} if checkpoint else {}
         return (_make_ledger_record("broken", dumps(detail), decision=fault),)
 
@@ -374,6 +379,13 @@ class _WriteResult(Struct, frozen=True):
 def current_microseconds() -> int:
     """Return the current time in microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+_BREAK_SENTENCES = {
+    "rows missing": "The audit log was changed outside of mcphost: rows are missing at its end.",
+    "rewritten": "The audit log was changed outside of mcphost: its rows were rewritten.",
+    "head missing": "The checkpoint file of the audit log is missing: rows may have been removed at its end.",
+}
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:

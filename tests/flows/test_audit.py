@@ -123,8 +123,32 @@ def test_verify_reports_where_the_file_was_changed_and_exits_with_5(program: Pro
         db.execute(code)
     bad = program.run("audit", "verify")
     assert (bad.returncode, b"Row 2 is not what was written." in bad.stdout) == (5, True)
+    shown = program.run("audit", "show", "2")
+    assert (shown.returncode, b"Row 2 is not what was written." in shown.stdout) == (5, True)
+    assert json.loads(program.run("audit", "show", "2", "--json").stdout)["problems"] == [
+        "Row 2 is not what was written."
+    ]
+    assert "problems" not in json.loads(program.run("audit", "show", "1", "--json").stdout)
     document = json.loads(program.run("audit", "verify", "--json").stdout)
     assert (document["ok"], document["findings"][0]["row"]) == (False, 2)
+
+
+def test_missing_rows_are_reported_by_the_next_run_and_not_called_complete(program: Program) -> None:
+    servers = program.servers(demo=DEMO)
+    assert program.run("call", "--mcp-config", servers, "demo", "add", "a=2", "b=40").returncode == 0
+    with closing(sqlite3.connect(program.home / "data" / "ledger.db", isolation_level=None)) as db:
+        db.execute("DROP TRIGGER ledger_is_not_shortened")
+        db.execute("DELETE FROM ledger WHERE seq > 2")
+    assert b"that is all of them" not in program.run("audit", "verify").stdout
+    with program.pipe("--model", "demo", "--mcp-config", servers) as pipe:
+        notice = pipe.event("told")
+        assert (notice["level"], notice["text"]) == (
+            "error",
+            "The audit log was changed outside of mcphost: rows are missing at its end.",
+        )
+        assert "mcphost audit verify" in notice["hint"]
+        pipe.ask("quit")
+        pipe.end()
 
 
 def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
