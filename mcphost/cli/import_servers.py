@@ -4,8 +4,9 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from shlex import join
+from shlex import join, shlex
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import ConfigError, UsageError
@@ -61,7 +62,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
             print_json({"servers": [_candidate_json(candidate) for candidate in candidates]})
             return 0
         _print_candidates(candidates)
-        chosen = [candidate for candidate in candidates if candidate.state == "new"]
+        chosen = _find_new(candidates)
         if not candidates:
             print_note(_("No servers of other hosts were found."))
         if not chosen:
@@ -111,17 +112,28 @@ def _require_names(names: list[str], candidates: "tuple[ImportCandidate, ...]") 
         )
 
 
+def _find_new(candidates: "tuple[ImportCandidate, ...]") -> "list[ImportCandidate]":
+    return [candidate for candidate in candidates if candidate.state == "new"]
+
+
 def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
     from mcphost.cli.printing import print_note, print_table, print_text, translate_line
     from mcphost.host.servers.server_approval import server_warnings
 
+    numbers = {id(candidate): str(number) for number, candidate in enumerate(_find_new(candidates), 1)}
     rows = [
-        (candidate.name, _describe_target(candidate), ", ".join(candidate.hosts), _describe_state(candidate))
+        (
+            numbers.get(id(candidate), ""),
+            candidate.name,
+            _describe_target(candidate),
+            ", ".join(candidate.hosts),
+            _describe_state(candidate),
+        )
         for candidate in candidates
         if candidate.name
     ]
     if rows:
-        print_table(rows, (_("Server"), _("Command or URL"), _("From"), _("State")), wrap=True)
+        print_table(rows, ("#", _("Server"), _("Command or URL"), _("From"), _("State")), wrap=True)
     for candidate in candidates:
         if not candidate.name:
             print_note(candidate.reason)
@@ -160,9 +172,10 @@ def _describe_state(candidate: "ImportCandidate") -> str:
 
 
 def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
-    """Ask which of the *candidates* to import and return those; the user types names, "all" or nothing.
+    """Ask which of the *candidates* to import and return those; the user types names, numbers, "all" or nothing.
 
-    Raises UsageError if a name is unknown or standard input is not a terminal.
+    For unknown names, the user is asked again; the others stay chosen. At the end of the input, nothing is chosen.
+    Raises UsageError if standard input is not a terminal.
     """
     if not sys.stdin.isatty():
         raise UsageError(
@@ -171,16 +184,54 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
         )
     import termios
 
-    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    sys.stderr.write(_("Which ones to import and approve? Names separated by spaces, all, or nothing: "))
-    sys.stderr.flush()
-    words = re.split(r"[\s,]+", sys.stdin.readline().strip())
-    if words == ["all"]:
-        return candidates
-    names = {candidate.name for candidate in candidates}
-    if unknown := next((word for word in words if word and word not in names), ""):
-        raise UsageError(f"{unknown!r} is none of them; nothing was imported.")
-    return [candidate for candidate in candidates if candidate.name in words]
+    chosen: list[ImportCandidate] = []
+    prompt = _("Which ones to import and approve? Names or numbers separated by spaces, all, or nothing: ")
+    while True:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
+        if not answer:
+            return []
+        if answer.strip() == "all":
+            return candidates
+        known, unknown = find_chosen(answer.strip(), candidates)
+        chosen = [candidate for candidate in candidates if candidate in chosen or candidate in known]
+        if not unknown:
+            return chosen
+        prompt = _(
+            "Not in the list, or not clear: {unknown}. Chosen: {names}. More names or numbers, or nothing to go on: "
+        ).format(unknown=", ".join(unknown), names=", ".join(one.name for one in chosen) or _("none"))
+
+
+def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[list[ImportCandidate], list[str]]":
+    """Return the candidates that an answer names, and the words in it that name none.
+
+    A word is a name or a number, counted from 1; a name with spaces is in quotes, or is the whole answer. A number that
+    is also the name of another candidate is not clear and names none.
+    """
+    by_name = {candidate.name: candidate for candidate in candidates}
+    if answer in by_name and not answer.isdecimal():
+        return [by_name[answer]], []
+    lexer = shlex(answer, posix=True, punctuation_chars="")
+    lexer.whitespace += ","
+    lexer.whitespace_split = True
+    lexer.commenters = lexer.escape = ""
+    try:
+        words = list(lexer)
+    except ValueError:  # a quote without its end
+        words = re.split(r"[\s,]+", answer)
+    known: list[ImportCandidate] = []
+    unknown: list[str] = []
+    for word in filter(None, words):
+        index = int(word) - 1 if word.isascii() and word.isdecimal() and len(word) < 6 else -1
+        meant = [candidates[index]] if 0 <= index < len(candidates) else []
+        meant += [by_name[word]] if word in by_name and by_name[word] not in meant else []
+        if len(meant) == 1:
+            known += meant
+        else:
+            unknown.append(word)
+    return known, unknown
 
 
 def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:

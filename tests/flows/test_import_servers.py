@@ -84,22 +84,44 @@ def test_the_list_shows_all_that_an_import_approves(program: Program) -> None:
     assert len(found["loads"]["warnings"]) == 1
 
 
-def test_what_is_chosen_while_the_list_goes_elsewhere_is_not_approved(program: Program) -> None:
-    write_host(program, ".cursor/mcp.json", demo=DEMO)
+def answer_import(program: Program, *answers: bytes) -> str:
+    """Import servers at a terminal with one answer to each prompt; return what is written to standard error."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [*MCPHOST, "servers", "import"], env=program.env, cwd=program.work,
         stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     told = b""
-    while b"or nothing: " not in told:
-        told += process.stderr.read(1)
-    os.write(master, b"all\n")
+    for answer in answers:
+        asked = told.count(b"or nothing")
+        while told.count(b"or nothing") == asked or not told.endswith(b": "):
+            told += process.stderr.read(1)
+        os.write(master, answer)
     _, more = process.communicate(timeout=30)
     os.close(master)
     os.close(slave)
-    assert b"demo is not approved" in more
+    assert process.returncode == 0, more
+    return (told + more).decode()
+
+
+def test_what_is_chosen_while_the_list_goes_elsewhere_is_not_approved(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", demo=DEMO)
+    assert "demo is not approved" in answer_import(program, b"all\n")
     assert "not approved" in program.text("servers", "list")
+
+
+def test_a_wrong_name_is_asked_for_again_and_the_right_ones_stay_chosen(program: Program) -> None:
+    odd = "weird name/with slash"
+    write_host(program, ".cursor/mcp.json", **{"one": DEMO, odd: {"command": "odd"}, "two": {"command": "two"}})
+    said = answer_import(program, b"one, nosuch\n", b'"weird name/with slash"\n')
+    assert "nosuch. Chosen: one." in said
+    assert set(configured(program)) == {"one", odd}
+
+
+def test_servers_are_chosen_by_number_unless_another_one_has_that_name(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", **{"first": {"command": "first"}, "good": DEMO, "1": {"command": "trap"}})
+    assert "not clear: 1. Chosen: good." in answer_import(program, b"2 1\n", b"\n")
+    assert set(configured(program)) == {"good"}
 
 
 def test_the_list_as_json_names_hosts_files_and_secrets(program: Program) -> None:
