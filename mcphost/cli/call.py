@@ -95,16 +95,13 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
 
     from mcphost.cli.printing import print_json, print_note, print_text, update_status
     from mcphost.headless.json_output import call_exit_code, call_json
+    from mcphost.host.servers.servers import unknown_tool_error
 
     parse_pairs(args.pairs)  # fail before connecting
     view = await host.servers.ensure_ready(args.server)
     tool = next((tool for tool in view.catalog.tools if tool.name == args.name), None)
     if tool is None:
-        names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20])
-        raise UsageError(
-            f"The server {args.server!r} has no tool named {args.name!r}.",
-            f"Its tools: {names}. {HIDDEN_TOOLS_HINT}" if names else f"Its tools: none. {HIDDEN_TOOLS_HINT}",
-        )
+        raise unknown_tool_error(args.server, args.name, (one.name for one in view.catalog.tools), HIDDEN_TOOLS_HINT)
     arguments = parse_arguments(args.pairs, args.args, tool.input_schema)
     update_status(_("Calling {name}…").format(name=args.name))
     async with anyio.create_task_group() as tasks:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.host.servers.servers import unknown_tool_error
 from tests.flows.fork_server import sdk_server_command
 from tests.flows.program import DEMO, MCPHOST, Program, faulty_server
 from tests.flows.typed_answers import answer_prompts
@@ -74,6 +75,15 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
 )
 def test_call_that_cannot_be_meant_exits_2(program: Program, arguments: list[str], text: str) -> None:
     assert text in program.error("--mcp-config", program.servers(demo=DEMO), "call", *arguments, code=2)
+
+
+def test_an_unknown_tool_of_many_is_answered_with_the_nearest_names_and_the_number_of_the_others() -> None:
+    names = [f"tool_{number:02}" for number in range(65)]
+    error = unknown_tool_error("shop", "list_order", (*names, "list_orders", "zebra"), "A note.")
+    assert error.message == "The server 'shop' has no tool named 'list_order'."
+    assert error.hint.startswith("Its tools: list_orders, tool_00, tool_01, ")
+    assert error.hint.endswith(", tool_18, and 47 more. A note.")
+    assert unknown_tool_error("shop", "x", names[:20]).hint == f"Its tools: {', '.join(names[:20])}."
 
 
 def test_missing_command_exits_4_naming_it_before_the_connect_limit(program: Program) -> None:

@@ -23,6 +23,12 @@ from mcphost.sign_in_types import SignInProgress
 NEW_SERVER_FACTOR = 10
 """Factor by which a turn waits longer at a server's first start, when its program may have to be installed."""
 
+MAX_NAMED_TOOLS = 20
+"""How many tools an error names if there is no tool of the requested name."""
+
+_MAX_COMPARED_TOOLS = 1_000
+_MAX_COMPARED_LENGTH = 100
+
 
 class Servers:
     """Connections to all servers, in configuration order; their tasks run in the host's task group.
@@ -180,9 +186,24 @@ class Servers:
         await connection.session()
         listed = connection.tool(tool)
         if listed is None:
-            names = ", ".join(sorted(connection.listing.tools)[:20]) or "none"
-            raise UsageError(f"The server {server!r} has no tool named {tool!r}.", f"Its tools: {names}.")
+            raise unknown_tool_error(server, tool, connection.listing.tools)
         return OfferedTool(connection, listed, connection.account)
+
+
+def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str = "") -> UsageError:
+    """Return the error for a name that no tool of a server has; *note* is added to its hint.
+
+    The hint lists at most MAX_NAMED_TOOLS of the *known* tools, those with similar names first, and counts the others.
+    """
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    by_key = {name[:_MAX_COMPARED_LENGTH].lower(): name for name in reversed(names[:_MAX_COMPARED_TOOLS])}
+    near = [by_key[key] for key in get_close_matches(tool[:_MAX_COMPARED_LENGTH].lower(), by_key, 5, 0.5)]
+    shown = ", ".join([*near, *(name for name in names if name not in near)][:MAX_NAMED_TOOLS]) or "none"
+    more = len(names) - MAX_NAMED_TOOLS
+    hint = f"Its tools: {shown}, and {more} more." if more > 0 else f"Its tools: {shown}."
+    return UsageError(f"The server {server!r} has no tool named {tool!r}.", f"{hint} {note}".strip())
 
 
 class Quarantine:
