@@ -40,7 +40,9 @@ def _clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def describe_author(message: Message) -> str:
-    """Return a heading for a message that was added by a prompt or background call, or "" for other messages."""
+    """Return a heading for a message from mcphost, a prompt or a background call, or "" for other messages."""
+    if message.is_automatic:
+        return "mcphost, to continue the answer"
     if message.late_result is not None:
         return "Background result"
     if message.prompt is not None:

@@ -183,7 +183,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of the
     request that produced the message; it is None for other messages, and for messages stored by early versions.
-    `prompt` is the prompt from which the message was inserted, or None.
+    `prompt` is the prompt from which the message was inserted, or None. `is_automatic` means that mcphost wrote the
+    message, because the user asked for more of an answer that was cut off.
     """
 
     role: Role
@@ -193,6 +194,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     cut: bool = False
     usage: Usage | None = None
     prompt: PromptSource | None = None
+    is_automatic: bool = False
 
     @property
     def text(self) -> str:
@@ -213,8 +215,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def is_typed(self) -> bool:
-        """Whether the user wrote the message; False for inserted prompts and background results."""
-        return self.role == "user" and self.prompt is None and self.late_result is None
+        """Whether the user wrote the message, not a prompt, a background call or mcphost."""
+        return self.role == "user" and self.prompt is None and self.late_result is None and not self.is_automatic
 
     @property
     def tool_uses(self) -> tuple[ToolUsePart, ...]:

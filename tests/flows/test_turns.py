@@ -320,6 +320,7 @@ async def test_a_truncated_answer_is_not_presented_as_complete(open_host: OpenHo
         ]  # fmt: skip
         assert (await host.conversation.continue_turn()).exit_code == 0
         assert [message.text for message in host.conversation.messages] == ["hi", "half an", CONTINUE_PROMPT, "whole"]
+        assert [message.is_typed for message in host.conversation.messages] == [True, False, False, False]
         with pytest.raises(UsageError, match="no answer that was cut off"):
             await host.conversation.continue_turn()
 

@@ -91,6 +91,15 @@ async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(r
         assert driver.transcript().count("my words") == 1
 
 
+async def test_the_words_that_continue_an_answer_are_not_shown_as_those_of_the_user(run: Run) -> None:
+    async with run() as driver:
+        message = Message(role="user", parts=(TextPart("Continue exactly there."),), is_automatic=True)
+        driver.host.put(events.TurnStarted(1, message))
+        await driver.until(lambda: "Continue exactly there." in driver.transcript(), "the message")
+        assert "mcphost  to continue the answer" in driver.transcript()
+        assert not any(line.split()[:1] == ["You"] for line in driver.transcript().splitlines())
+
+
 async def test_typing_continues_after_a_click_into_the_conversation(run: Run) -> None:
     async with run() as driver:
         await driver.type("be")

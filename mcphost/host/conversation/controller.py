@@ -318,7 +318,9 @@ class ConversationController:
         """
         if not self.can_continue:
             raise UsageError("There is no answer that was cut off.", "Write a message.")
-        return await self.send(CONTINUE_PROMPT if self._active.current.messages[-1].role == "assistant" else None)
+        text = CONTINUE_PROMPT if self._active.current.messages[-1].role == "assistant" else None
+        run_turn = partial(self._run_turn, self._turn_parts.get(), text, (), can_reuse=True, is_automatic=True)
+        return await self._run_alone(run_turn) or TurnResult("stopped", "")
 
     async def send(self, text: str | None, attachments: Sequence[Part] = (), *, can_reuse: bool = True) -> TurnResult:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.
@@ -381,7 +383,13 @@ class ConversationController:
         return parts.reviewer.withhold_attachments(attachments)
 
     async def _run_turn(
-        self, parts: "TurnParts", text: str | None, attachments: Sequence[Part], *, can_reuse: bool
+        self,
+        parts: "TurnParts",
+        text: str | None,
+        attachments: Sequence[Part],
+        *,
+        can_reuse: bool,
+        is_automatic: bool = False,
     ) -> TurnResult:
         """Prepare and run a turn; a failure is described in the result, with the exit code for `mcphost run`."""
         from mcphost.host.budget.budget_limits import BudgetReached
@@ -398,7 +406,8 @@ class ConversationController:
             latest = (message for message in reversed(conversation.messages) if message.role == "user")
             message = next(latest, Message(role="user", parts=()))
         else:
-            message = Message(role="user", parts=await clean_parts((*reviewed, TextPart(text))))
+            words = await clean_parts((*reviewed, TextPart(text)))
+            message = Message(role="user", parts=words, is_automatic=is_automatic)
             message = await conversation.append(message, model.name if model else "")
         self._events.publish(TurnStarted(number, message, again=text is None))
         if model is None:

@@ -174,8 +174,8 @@ class Turn:
 
     @cached_property
     def _ordinal(self) -> int:
-        """The turn's number in the conversation; computed on first use and cached, because it reads every message."""
-        return max(1, sum(message.is_typed for message in self._conversation.messages))
+        """The number of the turn in the conversation; counted at the first tool call, as it reads every message."""
+        return max(1, sum(message.is_typed or message.is_automatic for message in self._conversation.messages))
 
     async def run(self) -> TurnOutcome:
         """Request answers and run the tool calls in them until the model answers without calling a tool.

@@ -391,7 +391,7 @@ def _format_preview(preview: "ConversationPreview") -> str:
 
 def _format_message(one: StoredMessage) -> str:
     message = one.message
-    author = describe_author(message) or _(_AUTHORS[message.role])
+    author = translate_sentence(describe_author(message)) or _(_AUTHORS[message.role])
     return f"{author} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
 
 

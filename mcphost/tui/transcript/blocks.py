@@ -131,7 +131,8 @@ def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
 class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
-    `source` names the prompt from which the message was inserted; it is "" if the user wrote the message. `resources`
+    `source` names the prompt from which the message was inserted; it is "" if the user wrote the message, or if mcphost
+    did (`is_automatic`). `resources`
     has one item for each attachment: its server and URI, or None if the attachment is not a resource. `outdated`
     contains the (server, URI) pairs of the attached resources that have changed since the message was sent.
     """
@@ -146,8 +147,11 @@ class UserMessage(TranscriptBlock):
         time: str = "",
         source: str = "",
         resources: tuple[tuple[str, str] | None, ...] = (),
+        *,
+        is_automatic: bool = False,
     ) -> None:
         super().__init__()
+        self.is_automatic = is_automatic
         self.text, self.attachment_names, self.time, self.source = text, attachment_names, time, source
         self.resources = resources
         self.outdated: frozenset[tuple[str, str]] = frozenset()
@@ -191,6 +195,8 @@ class UserMessage(TranscriptBlock):
         return Content.assemble((f"@ {clean_line(name, 300)}", "$muted"), changed)
 
     def _format_speaker(self) -> Content:
+        if self.is_automatic:
+            return Content.assemble(("mcphost", "bold $accent"), (f"  {_('to continue the answer')}", "$muted"))
         if self.source:
             return Content.assemble((_("User"), "bold $accent"), (f"  {clean_line(self.source, 120)}", "$muted"))
         return Content.styled(_("You"), "bold $accent")

@@ -60,7 +60,8 @@ def build_user_message(message: Message) -> UserMessage | BackgroundResult:
         return BackgroundResult(late.server, late.source, late.text, format_time(message.at), images)
     attached = [(name, resource_key(part)) for part in message.parts if (name := describe_attachment(part))]
     names, resources = tuple(name for name, _unused in attached), tuple(key for _unused, key in attached)
-    return UserMessage(message.text, names, format_time(message.at), describe_source(message), resources)
+    source, at = describe_source(message), format_time(message.at)
+    return UserMessage(message.text, names, at, source, resources, is_automatic=message.is_automatic)
 
 
 def _attached_images(message: Message) -> list[ImagePart]:

@@ -3,6 +3,7 @@
 import json
 import random
 from html.parser import HTMLParser
+from typing import Literal
 
 import pytest
 from markdown_it import MarkdownIt
@@ -55,6 +56,20 @@ def read_tags(page: str) -> list[tuple[str, dict[str, str | None]]]:
     reader = TagReader()
     reader.feed(page)
     return reader.tags
+
+
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_words_of_mcphost_are_not_exported_as_those_of_the_user(form: Literal["markdown", "html"]) -> None:
+    typed = Message(role="user", parts=(TextPart("Hello."),))
+    automatic = Message(role="user", parts=(TextPart("Continue."),), is_automatic=True)
+    text = export_conversation(make_info(), (typed, automatic), form)
+    assert text.count("You") == 1
+    assert (
+        text.index("You")
+        < text.index("Hello.")
+        < text.index("mcphost, to continue the answer")
+        < text.index("Continue.")
+    )
 
 
 def test_no_text_of_a_stranger_becomes_an_element_or_an_attribute() -> None:
