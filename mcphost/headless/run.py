@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import anyio
 
+from mcphost.client.capabilities import NO_USER_HINT
 from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
 from mcphost.config.schema import find_unread_settings
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
@@ -18,6 +19,7 @@ from mcphost.host.events import (
     NoticeEvent,
     ResultReviewed,
     RoundStarted,
+    ServerLog,
     ServerState,
     TextDeltaEvent,
     ToolFinished,
@@ -463,6 +465,8 @@ class _EventPrinter:
                 )
             case ServerState(state="failed" | "sign_in"):
                 self.print_message(f"{event.server}: {translate_sentence(event.detail)}", always=True)
+            case ServerLog(source="client") if NO_USER_HINT in event.text:
+                self.print_message(translate_sentence(event.text), always=True)
             case NoticeEvent():
                 text = f"{translate_sentence(event.text)} {translate_sentence(event.hint)}"
                 self.print_message(text.strip(), always=event.level == "error")

@@ -65,3 +65,14 @@ def test_run_declares_only_what_it_can_answer(program: Program) -> None:
     assert done.returncode == 0, done.stderr
     (call,) = json.loads(done.stdout)["calls"]
     assert "-32601" in call["text"]
+
+
+@pytest.mark.parametrize("era", [(), ("modern",)])
+def test_run_names_the_request_that_it_refused_and_where_it_can_be_answered(
+    program: Program, era: tuple[str, ...]
+) -> None:
+    file = add_asking_server(program, "elicitation/create", *era)
+    done = program.run("--mcp-config", file, "--model", "demo", "run", "call ask", "--allow", "asker")
+    error_text = done.stderr.decode()
+    assert "'elicitation/create', which mcphost does not offer" in error_text
+    assert error_text.count("This command cannot ask you. Use the chat") == 1
