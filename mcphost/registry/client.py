@@ -29,7 +29,7 @@ from mcphost.registry.entries import (
     latest_entries,
 )
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, WireStruct, decode, encode
+from mcphost.serialization import Struct, WireStruct, decode, encode, replace
 from mcphost.transport.http_client import HttpClient, create_client
 from mcphost.unicode_forms import split_url
 
@@ -393,7 +393,8 @@ class FileRegistry:
         if body.startswith(b"["):
             body = b'{"servers":' + body + b"}"
         single = _decode_single(body)
-        return (RegistryPage(single) if single else decode_page(body, str(self._path))), fetched
+        page = RegistryPage(single) if single else decode_page(body, str(self._path))
+        return replace(page, entries=tuple(replace(entry, is_from_file=True) for entry in page.entries)), fetched
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:

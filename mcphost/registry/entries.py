@@ -134,9 +134,12 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     is_latest: bool | None = None
     """None if the registry does not say."""
 
+    is_from_file: bool = False
+    """Whether the entry is from a JSON file, which proves nothing about its publisher."""
+
     @property
     def namespace(self) -> str:
-        """The part of the name for which the publisher has proved ownership: a reversed domain name."""
+        """The part of the name whose ownership a registry verifies: a reversed domain name."""
         return self.name.partition("/")[0]
 
     @property
@@ -286,10 +289,18 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 
 
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
-    """Describe who has proved ownership of the entry's namespace: a GitHub account or the owner of a domain.
+    """Describe who owns the entry's namespace as `name_publisher` does, and whether a file only claims this.
 
     *translate* is called with an English string and returns it in the language of the user interface.
     """
+    name = name_publisher(entry, translate)
+    if not entry.is_from_file:
+        return name
+    return translate(N_("{publisher} (claimed by the file, not verified)")).format(publisher=name)
+
+
+def name_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
+    """Return the owner of the entry's namespace: a GitHub account, or the holder of a domain."""
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:
         return translate(N_("GitHub account {name}")).format(name=labels[2])

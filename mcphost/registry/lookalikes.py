@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from mcphost.registry.entries import RegistryEntry, describe_publisher
+from mcphost.registry.entries import RegistryEntry, name_publisher
 from mcphost.registry.plan import InstallOption
 from mcphost.sanitize import sanitize
 from mcphost.unicode_forms import ascii_skeleton, describe_name_risk, split_url
@@ -82,17 +82,17 @@ def _publisher_warnings(server: RegistryEntry, option: InstallOption) -> Iterato
     if labels[:2] == ["io", "github"] and len(labels) == 3:
         if owner and (host != "github.com" or owner.lower() != labels[2].lower()):
             yield (
-                f"It is published by the {describe_publisher(server)}, but its repository belongs to {_show(owner)} at"
+                f"It is published by the {name_publisher(server)}, but its repository belongs to {_show(owner)} at"
                 f" {_show(host)}."
             )
         return
     domain = ".".join(reversed(labels)).lower()
     if host and host not in _SHARED_HOSTS and not _is_within(host, domain):
-        yield f"It is published by the {describe_publisher(server)}, but its repository is at {_show(host)}."
+        yield f"It is published by the {name_publisher(server)}, but its repository is at {_show(host)}."
     if option.remote is not None:
         address = _host_and_owner(option.remote.url)[0]
         if address and "{" not in address and not _is_within(address, domain):
-            yield f"It is published by the {describe_publisher(server)}, but its address is at {_show(address)}."
+            yield f"It is published by the {name_publisher(server)}, but its address is at {_show(address)}."
 
 
 def _is_within(host: str, domain: str) -> bool:

@@ -41,6 +41,14 @@ def test_an_npm_server_is_installed_with_its_version_and_works_at_once(program: 
     assert json.loads(program.text("servers", "list", "--json"))["servers"] == []
 
 
+def test_the_publisher_of_a_server_from_a_file_is_called_a_claim(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    file = program.home / "registry.json"
+    file.write_text(json.dumps({"servers": ENTRIES}))
+    said = program.text("servers", "install", "io.github.ada/clock", "--registry", str(file), "--dry-run")
+    assert "publisher: GitHub account ada (claimed by the file, not verified)" in said
+
+
 @pytest.mark.parametrize(
     ("name", "more", "command"),
     [

@@ -169,6 +169,8 @@ VALUES = (
     "sign-in: {account} at {issuer}",
     "GitHub account {name}",
     "domain {name}",
+    "GitHub account {name} (claimed by the file, not verified)",
+    "domain {name} (claimed by the file, not verified)",
     "every provider",
     "TERM is not set",
     "the entry of {name}",
