@@ -78,13 +78,17 @@ MAX_PROVIDER_MESSAGE = 600
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """Names to use in error messages, and the API key (`secret`) to remove from the messages."""
+    """Names to use in error messages, and the API key (`secret`) to remove from the messages.
+
+    `is_key_set` says whether the environment variable `key_name` is set, also if it was not sent.
+    """
 
     model: str
     provider: str
     key_name: str = ""
     api_base: str = ""
     secret: str = ""
+    is_key_set: bool = False
 
     @property
     def place(self) -> str:
@@ -208,10 +212,13 @@ def remove_keys(text: str, secret: str) -> str:
 
 def _describe_auth(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if not context.secret:
-        hint = "Pass the name of the environment variable that has it with --api-key-env."
-        if context.api_base and context.key_name:
+        hint = "Name the environment variable that has it with api_key_env in config.toml, or with --api-key-env."
+        if context.api_base and context.key_name and context.is_key_set:
             name = context.key_name
-            hint = f"{name} is not sent to {context.api_base} automatically; to send it: --api-key-env {name}"
+            hint = (
+                f"{name} is not sent to {context.api_base} automatically. To send it, name it with api_key_env in "
+                "config.toml, or with --api-key-env."
+            )
         return f"{context.place} requires a key for {context.model}.", hint
     key = context.key_name or "the key"
     if failure.status == 403:

@@ -361,6 +361,7 @@ class LiteLlmModel:
             key_name=key.variable,
             api_base=self._config.api_base,
             secret=key.value if key.value != providers.PLACEHOLDER_KEY else "",
+            is_key_set=bool(self._environ.get(key.variable, "").strip()),
         )
 
     def _make_completion_request(

@@ -95,12 +95,24 @@ def test_a_missing_provider_key_is_reported_with_how_to_set_it() -> None:
 
 def test_a_key_that_was_not_sent_to_an_own_address_is_named_with_the_way_to_send_it() -> None:
     where = ErrorContext(
+        model="openai/x", provider="openai", key_name="OPENAI_API_KEY", api_base="http://127.0.0.1:9/v1",
+        is_key_set=True,
+    )  # fmt: skip
+    hint = make_model_error(CallFailure(status=401, message="no"), where).hint
+    assert hint == (
+        "OPENAI_API_KEY is not sent to http://127.0.0.1:9/v1 automatically. To send it, name it with api_key_env in "
+        "config.toml, or with --api-key-env."
+    )
+
+
+def test_a_key_variable_that_is_not_set_is_not_named_for_an_own_address() -> None:
+    where = ErrorContext(
         model="openai/x", provider="openai", key_name="OPENAI_API_KEY", api_base="http://127.0.0.1:9/v1"
     )
     hint = make_model_error(CallFailure(status=401, message="no"), where).hint
-    assert hint == (
-        "OPENAI_API_KEY is not sent to http://127.0.0.1:9/v1 automatically; to send it: --api-key-env OPENAI_API_KEY"
-    )
+    assert "OPENAI_API_KEY" not in hint
+    assert "api_key_env in config.toml" in hint
+    assert hint.endswith("."), "another sentence follows"
 
 
 def test_a_refused_connection_names_the_address() -> None:
