@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TextIO
 
 from mcphost.errors import UsageError
@@ -34,7 +35,9 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, default=100, metavar="N", help="list: at most this many of the newest rows (default: 100)"
     )
-    parser.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="export: the format")
+    parser.add_argument(
+        "--format", choices=("jsonl", "csv"), help="export: the format, if not the one of FILE's ending"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -64,7 +67,7 @@ def run(command: str, args: argparse.Namespace) -> int:
         case "verify":
             return _verify(reader, as_json=args.json)
         case _:
-            return export_rows(reader, query, args.what, args.format)
+            return export_rows(reader, query, args.what, args.format or _find_format(args.what))
 
 
 def parse_since(text: str, now: dt.datetime | None = None) -> int:
@@ -200,6 +203,14 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
             raise
     print_note(_("{count:,} rows.").format(count=count))
     return 0
+
+
+def _find_format(target: str) -> str:
+    """Return the format of a file by its ending, JSON lines without one. Raises UsageError for another ending."""
+    ending = PurePath(target).suffix.lower()
+    if ending not in ("", ".jsonl", ".csv"):
+        raise UsageError(f"{target} does not end with .jsonl or .csv.", "To write it anyway, add --format.")
+    return "csv" if ending == ".csv" else "jsonl"
 
 
 def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:

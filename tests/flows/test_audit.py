@@ -166,6 +166,13 @@ def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
     assert out.stat().st_mode & 0o777 == 0o600
     assert program.run("audit", "export", str(out)).returncode == 2
     assert program.run("audit", "export", "-", "--format", "csv").stdout.startswith(b'"v","at","kind",')
+    table = program.home / "out.csv"
+    assert program.run("audit", "export", str(table)).returncode == 0
+    assert table.read_bytes().startswith(b'"v","at","kind",')
+    other = program.home / "out.xlsx"
+    assert "does not end with .jsonl or .csv" in program.error("audit", "export", str(other), code=2)
+    assert not other.exists()
+    assert program.run("audit", "export", str(other), "--format", "csv").returncode == 0
     assert "audit show" not in program.error("audit", "export", code=2)
     for wrong in (["show", "99999"], ["show"], ["--since", "soon"], ["--limit", "0"]):
         assert program.run("audit", *wrong).returncode == 2
