@@ -366,7 +366,8 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
     times = _("ready in {seconds:.2f} s").format(seconds=result.seconds)
     if result.latency is not None:
         times += _(", round trip {milliseconds:.1f} ms").format(milliseconds=result.latency * 1000)
-    offered = _("offers {capabilities}").format(capabilities=", ".join(to_json(facts.capabilities)) or _("nothing"))
+    names = ", ".join(_(name) for name in to_json(facts.capabilities)) or _("nothing")
+    offered = _("offers {capabilities}").format(capabilities=names)
     return view.name, StateWord("ok"), facts.revision.value, facts.era, f"{counts}; {who}; {times}; {offered}"
 
 

@@ -19,6 +19,7 @@ from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import CallToolResult, Tool
 from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 from mcphost.serialization import Raw, Struct, decode
+from mcphost.translation import N_
 from mcphost.unicode_forms import split_url
 
 
@@ -68,7 +69,11 @@ def describe_capabilities(facts: ServerFacts) -> str:
     ]
     words.extend(
         name
-        for name, raw in (("logging", given.logging), ("completions", given.completions), ("tasks", given.tasks))
+        for name, raw in (
+            (N_("logging"), given.logging),
+            (N_("completions"), given.completions),
+            ("tasks", given.tasks),
+        )
         if bytes(raw)
     )
     return ", ".join(words) or "nothing"

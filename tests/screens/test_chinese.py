@@ -31,6 +31,7 @@ from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
 from mcphost.tui.dialogs.edit_arguments import translate_violation
+from mcphost.tui.transcript.tool_card import ToolCard
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.example_questions import SAMPLING
@@ -302,3 +303,13 @@ def test_changes_of_the_configuration_are_described_in_chinese() -> None:
         "另一个系统提示词",
         "不再使用项目的说明",
     )
+
+
+def test_a_declined_call_and_the_names_of_capabilities_are_translated() -> None:
+    card = ToolCard("call-1", "demo", "add", {})
+    card.finish("declined", "Declined.", 0)
+    shown = "\n".join(row.content.plain for row in card.render(80))
+    assert "Declined" not in shown
+    assert translate_sentence("Declined.") in shown
+    assert _("completions") != "completions"
+    assert _("logging") != "logging"

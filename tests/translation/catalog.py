@@ -160,6 +160,7 @@ _WORD = re.compile(r"[A-Za-z]{2}")
 _SENTENCE_FUNCTIONS = ("make_step", "on_problem", "ConfigWarning", "confirm", "confirm_with")
 
 VALUES = (
+    "Declined.",
     "audit log {path}",
     "conversation store {path}",
     "audit log in memory",

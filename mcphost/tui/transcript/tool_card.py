@@ -11,7 +11,7 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean, clean_line, first_lines
 from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
@@ -210,6 +210,8 @@ class ToolCard(TranscriptBlock):
         if not self.result:
             return []
         text = self.result.rstrip("\n") if len(self.result) < 100_000 else self.result
+        if self.state == "declined":  # words of mcphost or of the user, not of a server
+            text = translate_sentence(text)
         lines, more = first_lines(text, _FOLDED_LINES, 400)
         style = "$text" if self.state == "ok" else "$muted"
         out = [PrefixedContent("▎ │ ", "▎ │ ", Content.styled("\n".join(lines), style), "", lead)]
