@@ -14,7 +14,7 @@ MAX_DELAY = 60.0
 
 
 def ignore_reachability(_error: ServerError | None) -> None:
-    """Do nothing; this is the default for *report* in ReachabilityMonitor."""
+    """Do nothing; for a ReachabilityMonitor whose changes nobody needs."""
 
 
 class ReachabilityMonitor:

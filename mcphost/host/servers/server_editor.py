@@ -22,6 +22,7 @@ from mcphost.host.servers.server_file_editor import (
     find_bundle_folder,
 )
 from mcphost.host.servers.servers import Servers
+from mcphost.paths import find_program
 from mcphost.serialization import replace
 from mcphost.unicode_forms import split_url
 
@@ -223,7 +224,7 @@ def _split_name(words: list[str]) -> tuple[str, list[str]]:
     """
     is_added = tuple(words[:3]) in _ADD_COMMANDS
     rest = words[3:] if is_added else words
-    if len(rest) > 2 and rest[1] == "--" and (is_added or shutil.which(rest[0]) is None):
+    if len(rest) > 2 and rest[1] == "--" and (is_added or find_program(rest[0]) is None):
         return rest[0], rest[2:]
     return "", words
 
