@@ -12,15 +12,14 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import DescendantFocus
-from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use
-from mcphost.tui.question_display import QuestionApp
-from mcphost.tui.screen_text import clean_line, clean_notice
+from mcphost.tui.notice_display import NoticeApp
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
 from mcphost.tui.themes import ThemeChoice, ThemeOptions
@@ -92,7 +91,7 @@ def _build_bindings(table: KeyTable) -> Iterator[Binding]:
     yield Binding("ctrl+c", "interrupt", show=False, priority=True)
 
 
-class McpHostApp(QuestionApp):
+class McpHostApp(NoticeApp):
     """Textual app that displays one Host, which is attached after the first frame has been drawn.
 
     Until the host is attached, the user can already type a message. An action that needs the host is deferred until
@@ -145,7 +144,6 @@ class McpHostApp(QuestionApp):
         self._notifier: TerminalNotifier | None = None  # created when the host starts
         self._is_started = False
         self._deferred_calls: list[Callable[[], None]] = []
-        self._shown_notices: dict[tuple[str, str, str], float] = {}
         self._interrupted_at = 0.0
         self.is_suspended = False
         """Whether the user's editor is using the terminal; Ctrl+C then goes to the editor."""
@@ -438,31 +436,6 @@ class McpHostApp(QuestionApp):
 
     async def _run_scheduled_action(self, action: str) -> None:
         await self.run_action(action)
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = True,
-    ) -> None:
-        """Show a notification, shortened if it is long, unless an identical one is still visible.
-
-        Repeats are dropped because holding down a key could otherwise stack up hundreds of notifications. In screen
-        reader
-        mode, every message is announced instead.
-        """
-        # It may contain a name or an error message that a server chose.
-        message = clean_notice(translate_sentence(message))
-        now, wanted = monotonic(), (message, title, severity)
-        self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
-        if self._announcer is not None:
-            self._announcer.announce(message)
-        elif wanted not in self._shown_notices:
-            self._shown_notices[wanted] = now + (self.NOTIFICATION_TIMEOUT if timeout is None else timeout)
-            super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def action_palette(self) -> None:
         """Open the command palette."""

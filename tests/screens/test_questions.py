@@ -363,3 +363,12 @@ async def test_a_stopped_turn_withdraws_its_question(run: Run) -> None:
             lambda: driver.app.screen is driver.app.chat and not driver.frontend.pending_questions, "the chat"
         )
         assert "stopped" in driver.transcript()
+
+
+async def test_a_question_that_opens_removes_the_notices_that_would_cover_its_keys(run: Run) -> None:
+    async with run() as driver:
+        driver.app.notify("Added exiter", markup=False)
+        await driver.until(lambda: len(driver.app._notifications) == 1, "the notice")
+        PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        assert len(driver.app._notifications) == 0

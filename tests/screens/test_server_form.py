@@ -184,6 +184,21 @@ async def test_a_server_is_disabled_with_one_key_and_removed_with_two(run: Run) 
         assert editor.changes[1:] == [("remove", name), ("undo",)]
 
 
+async def test_the_notice_of_a_change_is_removed_when_it_is_undone_and_when_the_page_is_left(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("d")
+        await driver.until(lambda: "Press u to undo." in notices(driver), "the notice")
+        await driver.pilot.press("u")
+        await driver.until(lambda: "The change was undone." in notices(driver), "the undo")
+        assert "Press u to undo." not in notices(driver)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.until(lambda: not notices(driver), "no notice of the page")
+
+
 async def test_removal_says_what_is_kept_and_another_key_deletes_it_too(run: Run) -> None:
     editor = FakeEditor()
     editor.data = ServerData(secrets=("files-token",), bundle=Path("/data/bundles/files"))

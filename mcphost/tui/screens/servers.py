@@ -1,10 +1,10 @@
 """Servers screen (F3): status, account, tools and log of each server, and actions such as restart."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -12,25 +12,26 @@ from textual.widgets import OptionList
 
 from mcphost.config.loader import find_unread_file
 from mcphost.errors import McpHostError
-from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.server_views import (
-    ServerView,
     describe_capabilities,
-    estimate_definition_tokens,
     parse_icons,
 )
-from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
-from mcphost.host.servers.status import RESTART_HINT
 from mcphost.pluralize import translate_count
-from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_reader import update_seconds
-from mcphost.tui.screen_text import account_title, clean_line, pad_cells
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.roots import describe_known_roots
+from mcphost.tui.screens.server_details import (
+    deprecation_note,
+    describe_account,
+    describe_catalog,
+    describe_next_step,
+    offer_sections,
+    translate_capabilities,
+)
 from mcphost.tui.screens.server_form import ServerForm
-from mcphost.tui.widget_messages import Section
-from mcphost.tui.widgets.long_text import HEADING_MARK, LongText
+from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.servers.server_editor import ServerEditor
     from mcphost.llm.messages import ResourcePart
-    from mcphost.protocol.tools import Tool
     from mcphost.tui.screens.manual_calls import ManualCall
 
 
@@ -53,117 +53,17 @@ NO_SERVERS = N_(
 )
 
 
-_REPORTS = N_(" (reports changes)")
-"""Suffix of a capability for which the server reports changes to the list."""
-
-
-def _describe_catalog(view: ServerView) -> str:
-    """Return the numbers of tools, resources and prompts, with notes on token use and unavailable tools.
-
-    The tokens are those that the tools' definitions take up in each request. Tools are unavailable if they are
-    quarantined after a change, or turned off.
-    """
-    tokens = _count_tokens(view)
-    notes = [
-        _("; about {tokens:,} tokens in each request").format(tokens=tokens) if tokens else "",
-        _("; {tools} quarantined after a change").format(tools=translate_count(len(view.quarantined), "tool"))
-        if view.quarantined
-        else "",
-        _("; {tools} off").format(tools=translate_count(len(view.disabled_tools), "tool"))
-        if view.disabled_tools
-        else "",
-    ]
-    kinds = [
-        translate_count(len(view.catalog.tools), "tool"),
-        translate_count(len(view.catalog.resources), "resource"),
-        translate_count(len(view.catalog.prompts), "prompt"),
-    ]
-    return ", ".join(kinds) + "".join(notes)
-
-
-def _translate_capabilities(english: str) -> str:
-    listed = english.split(", ") if english else []
-    words = [one.removesuffix(_REPORTS) for one in listed]
-    marks = [_(_REPORTS) if one.endswith(_REPORTS) else "" for one in listed]
-    return ", ".join(_(word) + mark for word, mark in zip(words, marks, strict=True))
-
-
-def offer_sections(view: ServerView) -> tuple[Section, ...]:
-    """Return the sections of the details pane: a server's sign-in details, tools, instructions and log.
-
-    The sections also explain why invalid tools, prompts or resources of the server were ignored.
-    """
-    out: list[Section] = []
-    if view.account is not None and (found := describe_discovery(view.account, _)):
-        out.append(_make_section(_("sign-in details"), (f"{pad_cells(name, 15)}  {value}" for name, value in found)))
-    if view.quarantined:
-        out.append(_make_section(_("quarantined after a change (press c to review)"), view.quarantined))
-    if view.catalog.tools:
-        out.append(_make_section(_("tools"), (_describe_tool(view, tool) for tool in view.catalog.tools)))
-    if view.facts is not None and view.facts.instructions:
-        lines = view.facts.instructions.splitlines()[:200]
-        out.append(_make_section(_("instructions for the model, truncated if long"), lines))
-    if view.catalog.left_out:
-        out.append(_make_section(_("ignored"), view.catalog.left_out))
-    log = [f"{entry.source} {entry.level}  {entry.text}" for entry in view.log]
-    return (*out, _make_section(_("log"), log or [_("nothing yet")]))
-
-
-def _make_section(heading: str, lines: Iterable[str]) -> Section:
-    return Section(f"{HEADING_MARK}{heading}", "\n".join(lines))
-
-
-def _describe_tool(view: ServerView, tool: "Tool") -> str:
-    """Return a tool's name, a mark such as "(off)" if it is unavailable, and the first line of its description."""
-    held = _(" (quarantined)") if tool.name in view.quarantined else ""
-    off = _(" (off)") if tool.name in view.disabled_tools else ""
-    first = (tool.description or "").strip().split("\n")[0]
-    return f"{tool.name}{held}{off}{f': {first[:300]}' if first else ''}"
-
-
-def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] if there is none."""
-    account = view.account
-    if account is None:
-        return []
-    told = [(describe_scope(scope, _), scope) for scope in account.scopes]
-    rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
-    return [
-        (_("signed in"), f"{account_title(account.name)}, {describe_validity(account, translate=_)}"),
-        (_("issuer"), f"{account.issuer}, {describe_client(account, _)}" if account.client_kind else account.issuer),
-        (_("scopes"), rights or _("none: what the server allows every user")),
-        (_("stored"), describe_storage(account, _)),
-    ]
-
-
-def _describe_next_step(view: ServerView) -> str:
-    """Return which key helps with the server's state, and the hint of its error."""
-    if view.state in ("untrusted", "sign_in"):
-        return _("r asks you again")
-    if view.state == "stopped":
-        return _("r starts it")
-    hint = translate_sentence(view.hint)
-    if view.state != "failed":
-        return hint
-    return _("r restarts it") if view.hint == RESTART_HINT else _("r restarts it. {hint}").format(hint=hint).rstrip()
-
-
-def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots although its protocol revision deprecates them; otherwise, return "".
-
-    Roots are deprecated in revision 2026-07-28.
-    """
-    asked = view.known_roots.roots is not None or view.known_roots.is_refused
-    old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
-    return _("; asking for folders is deprecated in its revision") if old else ""
-
-
-def _count_tokens(view: ServerView) -> int:
-    return sum(estimate_definition_tokens(tool) for tool in view.catalog.tools if tool.name not in view.disabled_tools)
-
-
 _ERAS = {"handshake": N_("handshake"), "stateless": N_("stateless")}
 _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disabled", "screen.remove", "screen.undo")
+
+
+@runtime_checkable
+class NoticeRemover(Protocol):
+    """The part of the app's interface that removes obsolete notices."""
+
+    def dismiss_notices(self, messages: set[str]) -> None:
+        """Remove the visible notices with these texts."""
+        ...
 
 
 class ServersScreen(ListScreen):
@@ -218,6 +118,7 @@ class ServersScreen(ListScreen):
         self.initial_server = initial_server
         self._sign_out_candidate = ""
         self._removal_candidate = ""
+        self._notices: set[str] = set()
 
     def on_mount(self) -> None:
         """Load the list, select the initial server, and update the elapsed time of starting servers every second."""
@@ -293,7 +194,7 @@ class ServersScreen(ListScreen):
                     ),
                     (
                         _("next"),
-                        _describe_next_step(view),
+                        describe_next_step(view),
                     ),
                     (
                         _("runs") if config.is_stdio else _("address"),
@@ -307,9 +208,9 @@ class ServersScreen(ListScreen):
                     (_("website"), (known.info.website_url or "") if known else ""),
                     *describe_account(view),
                     (_("protocol"), f"{known.revision} ({_(_ERAS[known.era])})" if known else ""),
-                    (_("capabilities"), _translate_capabilities(describe_capabilities(known)) if known else ""),
-                    (_("catalog"), _describe_catalog(view)),
-                    (_("folders"), describe_known_roots(view.known_roots) + _deprecation_note(view)),
+                    (_("capabilities"), translate_capabilities(describe_capabilities(known)) if known else ""),
+                    (_("catalog"), describe_catalog(view)),
+                    (_("folders"), describe_known_roots(view.known_roots) + deprecation_note(view)),
                     (_("counters"), ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
                     (
                         _("trusted"),
@@ -467,6 +368,20 @@ class ServersScreen(ListScreen):
         file = Path(self.host.servers.view(name).config.file)
         self._open_form(ServerForm(partial(_change_server, editor), {"user": file}, name, entry))
 
+    def notify(self, message: str, **options: Any) -> None:
+        """Show a notice that is removed when the page is left or the change of which it tells is undone."""
+        self._notices.add(message)
+        super().notify(message, **options)
+
+    def on_screen_suspend(self) -> None:
+        """Remove the notices of this page, whose keys work only here."""
+        self._dismiss_notices()
+
+    def _dismiss_notices(self) -> None:
+        if isinstance(self.app, NoticeRemover):  # pyright: ignore[reportUnknownMemberType]
+            self.app.dismiss_notices(self._notices)
+        self._notices.clear()
+
     def _open_form(self, form: ServerForm) -> None:
         known = {row.value for row in self.entries}
 
@@ -560,6 +475,7 @@ class ServersScreen(ListScreen):
     def action_undo(self) -> None:
         """Undo the latest change to a server's configuration."""
         if editor := self._editor():
+            self._dismiss_notices()
             self._change(editor.undo, _("The change was undone."))
 
     def _change(self, change: Callable[[], Awaitable[object]], done: str) -> None:

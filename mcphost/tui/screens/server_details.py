@@ -1,0 +1,127 @@
+"""Texts that describe a server in the details pane of the servers screen."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mcphost.host.questions.sign_in import describe_scope
+from mcphost.host.server_views import ServerView, estimate_definition_tokens
+from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
+from mcphost.host.servers.status import RESTART_HINT
+from mcphost.pluralize import translate_count
+from mcphost.protocol.revisions import Revision
+from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.screen_text import account_title, pad_cells
+from mcphost.tui.widget_messages import Section
+from mcphost.tui.widgets.long_text import HEADING_MARK
+
+if TYPE_CHECKING:
+    from mcphost.protocol.tools import Tool
+
+_REPORTS = N_(" (reports changes)")
+"""Suffix of a capability for which the server reports changes to the list."""
+
+
+def describe_catalog(view: ServerView) -> str:
+    """Return the numbers of tools, resources and prompts, with notes on token use and unavailable tools.
+
+    The tokens are those that the tools' definitions take up in each request. Tools are unavailable if they are
+    quarantined after a change, or turned off.
+    """
+    tokens = _count_tokens(view)
+    notes = [
+        _("; about {tokens:,} tokens in each request").format(tokens=tokens) if tokens else "",
+        _("; {tools} quarantined after a change").format(tools=translate_count(len(view.quarantined), "tool"))
+        if view.quarantined
+        else "",
+        _("; {tools} off").format(tools=translate_count(len(view.disabled_tools), "tool"))
+        if view.disabled_tools
+        else "",
+    ]
+    kinds = [
+        translate_count(len(view.catalog.tools), "tool"),
+        translate_count(len(view.catalog.resources), "resource"),
+        translate_count(len(view.catalog.prompts), "prompt"),
+    ]
+    return ", ".join(kinds) + "".join(notes)
+
+
+def translate_capabilities(english: str) -> str:
+    """Translate the list of capabilities that `describe_capabilities` returns."""
+    listed = english.split(", ") if english else []
+    words = [one.removesuffix(_REPORTS) for one in listed]
+    marks = [_(_REPORTS) if one.endswith(_REPORTS) else "" for one in listed]
+    return ", ".join(_(word) + mark for word, mark in zip(words, marks, strict=True))
+
+
+def offer_sections(view: ServerView) -> tuple[Section, ...]:
+    """Return the sections of the details pane: a server's sign-in details, tools, instructions and log.
+
+    The sections also explain why invalid tools, prompts or resources of the server were ignored.
+    """
+    out: list[Section] = []
+    if view.account is not None and (found := describe_discovery(view.account, _)):
+        out.append(_make_section(_("sign-in details"), (f"{pad_cells(name, 15)}  {value}" for name, value in found)))
+    if view.quarantined:
+        out.append(_make_section(_("quarantined after a change (press c to review)"), view.quarantined))
+    if view.catalog.tools:
+        out.append(_make_section(_("tools"), (_describe_tool(view, tool) for tool in view.catalog.tools)))
+    if view.facts is not None and view.facts.instructions:
+        lines = view.facts.instructions.splitlines()[:200]
+        out.append(_make_section(_("instructions for the model, truncated if long"), lines))
+    if view.catalog.left_out:
+        out.append(_make_section(_("ignored"), view.catalog.left_out))
+    log = [f"{entry.source} {entry.level}  {entry.text}" for entry in view.log]
+    return (*out, _make_section(_("log"), log or [_("nothing yet")]))
+
+
+def _make_section(heading: str, lines: Iterable[str]) -> Section:
+    return Section(f"{HEADING_MARK}{heading}", "\n".join(lines))
+
+
+def _describe_tool(view: ServerView, tool: "Tool") -> str:
+    """Return a tool's name, a mark such as "(off)" if it is unavailable, and the first line of its description."""
+    held = _(" (quarantined)") if tool.name in view.quarantined else ""
+    off = _(" (off)") if tool.name in view.disabled_tools else ""
+    first = (tool.description or "").strip().split("\n")[0]
+    return f"{tool.name}{held}{off}{f': {first[:300]}' if first else ''}"
+
+
+def describe_account(view: ServerView) -> list[tuple[str, str]]:
+    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] if there is none."""
+    account = view.account
+    if account is None:
+        return []
+    told = [(describe_scope(scope, _), scope) for scope in account.scopes]
+    rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
+    return [
+        (_("signed in"), f"{account_title(account.name)}, {describe_validity(account, translate=_)}"),
+        (_("issuer"), f"{account.issuer}, {describe_client(account, _)}" if account.client_kind else account.issuer),
+        (_("scopes"), rights or _("none: what the server allows every user")),
+        (_("stored"), describe_storage(account, _)),
+    ]
+
+
+def describe_next_step(view: ServerView) -> str:
+    """Return which key helps with the server's state, and the hint of its error."""
+    if view.state in ("untrusted", "sign_in"):
+        return _("r asks you again")
+    if view.state == "stopped":
+        return _("r starts it")
+    hint = translate_sentence(view.hint)
+    if view.state != "failed":
+        return hint
+    return _("r restarts it") if view.hint == RESTART_HINT else _("r restarts it. {hint}").format(hint=hint).rstrip()
+
+
+def deprecation_note(view: ServerView) -> str:
+    """Return a note if the server asked for roots although its protocol revision deprecates them; otherwise, return "".
+
+    Roots are deprecated in revision 2026-07-28.
+    """
+    asked = view.known_roots.roots is not None or view.known_roots.is_refused
+    old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
+    return _("; asking for folders is deprecated in its revision") if old else ""
+
+
+def _count_tokens(view: ServerView) -> int:
+    return sum(estimate_definition_tokens(tool) for tool in view.catalog.tools if tool.name not in view.disabled_tools)
