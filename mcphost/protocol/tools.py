@@ -116,8 +116,7 @@ class CallToolResult(Result, frozen=True):
         """Return the structured content, or None if there is none.
 
         With *allow_null* (protocol revision 2026-07-28 and later), null is a valid value; otherwise, it means that
-        there
-        is no structured content.
+        there is no structured content.
         """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None

@@ -184,8 +184,7 @@ class SixelGraphics:
 
         If there are too many images, the area is too large, or the terminal does not report its cell size, return an
         image decoded for half-block characters instead. *decode* is called with the maximum width and height in pixels.
-        It
-        returns an image with at most `MAX_COLORS` colors, or an error message, which this method then returns.
+        It returns an image with at most `MAX_COLORS` colors, or an error message, which this method then returns.
         """
         key = await asyncio.to_thread(lambda: sha256(data.encode(errors="replace")).digest()), columns, rows
         if key in self._placed:

@@ -132,9 +132,9 @@ class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
     `source` names the prompt from which the message was inserted; it is "" if the user wrote the message, or if mcphost
-    did (`is_automatic`). `resources`
-    has one item for each attachment: its server and URI, or None if the attachment is not a resource. `outdated`
-    contains the (server, URI) pairs of the attached resources that have changed since the message was sent.
+    did (`is_automatic`). `resources` has one item for each attachment: its server and URI, or None if the attachment is
+    not a resource. `outdated` contains the (server, URI) pairs of the attached resources that have changed since the
+    message was sent.
     """
 
     gap = 1

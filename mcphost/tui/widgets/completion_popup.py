@@ -66,8 +66,7 @@ class CompletionPopup:
         """Create a popup; *is_typed* returns whether the user typed all of the text.
 
         Commands and tools are completed only if all of the text was typed. *mentions* records what is found for each
-        word
-        that begins with "@".
+        word that begins with "@".
         """
         self._composer, self._text_area, self._is_typed = composer, text_area, is_typed
         self._mentions = mentions

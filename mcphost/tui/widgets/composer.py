@@ -398,8 +398,7 @@ class Composer(Vertical):
 
         An Enter that has been held down since then is ignored as well. *ago* is the number of seconds since the key was
         pressed. A key that belongs to a paste marks the text as inserted, even if an earlier key of the paste has
-        cleared
-        the message.
+        cleared the message.
         """
         guard = self._paste_guard
         if guard is None:

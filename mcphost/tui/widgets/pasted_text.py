@@ -56,8 +56,7 @@ class PasteGuard:
         """Record an Enter that was pressed *ago* seconds ago; return whether it may belong to the paste.
 
         An Enter may belong to the paste if it came right after the paste, or if it repeats such an Enter because the
-        key is
-        held down.
+        key is held down.
         """
         at = input_guard.clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
