@@ -92,10 +92,9 @@ def load_config(
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]
     config = replace(_load_settings(settings, problems), settings_file=str(settings))
-    named = list(files)
     servers: list[ServerConfig] = []
     roots: list[RootConfig] = []
-    if named:
+    if named := list(files):
         for name in named:
             try:
                 content = _load_named_file(Path(name).expanduser(), problems)

@@ -99,7 +99,7 @@ SENTENCE_MODULES = {
     f"{package}/{module}.py".removeprefix("./")
     for package, modules in {
         ".": "json_limits serialization sign_in_types",
-        "auth": "accounts client_grants discovery file_backend interactive_sign_in keyring_backend "
+        "auth": "accounts client_grants device_flow discovery file_backend interactive_sign_in keyring_backend "
         "oauth_http oauth_provider secret_store sign_in_context token_store tokens url_policy",
         "client": "error_mapping handshake_session pagination requests stateless_session task_polling",
         "config": "loader mcp_json other_host_entries other_hosts pasted_servers variable_references toml_files",

@@ -2,11 +2,11 @@
 
 import pytest
 
-from mcphost.auth import interactive_sign_in
+from mcphost.auth import device_flow
 
 
 @pytest.fixture
 def fast_device_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll without delay in the device flow, whatever interval the server requests."""
-    monkeypatch.setattr(interactive_sign_in, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(interactive_sign_in, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth import interactive_sign_in
+from mcphost.auth import device_flow
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.sign_in_context import SignInFailed
@@ -48,7 +48,7 @@ async def test_the_token_arrives_when_the_user_is_done() -> None:
     assert (shown["code"], shown["url"]) == ("ABCD-1234", f"{one.origin}/enter")
     assert "the-device-code" not in str(shown)
     assert one.paths().count("/token") == 4
-    assert interactive_sign_in.DEVICE_CODE_GRANT_TYPE in one.clients["client-0"]["grant_types"]
+    assert device_flow.DEVICE_CODE_GRANT_TYPE in one.clients["client-0"]["grant_types"]
 
 
 async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warning() -> None:

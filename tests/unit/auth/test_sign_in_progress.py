@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth import interactive_sign_in
+from mcphost.auth import device_flow
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
@@ -49,8 +49,8 @@ async def test_a_browser_sign_in_reports_its_steps_in_order() -> None:
 async def test_each_poll_and_each_slow_down_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interactive_sign_in, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(interactive_sign_in, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
     progress: list[SignInProgress] = []
     async with run_peer(kind=DeviceCodeServer) as peer:
         assert isinstance(peer, DeviceCodeServer)

@@ -14,7 +14,7 @@ import pytest
 
 import mcphost.auth
 from mcphost import redact
-from mcphost.auth import interactive_sign_in
+from mcphost.auth import device_flow
 from mcphost.auth.client_grants import ClientGrant
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
@@ -208,14 +208,14 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interactive_sign_in, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
     async with run_peer(kind=DeviceCodeServer) as peer:
         assert isinstance(peer, DeviceCodeServer)
         peer.said, peer.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
         token_store = TokenStore(MemoryBackend(), None)
         auth = create_oauth(peer, DeviceCodeUser(), token_store)
         sinks.show(*internal_values(auth, await auth.login(use_device_code=True), token_store))
-        code = interactive_sign_in.DeviceAuthorization("a-device-code-77", "AB-CD", peer.origin, 1, 1)
+        code = device_flow.DeviceAuthorization("a-device-code-77", "AB-CD", peer.origin, 1, 1)
         sinks.show(code)
     assert_no_secrets(sinks, peer, more=("a-device-code-77",), least=3)
 
