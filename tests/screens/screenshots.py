@@ -1048,7 +1048,7 @@ SCREENS.update(
 async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
     """Return the screen *name* as SVG."""
     frontend = TuiFrontend()
-    host = FakeHost(frontend, turn=busy_turn if name == "readme" else show_turn, no_model=name == "start")
+    host = FakeHost(frontend, turn=busy_turn if name == "readme" else show_turn, no_model=name.startswith("start"))
     app = McpHostApp(
         host,
         frontend,

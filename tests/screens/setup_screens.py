@@ -15,6 +15,7 @@ from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.rules import parse_rule
 from mcphost.config.schema import HookConfig, HookSettings, HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
+from mcphost.host import events
 from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.servers.import_plan import ImportCandidate
 from mcphost.host.servers.registry_installer import RegistryInstaller
@@ -149,6 +150,9 @@ def _screen_text(screen: Any) -> str:
 
 def _start_card(offers: SetupOffers) -> Opener:
     async def show(pilot: Any, host: FakeHost) -> None:
+        host.views = ()
+        host.put(events.ServerState("files", "stopped"))
+        await pilot.pause()
         pilot.app.push_screen(SetupScreen(cast("Any", PicturedSetup()), offers, is_invited=True))
 
     return show
