@@ -26,7 +26,7 @@ class SecretStorageInteraction(Protocol):
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> tuple[str, str]:
-        """Ask where to store sign-ins because the keyring cannot be used; return the place and the passphrase.
+        """Ask where to store tokens when the keyring cannot be used; return the place and the passphrase.
 
         The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has signed
         in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the

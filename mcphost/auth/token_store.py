@@ -394,7 +394,7 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """Hold the lock that all processes share for a sign-in. Raises McpHostError after a timeout."""
+        """Hold the inter-process lock on an account's stored tokens. Raises McpHostError after a timeout."""
         if self._directory is None:
             yield
             return

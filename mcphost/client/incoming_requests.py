@@ -74,7 +74,7 @@ class PreInitHandler:
         self._pending_bytes = 0
 
     async def serve(self) -> None:
-        """Handle messages until cancelled or until the connection is lost; the negotiation reports the loss."""
+        """Handle messages until cancelled or the connection is lost; whoever opened the connection reports the loss."""
         try:
             async for message in self._channel.unsolicited():
                 self.handle(message, ServerRequestContext())

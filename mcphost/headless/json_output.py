@@ -123,7 +123,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return a sign-in as JSON, including how long it is valid and a description of each OAuth scope."""
+    """Return a signed-in account as JSON, with how long it stays valid and a description of each OAuth scope."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -135,7 +135,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Return text that describes whether a sign-in is valid, and for how long."""
+    """Return text that says whether an account is still signed in, and for how long."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"

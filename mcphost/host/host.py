@@ -145,7 +145,7 @@ class Host:
 
     @property
     def context(self) -> "ContextMeter":
-        """Estimate of the next model request's contents, and the selection of the tools that the request offers."""
+        """Estimated size of the next model request by kind of content, and the tools that it will include."""
         return self.late_parts.context.get()
 
     @property

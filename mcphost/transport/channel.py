@@ -92,7 +92,7 @@ class Authorizer(Protocol):
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """React to a 401 or 403 response without asking the user; return whether to send the request again."""
+        """Try to recover from a 401 or 403 response without asking the user; return whether to retry the request."""
         ...
 
 

@@ -177,9 +177,9 @@ class HttpResponse:
         return message if isinstance(message, JsonRpcErrorResponse) else None
 
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
-        """Create the error to raise for the status of this response; it quotes the beginning of *body*.
+        """Return the exception to raise for the status of this response; its message quotes the beginning of *body*.
 
-        *method* says what the server was responding to, such as a JSON-RPC method.
+        *method* names the request that failed, such as a JSON-RPC method.
         """
         shown = _quote_body(body)
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"

@@ -96,7 +96,7 @@ class ConversationController:
         return self._active.current.title
 
     def set_title_prefix(self, prefix: str) -> None:
-        """Let the title begin with *prefix* if the open conversation has no message yet."""
+        """Set how the title of the open conversation begins; without effect once it has messages."""
         self._active.current.title_prefix = prefix
 
     @property

@@ -64,11 +64,11 @@ class ResultPart(Struct, frozen=True, kw_only=True):
 
 
 class PassResult(Struct, frozen=True):
-    """Answer that gives the result to the model unchanged."""
+    """Answer to ReviewResult that passes the tool's result to the model unchanged."""
 
 
 class PassEditedResult(Struct, frozen=True):
-    """Answer that gives edited text to the model instead of the result.
+    """Answer to ReviewResult that passes edited text to the model instead of the result.
 
     `texts` contains the new text of each part of the result, in order; None omits the part, including its image.
     """
@@ -77,7 +77,7 @@ class PassEditedResult(Struct, frozen=True):
 
 
 class WithholdResult(Struct, frozen=True):
-    """Answer that withholds the result; the model is informed, with `reason` unless it is empty."""
+    """Answer to ReviewResult that withholds the result; the model is told so, with `reason` unless it is empty."""
 
     reason: str = ""
 
@@ -299,7 +299,7 @@ class ShownText(Struct, frozen=True):
 
 
 class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
-    """Asks whether files of a project may be used; all of their text is shown.
+    """Asks whether a project's files may be used, and shows their full text.
 
     `purpose` is "instructions" (part of the system prompt), "command" (a message to the model) or "hooks" (programs
     that run before or after tool calls).

@@ -26,7 +26,7 @@ _STEERED_HINT = N_("already passed on · esc back")
 
 
 class QueueList(Widget, can_focus=True):
-    """Widget with one row for each waiting message, and a cursor while it has the focus; hidden if there are none."""
+    """List of the queued messages, one per row, with a cursor while focused; hidden when the queue is empty."""
 
     FOCUS_ON_CLICK = False  # so that text typed after a click goes to the message
     DEFAULT_CSS = """

@@ -10,7 +10,7 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Mixin that makes a closed screen ignore late callbacks, and errors in workers about missing widgets.
+    """Mixin for screens: once closed, a screen ignores late callbacks and missing-widget errors in its workers.
 
     List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS from
     the first base class that is a DOMNode, and a screen without the CSS of Screen has no background.
