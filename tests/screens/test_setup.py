@@ -329,6 +329,15 @@ async def test_a_pasted_key_is_stored_and_its_model_used(run: Run) -> None:
         assert setup.applied == [("anthropic/one", [], set())]
 
 
+async def test_enter_right_after_a_paste_stores_the_key(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        driver.app.screen.post_message(events.Paste("good"))
+        driver.press_together("enter")
+        await driver.until(lambda: setup.keys == [("anthropic", "good")], "the key")
+
+
 KEY = "sk-ant-api03-abcdefghij0123456789"
 
 

@@ -191,7 +191,7 @@ def tidy(session: ChatSession) -> None:
     terminal.click("e export")
     terminal.wait_for("Export the conversation", "tides-")
     terminal.click("enter write")
-    terminal.wait_for("Wrote tides-")
+    terminal.wait_for("Wrote tides-", "x delete")
     terminal.click("esc back")
     terminal.wait_for("^P palette", "^Q quit")
     session.step("delete the copy")

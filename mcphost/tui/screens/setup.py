@@ -216,12 +216,10 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     def on_paste(self, event: events.Paste) -> None:
         """Insert pasted text into the API key input, if the screen has one and choosing is not enabled yet."""
-        for field in self.query("#key").results(Input):
-            if not self._is_entered:
-                event.stop()
-                field.value = event.text.strip()
-                field.cursor_position = len(field.value)
-                field.focus()
+        for field in [] if self._is_entered else self._enter_key_input():
+            event.stop()
+            field.value = event.text.strip()
+            field.cursor_position = len(field.value)
 
     def _model_options(self) -> list[Option]:
         width = max(cell_len(offer.config.name) for offer in self._models)
