@@ -14,7 +14,7 @@ import anyio
 
 from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account, AccountIndex, DiscoverySummary
 from mcphost.auth.file_backend import SecretsLocked
-from mcphost.auth.keyring_backend import SecretBackend
+from mcphost.auth.keyring_backend import UNLOCK_HINT, SecretBackend
 from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.tokens import TokenSet
@@ -294,7 +294,8 @@ class TokenStore:
                 await backend.describe()
             except McpHostError as error:
                 self._failure_reason = error.message
-                if required_for and not storage.can_ask:
+                # A keyring that waits for its user to unlock it can store the sign-in later.
+                if required_for and not storage.can_ask and error.hint != UNLOCK_HINT:
                     raise SignInRequired(
                         f"A sign-in to {required_for!r} would be lost when this command ends. {error.message}",
                         'Set [secrets] store = "file" in config.toml, or "encrypted" and sign in at a terminal.',

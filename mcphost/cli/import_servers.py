@@ -133,7 +133,10 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
         if candidate.name
     ]
     if rows:
-        print_table(rows, ("#", _("Server"), _("Command or URL"), _("From"), _("State")), wrap=True)
+        titles = ("#", _("Server"), _("Command or URL"), _("From"), _("State"))
+        # Programs that read the table expect the name first.
+        start = 0 if sys.stdout.isatty() else 1
+        print_table([row[start:] for row in rows], titles[start:], wrap=True)
     for candidate in candidates:
         if not candidate.name:
             print_note(candidate.reason)

@@ -318,9 +318,7 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
             text = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=one.name))
         else:
             prompt = _("Value of {name}{choices}: ").format(name=one.name, choices=choices[:300])
-            sys.stderr.write(sanitize(prompt, keep_newlines=False))
-            sys.stderr.flush()
-            text = await terminal.read_line()
+            text = await terminal.read_answer(sanitize(prompt, keep_newlines=False))
         if not text:
             raise UsageError(f"{one.name} has no value.", "Nothing was installed.")
         check_value(one, text)

@@ -71,7 +71,7 @@ class TerminalInput:
         try:
             end_status()
             with _disable_echo():  # before the prompt, so that no character is ever shown
-                self._discard_lines()
+                self.discard_input()
                 sys.stderr.write(prompt)
                 sys.stderr.flush()
                 return await self.read_line()
@@ -83,11 +83,8 @@ class TerminalInput:
 
         Input typed before the prompt is discarded.
         """
-        import termios
-
         end_status()
-        termios.tcflush(0, termios.TCIFLUSH)
-        self._discard_lines()
+        self.discard_input()
         sys.stderr.write(prompt)
         sys.stderr.flush()
         return await self.read_line() or ""
@@ -97,15 +94,18 @@ class TerminalInput:
 
         Returns "" if the line is empty or the input has ended. Input typed before the prompt is discarded.
         """
-        import termios
-
-        termios.tcflush(0, termios.TCIFLUSH)
-        self._discard_lines()
+        self.discard_input()
         sys.stderr.write(prompt)
         sys.stderr.flush()
         return (await self.read_line() or "")[:1].lower()
 
-    def _discard_lines(self) -> None:
+    def discard_input(self) -> None:
+        """Forget what was typed before a question was shown; without a terminal, do nothing."""
+        if not sys.stdin or not sys.stdin.isatty():
+            return
+        import termios
+
+        termios.tcflush(0, termios.TCIFLUSH)
         if self._lines is not None:
             self._lines.discard()
 
@@ -163,6 +163,7 @@ class Confirmation:
         Commands that read all of their input through one TerminalInput must use this method.
         """
         if not self._assume_yes:
+            terminal.discard_input()  # before the question is shown: what follows it is its answer
             self._print_question(question, declined_message)
             _check_consent(await terminal.read_line() or "", declined_message)
 
@@ -275,6 +276,7 @@ class TerminalFrontend:
             )
         )
         print_note(_("and enter the client id it got there. It is sent there and nowhere else."))
+        self._input.discard_input()
         sys.stderr.write(_("Client id (empty: do not sign in): "))
         sys.stderr.flush()
         client_id = await self._input.read_line()

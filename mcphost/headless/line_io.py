@@ -6,6 +6,7 @@ import select
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from time import monotonic
 from typing import Self
 
 import anyio
@@ -37,6 +38,7 @@ class InputLines:
         self._lines: deque[bytes | OversizedLine | None] = deque()
         self._arrived = anyio.Event()
         self._free_slots = threading.Semaphore(_READ_AHEAD_LINES)
+        self._discarded_until = float("-inf")
         threading.Thread(target=_read_input, args=(descriptor, self._deliver), daemon=True, name="stdin").start()
 
     def __aiter__(self) -> Self:
@@ -55,35 +57,40 @@ class InputLines:
         return line
 
     def discard(self) -> None:
-        """Forget the lines that have been read but not yet returned."""
+        """Forget all lines that have been read but not yet returned, including those on their way from the thread."""
+        self._discarded_until = monotonic()
         while self._lines and self._lines[0] is not None:
             self._lines.popleft()
             self._free_slots.release()
 
-    def _append(self, line: bytes | OversizedLine | None) -> None:
+    def _append(self, line: bytes | OversizedLine | None, read_at: float) -> None:
+        if line is not None and read_at <= self._discarded_until:
+            self._free_slots.release()
+            return
         self._lines.append(line)
         self._arrived.set()
 
-    def _deliver(self, line: bytes | OversizedLine | None) -> bool:
+    def _deliver(self, line: bytes | OversizedLine | None, read_at: float) -> bool:
         self._free_slots.acquire()
         try:
-            anyio.from_thread.run_sync(self._append, line, token=self._token)
+            anyio.from_thread.run_sync(self._append, line, read_at, token=self._token)
         except (RuntimeError, anyio.RunFinishedError):
             return False  # the event loop has ended
         return True
 
 
-def _read_input(descriptor: int, deliver: Callable[[bytes | OversizedLine | None], bool]) -> None:
+def _read_input(descriptor: int, deliver: Callable[[bytes | OversizedLine | None, float], bool]) -> None:
     buffer = _LineBuffer()
     while True:
         try:
             chunk = os.read(descriptor, _CHUNK_BYTES)
         except OSError:
             chunk = b""
-        if not all(deliver(line) for line in (buffer.feed(chunk) if chunk else buffer.flush())):
+        read_at = monotonic()
+        if not all(deliver(line, read_at) for line in (buffer.feed(chunk) if chunk else buffer.flush())):
             return
         if not chunk:
-            deliver(None)
+            deliver(None, read_at)
             return
 
 

@@ -34,6 +34,7 @@ class SseConnector(HttpConnector):
         """
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
+            tasks.start_soon(client.reachability.run)
             try:
                 answer = await self._open_stream(client)
                 try:

@@ -69,6 +69,21 @@ def test_a_new_required_value_is_asked_for(program: Program) -> None:
     assert configured(program, "notes")["env"] == {"NOTES_DIR": "/tmp/notes"}
 
 
+def test_an_approval_is_not_given_by_a_line_typed_before_its_question(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    entries = [published(server("io.github.ada/notes", packages=[package("pypi", "notes")]))]
+    wanted = package("pypi", "notes", "2.0.0", environmentVariables=[{"name": "NOTES_DIR", "isRequired": True}])
+    with registry_server(entries) as registry:
+        program.text("servers", "install", "io.github.ada/notes", "--registry", registry.url, "--yes")
+        before = configured(program, "notes")
+        registry.entries.append(published(server("io.github.ada/notes", "2.0.0", packages=[wanted])))
+        code, shown = answer_prompts(
+            program, [("Value of NOTES_DIR: ", "/tmp/notes\ny"), ("[y/N] ", "n")], "servers", "update", "notes"
+        )
+    assert code == 5, shown
+    assert configured(program, "notes") == before
+
+
 def test_an_update_can_change_the_kind_of_package_and_the_registry(program: Program, tmp_path: Path) -> None:
     PackageRunners(program, "uvx", "npx")
     entries = [published(server("io.github.ada/notes", packages=[package("npm", "notes")]))]

@@ -214,19 +214,27 @@ def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
         raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
     own_name, words = _split_name(words)
     name = name or own_name
+    if len(words) == 1 and words[0].startswith(("http://", "https://")):
+        return {name or _name_of_url(words[0]): {"url": words[0]}}
     return {name or _name_of_command(words): {"command": words[0], **({"args": words[1:]} if words[1:] else {})}}
 
 
 def _split_name(words: list[str]) -> tuple[str, list[str]]:
-    """Split `NAME -- COMMAND`, perhaps after "mcphost servers add", into the name ("" if none) and the command.
+    """Split `NAME -- COMMAND` into the name ("" if none) and the command, which may be a URL.
 
-    A program may have "--" as its first argument, so NAME alone must not be a program.
+    After "mcphost servers add", "--" is optional. Otherwise, NAME must not be a program, because a program may have
+    "--" as its first argument. Raises UsageError if options follow "mcphost servers add".
     """
-    is_added = tuple(words[:3]) in _ADD_COMMANDS
-    rest = words[3:] if is_added else words
-    if len(rest) > 2 and rest[1] == "--" and (is_added or find_program(rest[0]) is None):
-        return rest[0], rest[2:]
-    return "", words
+    if tuple(words[:3]) in _ADD_COMMANDS:
+        name, *command = words[3:] or [""]
+        command = command[1:] if command[:1] == ["--"] else command
+        if not command or name.startswith("-") or command[0].startswith("-"):
+            raise UsageError(
+                f"Options of {' '.join(words[:3])!r} are not read here.", "Type NAME -- COMMAND, or a command or a URL."
+            )
+        return name, command
+    is_named = len(words) > 2 and words[1] == "--" and not words[2].startswith("-") and find_program(words[0]) is None
+    return (words[0], words[2:]) if is_named else ("", words)
 
 
 def parse_entry(text: str, name: str) -> dict[str, Any]:

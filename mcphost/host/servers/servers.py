@@ -26,8 +26,9 @@ NEW_SERVER_FACTOR = 10
 MAX_NAMED_TOOLS = 20
 """How many tools an error names if there is no tool of the requested name."""
 
-_MAX_COMPARED_TOOLS = 1_000
-_MAX_COMPARED_LENGTH = 100
+_MAX_COMPARED_TOOLS = 200
+_MAX_COMPARED_LENGTH = 60
+"""Comparing takes time in proportion to both and to the length of the name, at worst 0.2 s."""
 
 
 class Servers:

@@ -67,6 +67,9 @@ def test_a_command_line_a_url_or_json_becomes_entries(text: str, name: str, entr
             {"time": {"command": "uvx", "args": ["mcp-server-time"]}},
         ),
         ("claude mcp add env -- uvx a", "", {"env": {"command": "uvx", "args": ["a"]}}),
+        ("mcphost servers add gh npx -y x", "", {"gh": {"command": "npx", "args": ["-y", "x"]}}),
+        ("mcphost servers add web https://a.example/mcp", "", {"web": {"url": "https://a.example/mcp"}}),
+        ("newprog -- --port 3", "x", {"x": {"command": "newprog", "args": ["--", "--port", "3"]}}),
         ("env -- server", "x", {"x": {"command": "env", "args": ["--", "server"]}}),
     ],
 )
@@ -77,6 +80,21 @@ def test_a_name_before_two_hyphens_is_no_program(text: str, name: str, entries: 
 @pytest.mark.parametrize("text", ["", "  ", "uvx 'open", '{"a": 1}', "{", "https://[bad"])
 def test_a_text_without_a_server_is_an_error(text: str) -> None:
     with pytest.raises(McpHostError):
+        parse_server_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcphost servers add files --scope local -- npx x",
+        "claude mcp add -e K=V gh -- npx x",
+        "claude mcp add gh -e K=V -- npx x",
+        "mcphost servers add",
+        "mcphost servers add x --",
+    ],
+)
+def test_options_of_an_add_command_are_refused_and_never_run_that_command(text: str) -> None:
+    with pytest.raises(UsageError, match=r"Options of '(mcphost servers|claude mcp) add' are not read here"):
         parse_server_text(text)
 
 

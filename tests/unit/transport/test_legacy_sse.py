@@ -9,12 +9,13 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from mcphost.errors import ConnectionLost, StartupError
+from mcphost.errors import ConnectionLost, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
 from mcphost.serialization import Raw
-from mcphost.transport import legacy_sse
+from mcphost.transport import legacy_sse, reachability
 from mcphost.transport.channel import Channel, HttpStatusError
 from mcphost.transport.legacy_sse import SseConnector
+from tests.event_loop import wait_until
 from tests.unit.transport.scripted_sse import SSE_HEAD, ScriptedSseServer, format_event
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +35,25 @@ async def open_channel(server: ScriptedSseServer, notes: list[str] | None = None
         )
         async with dialer.connect() as channel:
             yield channel
+
+
+async def test_a_server_that_refused_one_message_is_reachable_again_without_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reachability, "FIRST_DELAY", 0.01)
+    server = ScriptedSseServer(SSE_HEAD + format_event("/message", "endpoint"))
+    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    reported: list[ServerError | None] = []
+    connector = SseConnector("old", f"http://127.0.0.1:{port}/sse", {}, warn=list[str]().append)
+    connector.on_reachability_changed = reported.append
+    async with connector.connect() as channel:
+        listener.close()
+        with pytest.raises(ServerError, match="cannot be reached"):
+            await ping(channel, 1)
+        assert len(reported) == 1
+        async with await asyncio.start_server(server.serve, "127.0.0.1", port):
+            await wait_until(lambda: reported[1:] == [None])
 
 
 def sse_reply(message: dict[str, Any]) -> bytes:
