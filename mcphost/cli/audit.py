@@ -145,7 +145,7 @@ def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
         ]
         marks = [(StateWord("failed"), translate_sentence(text)) for text in problems]
         print_table([*marks, *fields], wrap=True)
-    return 5 if any(finding.what in ("edited", "moved", "unlinked") for finding in findings) else 0
+    return 5 if any(finding.what in ("edited", "moved", "unlinked", "head") for finding in findings) else 0
 
 
 def _verify(reader: "AuditReader", *, as_json: bool) -> int:

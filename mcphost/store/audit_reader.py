@@ -116,7 +116,11 @@ class AuditReader:
         return _make_row(rows[0]) if rows else None
 
     def check_row(self, seq: int) -> tuple[AuditFinding, ...]:
-        """Return what is wrong with the row with this number, compared with its own hash and the row before it."""
+        """Return what is wrong with the row with this number.
+
+        The row is compared with its own hash, the rows before and after it and, if it is the last, the checkpoint file.
+        """
+        checkpoint = self._read_checkpoint()
 
         def work(db: sqlite3.Connection) -> tuple[AuditFinding, ...]:
             rows = db.execute(f"{_SELECT} WHERE seq <= ? ORDER BY seq DESC LIMIT 2", (seq,)).fetchall()
@@ -124,7 +128,14 @@ class AuditReader:
             if not fields or fields[0]["seq"] != seq:
                 return ()
             last = AuditPosition(fields[1]["seq"], fields[1]["hash"]) if len(fields) > 1 else AuditPosition()
-            return tuple(_check_row(db, last, fields[0]))
+            row = AuditPosition(seq, fields[0]["hash"])
+            findings = _check_row(db, last, fields[0])
+            after = db.execute("SELECT seq, prev FROM ledger WHERE seq > ? ORDER BY seq LIMIT 1", (seq,)).fetchone()
+            if after:
+                findings += _check_gap(row, after[0]) or _check_link(row, *after)
+            elif self._has_checkpoint and (checkpoint is None or checkpoint.seq >= seq):
+                findings += _check_end(find_chain_break(db, checkpoint), checkpoint, row)
+            return tuple(findings)
 
         return self._run((), work)
 
@@ -147,15 +158,18 @@ class AuditReader:
         A file that cannot be read is reported as a finding. *progress* receives the number of checked rows and the
         total number of rows, and returns whether to continue; if it returns False, verification stops early.
         """
-        try:
-            # Read the checkpoint first, so that rows added in the meantime come after it.
-            checkpoint = self._checkpoint.read()
-        except OSError:
-            checkpoint = None
+        checkpoint = self._read_checkpoint()
         try:
             return self._run(None, lambda db: self._check(db, checkpoint, progress)) or _verify_empty(checkpoint)
         except StoreError as error:
             return AuditVerification(0, AuditPosition(), (AuditFinding(0, "unreadable", error.message),))
+
+    def _read_checkpoint(self) -> AuditPosition | None:
+        """Return the checkpoint, or None if it cannot be read; call this before reading rows, which may be added."""
+        try:
+            return self._checkpoint.read()
+        except OSError:
+            return None
 
     def _check(
         self, db: sqlite3.Connection, checkpoint: AuditPosition | None, progress: ProgressFunction
@@ -236,23 +250,37 @@ def _build_where(filter_by: AuditFilter, *, has_description: bool = False) -> tu
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
     """Return the problems found in one row; *last* is the number and hash of the preceding row."""
-    seq, findings = fields["seq"], list[AuditFinding]()
-    gap = seq - last.seq - 1
-    if gap:
-        which = f"Row {last.seq + 1} is" if gap == 1 else f"Rows {last.seq + 1} to {seq - 1} are"
-        findings.append(AuditFinding(last.seq + 1, "missing", f"{which} missing."))
+    seq = fields["seq"]
+    gap = _check_gap(last, seq)
+    findings = [*gap]
     if row_hash(fields) != fields["hash"]:
         original = _find_original_number(db, fields)
         text = f"Row {seq} was written as row {original}." if original else f"Row {seq} is not what was written."
         findings.append(AuditFinding(seq, "moved" if original else "edited", text))
-    elif not gap and fields["prev"] != (last.hash if last.seq else INITIAL_HASH):
-        before = f"row {last.seq}" if last.seq else "the beginning"
-        text = f"Row {seq} was not written after the current {before}: a row was inserted or replaced."
-        findings.append(AuditFinding(seq, "unlinked", text))
+    elif not gap:
+        findings += _check_link(last, seq, fields["prev"])
     if fields["kind"] == "ledger" and fields["event"] == "broken":
         text = f"Row {seq} records a break that was detected then: {fields['decision']}."
         findings.append(AuditFinding(seq, "recorded", text))
     return findings
+
+
+def _check_gap(last: AuditPosition, seq: int) -> list[AuditFinding]:
+    """Return one finding if rows are missing between *last* and row *seq*; otherwise, return []."""
+    gap = seq - last.seq - 1
+    if not gap:
+        return []
+    which = f"Row {last.seq + 1} is" if gap == 1 else f"Rows {last.seq + 1} to {seq - 1} are"
+    return [AuditFinding(last.seq + 1, "missing", f"{which} missing.")]
+
+
+def _check_link(last: AuditPosition, seq: int, prev: str) -> list[AuditFinding]:
+    """Return one finding if row *seq*, with the previous hash *prev*, does not continue *last*; else, return []."""
+    if prev == (last.hash if last.seq else INITIAL_HASH):
+        return []
+    before = f"row {last.seq}" if last.seq else "the beginning"
+    text = f"Row {seq} was not written after the current {before}: a row was inserted or replaced."
+    return [AuditFinding(seq, "unlinked", text)]
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:

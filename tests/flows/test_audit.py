@@ -131,6 +131,12 @@ def test_verify_reports_where_the_file_was_changed_and_exits_with_5(program: Pro
     assert "problems" not in json.loads(program.run("audit", "show", "1", "--json").stdout)
     document = json.loads(program.run("audit", "verify", "--json").stdout)
     assert (document["ok"], document["findings"][0]["row"]) == (False, 2)
+    last = str(print_rows(program)[-1]["seq"])
+    assert program.run("audit", "show", last).returncode == 0
+    (head,) = program.home.rglob("ledger.head")
+    head.write_text(f"{head.read_text().split()[0]} {'0' * 64}\n")
+    shown = program.run("audit", "show", last)
+    assert (shown.returncode, b"the chain was rewritten" in shown.stdout) == (5, True)
 
 
 def test_missing_rows_are_reported_by_the_next_run_and_not_called_complete(program: Program) -> None:

@@ -74,6 +74,31 @@ def test_an_edited_row_with_a_hash_that_fits_breaks_the_link_after_it(tmp_path: 
     assert findings_of(reader.verify()) == [(6, "unlinked")]
 
 
+@pytest.mark.parametrize(("seq", "found"), [(5, (6, "unlinked")), (ROWS, (ROWS, "head"))])
+def test_one_edited_row_with_a_hash_that_fits_is_not_called_intact(
+    tmp_path: Path, seq: int, found: tuple[int, str]
+) -> None:
+    reader = create_audit_reader(tmp_path)
+    row = reader.row(seq)
+    assert row is not None
+    assert [reader.check_row(number) for number in (1, seq)] == [(), ()]
+    forged = to_export(row) | {"subject": "harmless"}
+    del forged["v"]
+    edit_rows(tmp_path, f"UPDATE ledger SET subject = 'harmless', hash = '{row_hash(forged)}' WHERE seq = {seq}")
+    assert [(finding.row, finding.what) for finding in reader.check_row(seq)] == [found]
+    assert reader.check_row(seq - 1) == ()
+
+
+def test_one_row_is_compared_with_the_end_only_if_it_is_the_last(tmp_path: Path) -> None:
+    reader = create_audit_reader(tmp_path)
+    (tmp_path / "l.head").unlink()
+    assert [finding.what for finding in reader.check_row(ROWS)] == ["head"]
+    assert reader.check_row(ROWS - 1) == ()
+    assert AuditReader(tmp_path / "l.db").check_row(ROWS) == ()
+    edit_rows(tmp_path, "DELETE FROM ledger WHERE seq = 6")
+    assert [(finding.row, finding.what) for finding in reader.check_row(5)] == [(6, "missing")]
+
+
 @pytest.mark.parametrize(("seqs", "at"), [((5,), 5), ((5, 6, 7), 5), ((1,), 1)])
 def test_removed_rows_are_found_and_which(tmp_path: Path, seqs: tuple[int, ...], at: int) -> None:
     reader = create_audit_reader(tmp_path)
