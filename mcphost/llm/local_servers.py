@@ -54,8 +54,8 @@ class LocalAddress(Struct, frozen=True):
 
     url: str
     kind: LocalServerKind = "openai_compatible"
-    api_key_env: str = ""
-    """The variable of the API key that the user configured for this address, or "" if it gets no key."""
+    key_variables: tuple[str, ...] = ()
+    """The variables of the API keys that the user's models name for this address, in the order in which to try them."""
 
 
 class LocalModel(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,10 @@ class LocalModel(Struct, frozen=True, kw_only=True):
 
 
 class LocalModelServer(Struct, frozen=True):
-    """A running model server and its models; `url` has no path and `api_key_env` is as in `LocalAddress`."""
+    """A running model server and its models; `url` has no path.
+
+    `api_key_env` is the variable of the API key with which the server listed its models, or "" if it needed no key.
+    """
 
     kind: LocalServerKind
     url: str
@@ -111,16 +114,20 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[ModelConfig] = ())
         LocalAddress("http://127.0.0.1:8080", "llama_cpp"),
         LocalAddress("http://127.0.0.1:8000", "vllm"),
         *(
-            LocalAddress(model.api_base.rstrip("/").removesuffix("/v1"), api_key_env=model.api_key_env)
+            LocalAddress(
+                model.api_base.rstrip("/").removesuffix("/v1"),
+                key_variables=(model.api_key_env,) if model.api_key_env else (),
+            )
             for model in more
         ),
     ]
     unique: dict[str, LocalAddress] = {}
     for address in addresses:
         if is_loopback(address.url):
-            known = unique.setdefault(normalize_base(address.url), address)
-            if address.api_key_env and not known.api_key_env:
-                unique[normalize_base(address.url)] = replace(known, api_key_env=address.api_key_env)
+            base = normalize_base(address.url)
+            known = unique.get(base, replace(address, key_variables=()))
+            names = dict.fromkeys((*known.key_variables, *address.key_variables))
+            unique[base] = replace(known, key_variables=tuple(names))
     return tuple(unique.values())
 
 
@@ -130,9 +137,9 @@ async def find_local_servers(
     """Probe all addresses concurrently, and return the servers found within *seconds*, in the given order.
 
     *keys* has the API keys by variable. A key is sent only to an address that names its variable, only with
-    `GET /v1/models`, and only if the server does not list its models without it. *seconds* defaults to PROBE_SECONDS.
-    Addresses that refuse the connection, do not respond in time, or send an unknown response are left out. Safe to
-    cancel.
+    `GET /v1/models`, and only if the server does not list its models without it. Several keys for one address are tried
+    in order until one is accepted. *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not
+    respond in time, or send an unknown response are left out. Safe to cancel.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:
@@ -141,12 +148,14 @@ async def find_local_servers(
             for identify in _identification_order(address.kind):
                 server = await identify(client, address.url)
                 if server is not None:
-                    found[address] = replace(server, api_key_env=address.api_key_env)
+                    found[address] = server
                     return
-            key = (keys or {}).get(address.api_key_env, "")
-            server = await _identify_with_key(address.url, key) if key else None
-            if server is not None:
-                found[address] = replace(server, api_key_env=address.api_key_env)
+            for variable in address.key_variables:
+                key = (keys or {}).get(variable, "")
+                server = await _identify_with_key(address.url, key) if key else None
+                if server is not None:
+                    found[address] = replace(server, api_key_env=variable)
+                    return
 
         with anyio.move_on_after(PROBE_SECONDS if seconds is None else seconds):
             async with anyio.create_task_group() as tasks:

@@ -342,14 +342,10 @@ class ModelFinder:
         self, seconds: float | None = None, own: Sequence[ModelConfig] = ()
     ) -> list[AvailableModel]:
         addresses = list_addresses(self._environ, [model for model in own if model.api_base])
-        keys = await self._read_named_keys({one.api_key_env for one in addresses} - {""})
+        keys = await self._read_named_keys({name for one in addresses for name in one.key_variables})
         servers = await find_local_servers(addresses, keys, seconds=seconds)
         detailed = [await load_model_details(server) for server in servers]
-        return [
-            _from_server(server, model, is_usable=not server.api_key_env or server.api_key_env in keys)
-            for server in detailed
-            for model in server.models
-        ]
+        return [_from_server(server, model) for server in detailed for model in server.models]
 
 
 def _as_remembered(selected: ModelConfig | None) -> tuple[RememberedModel, ...]:
@@ -433,12 +429,12 @@ def _from_list(model: ListedModel, origin: str) -> AvailableModel:
     )
 
 
-def _from_server(server: LocalModelServer, model: LocalModel, *, is_usable: bool) -> AvailableModel:
+def _from_server(server: LocalModelServer, model: LocalModel) -> AvailableModel:
     return AvailableModel(
         config=server.model_config(model),
         provider=server.kind,
         provider_title=server.title,
-        origin=f"{server.title} at {server.url.partition('://')[2]}" if is_usable else "",
+        origin=f"{server.title} at {server.url.partition('://')[2]}",
         key_variable=server.api_key_env,
         context_window=model.context_window,
         supports_tools=model.supports_tools,

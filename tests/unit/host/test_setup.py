@@ -334,6 +334,22 @@ async def test_the_server_at_the_configured_address_is_asked_for_its_models(tmp_
     assert late == ()
 
 
+async def test_a_missing_key_of_one_model_does_not_concern_the_others_at_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_servers, "PROBE_SECONDS", 10)
+    with json_server({"GET /v1/models": {"object": "list", "data": [{"id": "owl"}, {"id": "parrot"}]}}) as server:
+        model = ModelConfig(name="openai/parrot", api_base=f"{server.url}/v1", api_key_env="GONE")
+        async with open_setup(tmp_path, backend=MemoryBackend()) as (_, setup):
+            await setup.toggle_favorite(model)
+            models = await setup.list_models()
+    listed = [one for one in models if one.config.api_base == model.api_base]
+    assert [(one.config.name, one.is_usable, one.key_variable, one.config.api_key_env) for one in listed] == [
+        ("openai/parrot", False, "GONE", "GONE"),
+        ("openai/owl", True, "", ""),
+    ]
+
+
 async def test_the_configured_model_is_listed_although_its_server_does_not_run(tmp_path: Path) -> None:
     write_model(tmp_path, "openai/parrot", "http://127.0.0.1:9/v1")
     async with open_setup(tmp_path) as (_, setup):

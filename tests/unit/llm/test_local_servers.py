@@ -229,3 +229,26 @@ async def test_a_key_is_sent_only_to_the_address_that_names_it_and_only_for_its_
         assert with_key == ["/v1/models"]
         assert not any("authorization" in request[3] for request in other.requests)
         assert await find_local_servers(addresses, seconds=10) == (), "without its key, it is not listed"
+
+
+async def test_a_server_that_lists_its_models_without_a_key_is_sent_none_and_gets_none() -> None:
+    with json_server({"GET /v1/models": {"object": "list", "data": [{"id": "parrot"}]}}) as server:
+        own = ModelConfig(name="openai/parrot", api_base=f"{server.url}/v1", api_key_env="MY_KEY")
+        addresses = [one for one in list_addresses({}, [own]) if one.url == server.url]
+        (found,) = await find_local_servers(addresses, {"MY_KEY": "secret-of-mine"}, seconds=10)
+        assert found.model_config(found.models[0]).api_key_env == ""
+        assert not any("authorization" in request[3] for request in server.requests)
+
+
+async def test_the_keys_that_several_models_name_for_one_address_are_tried_in_order() -> None:
+    names = ["GONE", "OLD_KEY", "", "OLD_KEY", "MY_KEY", "SPARE_KEY"]
+    keys = {"OLD_KEY": "old-secret", "MY_KEY": "my-secret", "SPARE_KEY": "spare-secret", "OTHER_KEY": "other-secret"}
+    with json_server({}) as server:
+        listed = {"object": "list", "data": [{"id": "parrot"}]}
+        sent = lambda: [request[3]["authorization"] for request in server.requests if "authorization" in request[3]]  # noqa: E731
+        server.answers["GET /v1/models"] = lambda _: listed if sent()[-1:] == ["Bearer my-secret"] else 401
+        own = [ModelConfig(name="openai/a", api_base=f"{server.url}/v1", api_key_env=name) for name in names]
+        addresses = [one for one in list_addresses({}, own) if one.url == server.url]
+        (found,) = await find_local_servers(addresses, keys, seconds=10)
+        assert found.api_key_env == "MY_KEY"
+        assert sent() == ["Bearer old-secret", "Bearer my-secret"]
