@@ -206,14 +206,16 @@ class ServerConnection:
         approved = await self._approvals.authorize(self.config)
         if approved is None:
             raise ConsentDenied(f"The server {self.config.name!r} is not approved.")
+        pending = SignInRequired("Sign-in with another account in progress.", "Restart the server to cancel it.")
         if account is not None and self.is_started and not self.is_ready:
-            self._end_by_user(
-                SignInRequired("Sign-in with another account in progress.", "Restart the server to cancel it.")
-            )
+            self._end_by_user(pending)
         try:
             await self._opener.sign_in(approved, self, account)
-        except McpHostError as error:
+        except BaseException as caught:
+            error = _to_mcphost_error(caught) if isinstance(caught, Exception) else _sign_in_cancelled()
             add_file_name(error, self.config)
+            if self._status.state == "sign_in" and self._status.error is pending:
+                self._status.set_failed(SignInRequired(error.message, error.hint), by_user=True)
             raise
         self._reconnect_as(account)
 
@@ -456,7 +458,7 @@ class ServerConnection:
         """Cancel the sign-in that this connection is waiting for; return False if there is none."""
         if self.is_ready or not self._status.sign_in_status:
             return False
-        self._end_by_user(SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server."))
+        self._end_by_user(_sign_in_cancelled())
         return True
 
     def _create_watcher(self, session: Session) -> ChangeWatcher:
@@ -576,6 +578,10 @@ class ServerConnection:
     def event(self) -> ServerState:
         """Return the current state as a `ServerState` event."""
         return self._status.event()
+
+
+def _sign_in_cancelled() -> SignInRequired:
+    return SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server.")
 
 
 def _to_mcphost_error(caught: Exception) -> McpHostError:

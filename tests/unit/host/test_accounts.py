@@ -500,3 +500,39 @@ async def test_a_sign_in_started_by_the_user_is_stopped_and_changes_nothing(tmp_
         assert errors == ["You cancelled the sign-in to 'tracker'; nothing was changed."]
         assert host.servers.view("tracker").state == "ready"
         assert not host.servers.view("tracker").sign_in_status
+
+
+async def test_a_declined_sign_in_with_another_account_does_not_stay_in_progress(tmp_path: Path) -> None:
+    user = BrowserUser()
+    async with (
+        run_peer(kind=TokenRecordingTracker) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend(), user=user) as (host, _),
+    ):
+        await host.accounts.sign_out("tracker")
+        user.answer, user.visit = None, False
+        with pytest.raises(SignInRequired, match="You did not sign in"):
+            await host.accounts.sign_in("tracker", "third")
+        view = host.servers.view("tracker")
+        assert (view.state, view.detail) == ("sign_in", "You did not sign in to 'tracker'.")
+        with pytest.raises(SignInRequired, match="You did not sign in"):
+            await host.servers.ensure_ready("tracker")
+
+
+async def test_a_cancelled_sign_in_with_another_account_does_not_stay_in_progress(tmp_path: Path) -> None:
+    async with run_peer(kind=TokenRecordingTracker) as peer, open_waiting_host(tmp_path, peer) as (host, user):
+        host.start()
+        with anyio.fail_after(20):
+            await user.asked.wait()
+            user.asked = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+
+                async def sign_in() -> None:
+                    with suppress(SignInRequired):
+                        await host.accounts.sign_in("tracker", "work")
+
+                tasks.start_soon(sign_in)
+                await user.asked.wait()
+                assert host.servers.view("tracker").detail == "Sign-in with another account in progress."
+                assert host.accounts.cancel_sign_in("tracker")
+        view = host.servers.view("tracker")
+        assert (view.state, view.detail) == ("sign_in", "You cancelled the sign-in.")
