@@ -179,7 +179,7 @@ async def run_device_flow(context: SignInContext, request: AuthorizationRequest)
             )
             is None
         ):
-            outcomes.append(context.refusal_error(others))
+            outcomes.append(await context.refusal_error())
             tasks.cancel_scope.cancel()
 
     with anyio.move_on_after(context.target.timeout):

@@ -250,7 +250,7 @@ async def _wait_for_response(
         return accepted[0]
     if is_switched:
         raise SignInMethodSwitched
-    raise context.refusal_error(others) if is_refused else context.timeout_error()
+    raise await context.refusal_error() if is_refused else context.timeout_error()
 
 
 OFFLINE_ACCESS = "offline_access"

@@ -357,20 +357,27 @@ class SignInContext:
             else await self._token_store.other_accounts(target.canonical_url, target.account)
         )
 
-    def refusal_error(self, other_accounts: tuple[str, ...]) -> SignInFailed | SignInUnchanged:
-        """Create the error to raise if the user declines the sign-in.
+    async def _find_account_in_use(self) -> str:
+        """Return the name of another account that is signed in and selected for this server, or ""."""
+        target = self.target
+        chosen = await self._token_store.chosen_account(target.canonical_url)
+        if target.is_account_configured or chosen == target.account:
+            return ""
+        stored = await self._token_store.accounts()
+        return next((one.name for one in stored if (one.url, one.account) == (target.canonical_url, chosen)), "")
 
-        *other_accounts* are the names of the other accounts that the user can select for this server.
-        """
+    async def refusal_error(self) -> SignInFailed | SignInUnchanged:
+        """Create the error to raise if the user declines the sign-in."""
         name = self.target.server
         if self.is_step_up:
             return SignInUnchanged(
                 f"You declined to give mcphost more rights on {name!r}.", "The existing sign-in stays as it was."
             )
-        if other_accounts and self.is_new_account:
+        account_in_use = await self._find_account_in_use() if self.is_new_account else ""
+        if account_in_use:
             return SignInUnchanged(
                 f"You did not sign in to {name!r} with another account.",
-                f"The existing sign-in stays: {', '.join(other_accounts)}.",
+                f"The existing sign-in stays: {account_in_use}.",
             )
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 

@@ -483,11 +483,24 @@ async def test_a_user_who_declines_more_rights_reads_that_the_sign_in_stays() ->
 async def test_a_user_who_declines_another_account_reads_that_the_sign_in_stays(tmp_path: Path) -> None:
     token_store = TokenStore(MemoryBackend(), tmp_path)
     async with run_peer() as peer:
-        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store, account="home"), peer)
+        home = create_oauth(peer, BrowserUser(), token_store, account="home")
+        await send_with_sign_in(home, peer)
+        await home.select_account()
         other = create_oauth(peer, BrowserUser(visit=False, answer=None), token_store, account="work")
         with pytest.raises(SignInUnchanged, match="You did not sign in to 'peer' with another account") as caught:
             await other.login()
     assert caught.value.hint == "The existing sign-in stays: home."
+
+
+async def test_a_declined_sign_in_names_no_account_that_is_not_in_use(tmp_path: Path) -> None:
+    token_store = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store, account="work"), peer)
+        unnamed = create_oauth(peer, BrowserUser(visit=False, answer=None), token_store)
+        with pytest.raises(SignInFailed) as caught:
+            await send_with_sign_in(unnamed, peer)
+    assert caught.value.message == "You did not sign in to 'peer'."
+    assert caught.value.hint == "Sign in: mcphost login peer"
 
 
 async def test_an_idle_user_is_waited_for_a_limited_time() -> None:
