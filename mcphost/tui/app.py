@@ -373,7 +373,7 @@ class McpHostApp(NoticeApp):
             self.request_quit()
             return
         self._interrupted_at = now
-        self.notify(_("Press Ctrl+C again to quit."), markup=False, timeout=DOUBLE_PRESS_SECONDS)
+        self.notify_at_once(_("Press Ctrl+C again to quit."), DOUBLE_PRESS_SECONDS)
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
         if self._is_started:
@@ -449,7 +449,7 @@ class McpHostApp(NoticeApp):
         """Copy the text to the clipboard and show a notification."""
         message.stop()
         self.copy_to_clipboard(message.text)
-        self.notify(_(message.confirmation), markup=False, timeout=2)
+        self.notify_at_once(_(message.confirmation), 2)
 
     def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
         """Start a worker that validates the edited arguments against the tool's input schema."""
@@ -518,7 +518,7 @@ class McpHostApp(NoticeApp):
         """Open the form that turns on auto-approve; if auto-approve is on, turn it off and stop all running tools."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
-            self.notify(_("Auto-approve is off; running tools were stopped."), markup=False)
+            self.notify_at_once(_("Auto-approve is off; running tools were stopped."))
             return
         from mcphost.tui.screens.auto_approve import AutoApprovalForm
 

@@ -372,3 +372,32 @@ async def test_a_question_that_opens_removes_the_notices_that_would_cover_its_ke
         PendingQuestion(driver, tool_question())
         await driver.enter_question()
         assert len(driver.app._notifications) == 0
+
+
+async def test_notices_wait_while_a_question_is_open_and_are_shown_after_it(run: Run) -> None:
+    async with run() as driver:
+        driver.app.notify("The disk is full", severity="error", markup=False)
+        await driver.until(lambda: driver.has_notified("The disk is full"), "the error")
+        pending = PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        focused = driver.app.focused
+        for number in [*range(14), 13]:
+            driver.app.notify(f"Notice {number}.", markup=False)
+        await driver.pilot.pause()
+        assert not list(driver.app._notifications)
+        assert (pending.answer, driver.app.focused) == (None, focused)
+        driver.app.dismiss_notices({"Notice 12."})
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.has_notified("Notice 13."), "the notices")
+        assert [one.message for one in driver.app._notifications] == [
+            "The disk is full",
+            *(f"Notice {number}." for number in (5, 6, 7, 8, 9, 10, 11, 13)),
+        ]
+
+
+async def test_a_notice_that_a_key_caused_is_shown_over_a_question(run: Run) -> None:
+    async with run() as driver:
+        PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        await driver.pilot.press("ctrl+c")
+        await driver.until(lambda: driver.has_notified("Press Ctrl+C again to quit."), "the hint")
