@@ -14,6 +14,7 @@ from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
+    from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
     from mcphost.host.servers.server_file_editor import SavedServer, ServerFileEditor
 
@@ -136,12 +137,13 @@ async def _restart(options: "Options", name: str) -> int:
 
 async def _add(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     from mcphost.cli.printing import print_text
+    from mcphost.cli.terminal_frontend import TerminalInput
 
     if args.pasted is not None:
         return await _add_pasted(options, args, target)
     if not args.name or not target:
         raise UsageError("What should be added?", _ADD_HINT)
-    entry = await _apply_flags(_make_entry(target), args)
+    entry = await _apply_flags(_make_entry(target), args, TerminalInput())
     async with open_server_editor(options) as (editor, _config):
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
     print_saved(saved, "added")
@@ -152,6 +154,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Show what each server in pasted JSON would start or connect to, ask for confirmation, and add the servers."""
     from mcphost.cli.printing import translate_line
+    from mcphost.cli.servers import command_summary
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.pasted_servers import parse_pasted_servers
@@ -166,19 +169,23 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
         entries = {args.name: next(iter(entries.values()))}
     elif args.name:
         raise UsageError(f"The text has {len(entries)} servers, which keep their names.", "Leave the name out.")
-    review = Confirmation(yes=args.yes, as_json=False)
+    review, terminal = Confirmation(yes=args.yes, as_json=False), TerminalInput()
     async with open_server_editor(options) as (editor, _config):
+        summaries: list[str] = []
         for name, entry in entries.items():
-            entries[name] = await _apply_flags(entry, args)
+            entries[name] = await _apply_flags(entry, args, terminal)
             edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
                             replace=args.replace)  # fmt: skip
             if edit.server is None:
                 continue
+            summaries.append(f"{name} · {command_summary(edit.server)}")
             review.show(name, *(f"  {translate_line(line)}" for line in describe_server(edit.server)))
             for warning in server_warnings(edit.server):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
-        review.confirm("Add and approve it?" if len(entries) == 1 else "Add and approve them?", "Nothing was added.")
-        reader = TerminalInput() if is_interactive() and not args.yes else None
+        review.show("", *summaries)
+        question = "Add and approve it?" if len(entries) == 1 else "Add and approve them?"
+        await review.confirm_with(terminal, question, "Nothing was added.")
+        reader = terminal if is_interactive() and not args.yes else None
         answers: dict[tuple[str, ServerInput], str] = {}
         for name, entry in entries.items():
             saved = await editor.add(name, entry, args.scope, replace=args.replace)
@@ -190,6 +197,8 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
+    from mcphost.cli.terminal_frontend import TerminalInput
+
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
     async with open_server_editor(options) as (editor, config):
@@ -198,7 +207,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         has_flags = bool(target or args.env or args.header or args.cwd is not None or args.transport != "auto")
         if has_flags:
             kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
-            entry = await _apply_flags({**kept, **_make_entry(target)} if target else before, args)
+            entry = await _apply_flags({**kept, **_make_entry(target)} if target else before, args, TerminalInput())
         else:
             entry = _edit_in_editor(args.name, before)
         if entry == before:
@@ -306,7 +315,7 @@ def _make_entry(target: list[str]) -> dict[str, Any]:
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 
-async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal: "TerminalInput") -> dict[str, Any]:
     """Return a copy of an entry with the variables, headers, folder and transport given by command-line flags.
 
     Raises UsageError if a flag does not suit the kind of server, such as `--header` for a server that has a command.
@@ -319,7 +328,7 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
                 "--header is for servers with a URL." if key == "headers" else "--env is for servers with a command."
             )
         for value in values:
-            name, text = await _split_pair(value, separator)
+            name, text = await _split_pair(value, separator, terminal)
             entry[key] = {**entry.get(key, {}), name: text}
     if args.cwd is not None:
         entry["cwd"] = args.cwd
@@ -330,12 +339,12 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
     return entry
 
 
-async def _split_pair(text: str, separator: str) -> tuple[str, str]:
+async def _split_pair(text: str, separator: str, terminal: "TerminalInput") -> tuple[str, str]:
     """Split text such as `NAME=VALUE` at *separator*; ask for a missing value at the terminal, without echo.
 
     Raises UsageError if the name is missing, or if the value is missing and there is no terminal.
     """
-    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+    from mcphost.cli.terminal_frontend import is_interactive
 
     name, found, value = text.partition(separator)
     name = name.strip()
@@ -345,7 +354,7 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
         return name, value.strip() if separator == ":" else value
     if not is_interactive():
         raise UsageError(f"{name} has no value.", f"Write {name}{separator}VALUE, or run it at a terminal to type it.")
-    typed = await TerminalInput().read_secret(_("Value of {name} (not shown): ").format(name=name))
+    typed = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=name))
     if not typed:
         raise UsageError(f"{name} has no value.", "Nothing was added.")
     return name, typed

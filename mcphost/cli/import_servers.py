@@ -4,13 +4,16 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import join, shlex
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import ConfigError, UsageError
 from mcphost.translation import _, translate_sentence
+
+_NONE_WORDS = frozenset({"none", "nothing", "no", "n", "q"})
+"""Answers that import nothing; servers of these names can only be chosen by their numbers."""
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -188,13 +191,15 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
     import termios
 
     chosen: list[ImportCandidate] = []
-    prompt = _("Which ones to import and approve? Names or numbers separated by spaces, all, or nothing: ")
+    prompt = _("Which ones to import and approve? Names or numbers separated by spaces, all, or none (Enter): ")
     while True:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         sys.stderr.write(prompt)
         sys.stderr.flush()
         answer = sys.stdin.readline()
         if not answer:
+            return []
+        if answer.strip().lower() in _NONE_WORDS:
             return []
         if answer.strip() == "all":
             return candidates
@@ -203,19 +208,20 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
         if not unknown:
             return chosen
         prompt = _(
-            "Not in the list, or not clear: {unknown}. Chosen: {names}. More names or numbers, or nothing to go on: "
+            "Not in the list, or not clear: {unknown}. Chosen: {names}. More names or numbers, Enter, or none: "
         ).format(unknown=", ".join(unknown), names=", ".join(one.name for one in chosen) or _("none"))
 
 
 def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[list[ImportCandidate], list[str]]":
     """Return the candidates that an answer names, and the words in it that name none.
 
-    A word is a name or a number, counted from 1; a name with spaces is in quotes, or is the whole answer. A number that
-    is also the name of another candidate is not clear and names none.
+    A word is a name or a number, counted from 1; a name with spaces is in quotes, or is the whole answer. What could
+    mean several things names none: a number that is also the name of another candidate, a name whose words are names or
+    numbers themselves, and a name such as "all" or "none".
     """
-    by_name = {candidate.name: candidate for candidate in candidates}
-    if answer in by_name and not answer.isdecimal():
-        return [by_name[answer]], []
+    by_name = {
+        candidate.name: candidate for candidate in candidates if candidate.name.lower() not in {"all", *_NONE_WORDS}
+    }
     lexer = shlex(answer, posix=True, punctuation_chars="")
     lexer.whitespace += ","
     lexer.whitespace_split = True
@@ -224,9 +230,20 @@ def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[
         words = list(lexer)
     except ValueError:  # a quote without its end
         words = re.split(r"[\s,]+", answer)
+    words = list(filter(None, words))
+    if answer in by_name and len(words) > 1:
+        meant, _unknown = _find_words(words, candidates, by_name)
+        return ([], [answer]) if meant else ([by_name[answer]], [])
+    return _find_words(words, candidates, by_name)
+
+
+def _find_words(
+    words: "Sequence[str]", candidates: "Sequence[ImportCandidate]", by_name: "Mapping[str, ImportCandidate]"
+) -> "tuple[list[ImportCandidate], list[str]]":
+    """Return the candidates that the words name, and the words that name none or several."""
     known: list[ImportCandidate] = []
     unknown: list[str] = []
-    for word in filter(None, words):
+    for word in words:
         index = int(word) - 1 if word.isascii() and word.isdecimal() and len(word) < 6 else -1
         meant = [candidates[index]] if 0 <= index < len(candidates) else []
         meant += [by_name[word]] if word in by_name and by_name[word] not in meant else []

@@ -126,8 +126,10 @@ class _Installation:
         Return the plan as JSON data and the saved server; the latter is None if nothing was written.
         """
         from mcphost.cli.printing import print_json
+        from mcphost.cli.servers import command_summary
         from mcphost.config.server_files import plan_set, scope_file
         from mcphost.host.servers.registry_installer import check_programs, describe_plan, with_registry
+        from mcphost.registry.entries import describe_publisher
 
         args, option = self._args, source.option
         scope: Scope = args.scope
@@ -149,6 +151,9 @@ class _Installation:
                 print_json(report)
             return report, None
         check_programs(option, entry)
+        if edit.server is not None:
+            publisher = describe_publisher(server, _)
+            self._review.show(command_summary(edit.server), _("publisher: {publisher}").format(publisher=publisher))
         await self._review.confirm_with(self._terminal, f"Install and approve {name}?", "Nothing was installed.")
         return report, await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
 
@@ -267,7 +272,7 @@ def show_server(
         _("from: {package}").format(package=option.label),
     ]
     if server.description:
-        lines.insert(0, server.description[:_MAX_DESCRIPTION])
+        lines.insert(0, _("description: {text}").format(text=" ".join(server.description.split())[:_MAX_DESCRIPTION]))
     warnings = find_warnings(server, option, name, others)
     if server.status != "active":
         warnings = (f"It is {server.status}. {server.status_message}".rstrip(), *warnings)

@@ -14,6 +14,8 @@ from mcphost.cli.printing import unwrap_error
 from mcphost.errors import McpHostError, UsageError
 from mcphost.translation import _, set_language_later
 
+BROKEN_PIPE_EXIT_CODE = 141
+"""Exit code if the reader of the output is gone before the command has a result: 128 + SIGPIPE, as in a shell."""
 CommandFn = Callable[[str, Namespace], int]
 _MODULES_BY_ACTION = {
     "input": "server_inputs",
@@ -33,6 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     _prepare_streams()
     set_language_later(partial(_choose_language, arguments))
+    code = 0
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -40,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         return exit_error.code if isinstance(exit_error.code, int) else 0
     except BrokenPipeError:
         _discard_output()
-        return 0
+        return code or BROKEN_PIPE_EXIT_CODE
     except KeyboardInterrupt:
         return 130
     except BaseException as error:  # noqa: BLE001 - the outermost boundary: no traceback reaches a user
@@ -136,7 +139,7 @@ def _report_error(error: BaseException, arguments: list[str]) -> int:
         return 130
     if isinstance(inner, BrokenPipeError):
         _discard_output()
-        return 0
+        return BROKEN_PIPE_EXIT_CODE
     if isinstance(inner, OSError) and inner.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and not inner.filename:
         _discard_output()
         print_note(

@@ -193,7 +193,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             changed = diff_lines(earlier.description.splitlines(), lines)
             review.show(*(f"  {translate_line(line)}" for line in changed))
         digest = server_digest(server)
-        review.show(_command_summary(server))
+        review.show(command_summary(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
         if server_digest(configured) != digest or describe_server(configured) != lines:
             raise ConsentDenied("Nothing was approved: a file changed meanwhile.", "Review it again.")
@@ -215,7 +215,7 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
     return describe_expansion(server) if server.source != "project" else ()
 
 
-def _command_summary(server: "ServerConfig") -> str:
+def command_summary(server: "ServerConfig") -> str:
     """Return the server's command or URL as one line, to be shown right above the approval question.
 
     The full description may be so long that its beginning has scrolled off the screen.

@@ -89,15 +89,19 @@ class TerminalInput:
         sys.stderr.flush()
         return await self.read_line() or ""
 
-    async def read_choice(self, prompt: str) -> str:
-        """Show *prompt* and return the first letter of the next line in lower case.
+    async def read_choice(self, prompt: str, choices: str) -> str:
+        """Show *prompt* and return one of the letters in *choices*, in lower case; ask again after any other answer.
 
         Returns "" if the line is empty or the input has ended. Input typed before the prompt is discarded.
         """
-        self.discard_input()
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
-        return (await self.read_line() or "")[:1].lower()
+        while True:
+            self.discard_input()
+            sys.stderr.write(prompt)
+            sys.stderr.flush()
+            answer = (await self.read_line() or "").lower()
+            if not answer or (len(answer) == 1 and answer in choices):
+                return answer
+            print_note(_("Type one of these letters: {letters}.").format(letters=", ".join(choices)))
 
     def discard_input(self) -> None:
         """Forget what was typed before a question was shown; without a terminal, do nothing."""
@@ -301,7 +305,7 @@ class TerminalFrontend:
                 _("  f  in {file}, which only you may read; not encrypted").format(file=question.plain_file),
             ):
                 sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
-        match "e" if question.note else await self._input.read_choice("[n] "):
+        match "e" if question.note else await self._input.read_choice("[n] ", "nef"):
             case "f":
                 return KeepInPlainFile()
             case "e":

@@ -54,8 +54,12 @@ class LocalAddress(Struct, frozen=True):
 
     url: str
     kind: LocalServerKind = "openai_compatible"
-    key_variables: tuple[str, ...] = ()
-    """The variables of the API keys that the user's models name for this address, in the order in which to try them."""
+    keys: tuple[tuple[str, str], ...] = ()
+    """The API keys that the user's models name for this address, in the order in which to try them.
+
+    Each is a pair of the URL as the model spells it, to which alone the key is sent, and the variable of the key:
+    "localhost" and "127.0.0.1" may lead to different programs.
+    """
 
 
 class LocalModel(Struct, frozen=True, kw_only=True):
@@ -114,20 +118,17 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[ModelConfig] = ())
         LocalAddress("http://127.0.0.1:8080", "llama_cpp"),
         LocalAddress("http://127.0.0.1:8000", "vllm"),
         *(
-            LocalAddress(
-                model.api_base.rstrip("/").removesuffix("/v1"),
-                key_variables=(model.api_key_env,) if model.api_key_env else (),
-            )
+            LocalAddress(url, keys=((url, model.api_key_env),) if model.api_key_env else ())
             for model in more
+            for url in [model.api_base.rstrip("/").removesuffix("/v1")]
         ),
     ]
     unique: dict[str, LocalAddress] = {}
     for address in addresses:
         if is_loopback(address.url):
             base = normalize_base(address.url)
-            known = unique.get(base, replace(address, key_variables=()))
-            names = dict.fromkeys((*known.key_variables, *address.key_variables))
-            unique[base] = replace(known, key_variables=tuple(names))
+            known = unique.get(base, replace(address, keys=()))
+            unique[base] = replace(known, keys=tuple(dict.fromkeys((*known.keys, *address.keys))))
     return tuple(unique.values())
 
 
@@ -150,9 +151,9 @@ async def find_local_servers(
                 if server is not None:
                     found[address] = server
                     return
-            for variable in address.key_variables:
+            for url, variable in address.keys:
                 key = (keys or {}).get(variable, "")
-                server = await _identify_with_key(address.url, key) if key else None
+                server = await _identify_with_key(url, key) if key else None
                 if server is not None:
                     found[address] = replace(server, api_key_env=variable)
                     return

@@ -342,7 +342,7 @@ class ModelFinder:
         self, seconds: float | None = None, own: Sequence[ModelConfig] = ()
     ) -> list[AvailableModel]:
         addresses = list_addresses(self._environ, [model for model in own if model.api_base])
-        keys = await self._read_named_keys({name for one in addresses for name in one.key_variables})
+        keys = await self._read_named_keys({name for one in addresses for _url, name in one.keys})
         servers = await find_local_servers(addresses, keys, seconds=seconds)
         detailed = [await load_model_details(server) for server in servers]
         return [_from_server(server, model) for server in detailed for model in server.models]

@@ -57,6 +57,15 @@ def test_a_call_shows_on_a_terminal_the_connection_the_tool_and_its_progress(pro
     assert answer_prompts(program, (), *call, "--quiet") == (0, "Counted to 4.\r\n")
 
 
+@pytest.mark.parametrize("arguments", [("tools", "demo"), ("servers", "list", "--json")])
+def test_a_command_whose_output_nobody_reads_does_not_succeed(program: Program, arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with program.start("--mcp-config", program.servers(demo=DEMO), *arguments, stdout=writer) as process:
+        os.close(writer)
+        assert process.wait(30) == 141
+
+
 def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Program) -> None:
     out = program.text("--mcp-config", program.servers(demo=DEMO), "call", "demo", "roll_dice", "sides=1", code=8)
     assert "between 2 and 1000" in out

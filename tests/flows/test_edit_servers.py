@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.flows.package_runners import configured
 from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service
+from tests.flows.typed_answers import answer_prompts
 
 DEMO = (sys.executable, "-m", "mcphost.demo.server")
 NO_KEYRING = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
@@ -22,6 +24,23 @@ def config_file(program: Program) -> Path:
 def states(program: Program) -> dict[str, str]:
     document = json.loads(program.text("servers", "list", "--json"))
     return {server["name"]: server["state"] for server in document["servers"]}
+
+
+def test_several_values_are_typed_one_after_another(program: Program) -> None:
+    answers = [("Value of FIRST (not shown): ", "one"), ("Value of SECOND (not shown): ", "two")]
+    code, shown = answer_prompts(
+        program, answers, "servers", "add", "demo", "--env", "FIRST", "--env", "SECOND", "--", *DEMO
+    )
+    assert code == 0, shown
+    assert configured(program, "demo")["env"] == {"FIRST": "one", "SECOND": "two"}
+
+
+def test_what_pasted_servers_run_is_repeated_above_the_question(program: Program) -> None:
+    variables = {f"V{number}": "x" for number in range(80)}
+    text = json.dumps({"mcpServers": {"long": {"command": "npx", "args": ["-y", "thing"], "env": variables}}})
+    code, shown = answer_prompts(program, [("Add and approve it? [y/N] ", "n")], "servers", "add", "--json", text)
+    assert code == 5, shown
+    assert "long · Command: npx -y thing" in shown.partition("Add and approve")[0].splitlines()[-1]
 
 
 def test_an_added_command_is_approved_and_its_tools_work_at_once(program: Program) -> None:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mcphost.config.other_hosts import HOSTS
 from tests.flows.fork_server import MCPHOST
 from tests.flows.program import CANARY, Program
@@ -93,8 +95,8 @@ def answer_import(program: Program, *answers: bytes) -> str:
     )  # fmt: skip
     told = b""
     for answer in answers:
-        asked = told.count(b"or nothing")
-        while told.count(b"or nothing") == asked or not told.endswith(b": "):
+        asked = told.count(b"none")
+        while told.count(b"none") == asked or not told.endswith(b": "):
             told += process.stderr.read(1)
         os.write(master, answer)
     _, more = process.communicate(timeout=30)
@@ -122,6 +124,19 @@ def test_servers_are_chosen_by_number_unless_another_one_has_that_name(program: 
     write_host(program, ".cursor/mcp.json", **{"first": {"command": "first"}, "good": DEMO, "1": {"command": "trap"}})
     assert "not clear: 1. Chosen: good." in answer_import(program, b"2 1\n", b"\n")
     assert set(configured(program)) == {"good"}
+
+
+@pytest.mark.parametrize("name", ["nothing", "none", "No", "q"])
+def test_a_refusal_imports_no_server_of_that_name(program: Program, name: str) -> None:
+    write_host(program, ".cursor/mcp.json", **{"good": DEMO, name: {"command": "trap"}})
+    answer_import(program, f"{name}\n".encode())
+    assert configured(program) == {}
+
+
+def test_a_name_that_reads_like_several_numbers_is_not_clear(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", **{"first": DEMO, "second": DEMO, "1 2": {"command": "trap"}})
+    assert "not clear: 1 2. Chosen: none." in answer_import(program, b"1 2\n", b"\n")
+    assert configured(program) == {}
 
 
 def test_the_list_as_json_names_hosts_files_and_secrets(program: Program) -> None:

@@ -156,6 +156,9 @@ async def test_where_a_sign_in_is_stored_is_asked_after_the_browser_answered_a_l
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(MCPHOST_PATH, "login", "tracker", "--mcp-config", config)
             terminal.wait_for("Where should it be stored?", "[n]", seconds=20)
+            terminal.type("forget it")
+            terminal.press("Enter")
+            terminal.wait_for("Type one of these letters: n, e, f.")
             terminal.type("f")
             terminal.press("Enter")
             terminal.wait_for("Signed in to tracker at")

@@ -231,6 +231,13 @@ async def test_a_key_is_sent_only_to_the_address_that_names_it_and_only_for_its_
         assert await find_local_servers(addresses, seconds=10) == (), "without its key, it is not listed"
 
 
+def test_a_key_stays_with_the_spelling_of_the_address_that_names_it() -> None:
+    own = ModelConfig(name="openai/a", api_base="http://localhost:8000/v1", api_key_env="MY_KEY")
+    (address,) = [one for one in list_addresses({}, [own]) if one.url.endswith(":8000")]
+    assert address.url == "http://127.0.0.1:8000"
+    assert address.keys == (("http://localhost:8000", "MY_KEY"),)
+
+
 async def test_a_server_that_lists_its_models_without_a_key_is_sent_none_and_gets_none() -> None:
     with json_server({"GET /v1/models": {"object": "list", "data": [{"id": "parrot"}]}}) as server:
         own = ModelConfig(name="openai/parrot", api_base=f"{server.url}/v1", api_key_env="MY_KEY")
