@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.config.file_edits import FileSnapshot
     from mcphost.config.lock_file import LockDocument, LockedServer
-    from mcphost.config.schema import ServerConfig
+    from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.host import Host
     from mcphost.host.servers.lock_drift import Drift
 
@@ -76,7 +76,6 @@ class LockableProject:
         from mcphost.config.loader import PROJECT_FILE
         from mcphost.config.lock_file import LOCK_FILE
         from mcphost.config.mcp_json import parse_servers
-        from mcphost.host.servers.locked_entries import lock_entry
 
         if len(options.mcp_config) > 1:
             raise UsageError("A lock file belongs to one file of servers.", "Pass --mcp-config once.")
@@ -94,7 +93,49 @@ class LockableProject:
         self.servers = {server.name: server for server in servers}
         entries = _server_entries(document)
         self.invalid = sorted(entries.keys() - self.servers.keys())
-        self.entries = {name: lock_entry(server, entries[name]) for name, server in self.servers.items()}
+        self.unreadable: dict[str, ConfigError] = {}
+        """Errors of environment files that could not be read, keyed by server name."""
+        self._bind_env_files(options)
+        self.entries = {name: self._lock_entry(server, entries[name]) for name, server in self.servers.items()}
+
+    def _bind_env_files(self, options: "Options") -> None:
+        """Bind each server to the present content of its environment file, so that no other content can start it."""
+        from mcphost import paths
+        from mcphost.config.env_file import with_env_file
+        from mcphost.config.server_inputs import with_input_values
+
+        using = [server for server in self.servers.values() if server.env_file]
+        for server in with_input_values(using, paths.config_dir(options.config_dir), list[str]().append):
+            try:
+                bound = with_env_file(server)
+            except ConfigError as error:
+                self.unreadable[server.name] = error
+            else:
+                self.servers[server.name] = bound
+
+    def _lock_entry(self, server: "ServerConfig", entry: dict[str, Any]) -> "LockedServer":
+        from mcphost.host.servers.locked_entries import lock_entry
+
+        locked = lock_entry(server, entry)
+        if server.env_file and locked.env_file_variables is None and server.name not in self.unreadable:
+            self.unreadable[server.name] = ConfigError(
+                f'The "envFile" of {server.name!r} was changed by another program.', "Try again."
+            )
+        return locked
+
+    def bind(self, config: "HostConfig") -> "HostConfig":
+        """Return *config* with this project's servers bound to the environment files that were compared."""
+        from mcphost.serialization import replace
+
+        return replace(config, servers=tuple(self._bind(server) for server in config.servers))
+
+    def _bind(self, server: "ServerConfig") -> "ServerConfig":
+        own = self.servers.get(server.name)
+        if own is None or not own.env_file_digest or Path(server.file).absolute() != self.file:
+            return server
+        from mcphost.serialization import replace
+
+        return replace(server, env_file_digest=own.env_file_digest, env_file_names=own.env_file_names)
 
     def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
         """Return the sorted names of the servers to lock or verify.
@@ -334,7 +375,7 @@ class ServerReading:
         changed tools that the user has not accepted are added to `quarantined`.
         """
         from mcphost.cli.build_host import open_host
-        from mcphost.cli.command_runner import connect_servers, remove_model
+        from mcphost.cli.command_runner import connect_servers
         from mcphost.cli.printing import show_status
         from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -342,7 +383,7 @@ class ServerReading:
         wanted = [name for name in names if not self._project.servers[name].disabled]
         if not wanted:
             return locked
-        async with open_host(self._options, RefusingFrontend(), adjust_config=remove_model) as host:
+        async with open_host(self._options, RefusingFrontend(), adjust_config=self._adjust) as host:
             configured = {server.name: server for server in host.config.servers}
             for name in wanted:
                 if problem := self._find_problem(host, configured.get(name), name):
@@ -359,6 +400,11 @@ class ServerReading:
                 except McpHostError as error:
                     self.errors[name] = error
         return {name: server for name, server in locked.items() if name not in self.errors}
+
+    def _adjust(self, config: "HostConfig") -> "HostConfig":
+        from mcphost.cli.command_runner import remove_model
+
+        return self._project.bind(remove_model(config))
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
         """Return the error if *configured* is not the server in the project's file or cannot be used, else None.
@@ -380,7 +426,7 @@ class ServerReading:
             )
         if _started_parts(configured) != _started_parts(expected):
             return ConfigError(f"{self._project.file} was changed by another program.", "Try again.")
-        return None
+        return self._project.unreadable.get(name)
 
     async def _read(self, host: "Host", name: str, entry: "LockedServer") -> "LockedServer":
         """Return the lock file record of a connected server. Raises ServerError, ConsentDenied or ConfigError."""

@@ -84,14 +84,16 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     """A server in a lock file: the settings for starting or reaching it, and what it reported when it was locked.
 
     References in the settings are not expanded. `oauth` contains the sign-in settings. `ca_digest` is the SHA-256 of
-    the certificate file, or "" if there is no such file or it cannot be read. `identity` is None if the server was
-    disabled and therefore not started.
+    the certificate file, or "" if there is no such file or it cannot be read. `env_file_variables` is None if there is
+    no environment file, if it could not be read, or if an older mcphost wrote the lock file. `identity` is None if the
+    server was disabled and therefore not started.
     """
 
     command: _Words = ()
     cwd: _Text = ""
     env: _Pairs = {}  # noqa: RUF012
     env_file: _Text = ""
+    env_file_variables: _Pairs | None = None
     url: _Text = ""
     transport: _Text = ""
     headers: _Pairs = {}  # noqa: RUF012

@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 
+from mcphost.cli.lock_servers import LockableProject
+from mcphost.cli.parser import Options
+from mcphost.config.env_file import read_env_file
+from mcphost.config.mcp_json import parse_servers
+from mcphost.config.schema import HostConfig
+from mcphost.errors import ConfigError
 from tests.fakes.json_server import json_server
 from tests.flows.inline_servers import FILE_DEFINED_SERVER
 from tests.flows.program import CANARY, Program
@@ -350,6 +356,44 @@ def test_another_certificate_file_or_another_content_is_told(project: LockedProj
     assert project.drift("--offline").keys() == {("certificates", "")}
     authorities.unlink()
     assert project.drift("--offline").keys() == {("certificates", "")}
+
+
+def test_a_server_whose_environment_file_changed_is_not_started(project: LockedProject) -> None:
+    variables = project.program.work / "settings.env"
+    variables.write_text(f"API_TOKEN={CANARY}\n")
+    project.configure(files=project.entry(envFile="settings.env"))
+    project.lock()
+    assert CANARY not in project.lock_path.read_text()
+    variables.write_text("API_TOKEN=of-another-developer\n")
+    assert project.verify() == "files: unchanged, 2 tools\n"
+    project.started.unlink()
+    variables.write_text(f"API_TOKEN={CANARY}\nLD_PRELOAD=/nowhere/x.so\n")
+    lines = project.drift()[("environment", "")]
+    assert "+ envFileVariables.LD_PRELOAD: /nowhere/x.so" in lines
+    variables.unlink()
+    assert "does not exist" in project.program.error("--mcp-config", ".mcp.json", "servers", "verify", code=3)
+    assert not project.started.exists()
+
+
+@pytest.mark.parametrize("before", ["A=1", None])
+def test_an_environment_file_changed_after_its_comparison_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    entry = {"command": "run", "envFile": "settings.env"}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": entry}}))
+    variables = tmp_path / "settings.env"
+    if before is not None:
+        variables.write_text(before)
+    monkeypatch.chdir(tmp_path)
+    project = LockableProject(Options())
+    (server,) = parse_servers({"mcpServers": {"s": entry}}, str(project.file), "project", list[str]().append)
+    (bound,) = project.bind(HostConfig(servers=(server,))).servers
+    variables.write_text("LD_PRELOAD=/nowhere/x.so")
+    if before is None:
+        assert project.unreadable.keys() == {"s"}
+    else:
+        with pytest.raises(ConfigError, match="has changed"):
+            read_env_file(bound, {})
 
 
 def test_a_lock_of_an_earlier_version_says_to_lock_again(project: LockedProject) -> None:

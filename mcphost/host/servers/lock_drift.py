@@ -8,6 +8,7 @@ import anyio.to_thread
 
 from mcphost.client.session import ServerFacts
 from mcphost.config.lock_file import LockedServer, LockedTool
+from mcphost.config.risky_variables import classify_variable
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.host.servers.tool_changes import definition_lines, diff_definitions
@@ -27,11 +28,12 @@ _MAX_NAMED = 5
 _EDITED_NOTE = N_("The text in the lock file was edited: its digest is that of the present definition.")
 _HIDDEN_NOTE = N_("Only parts that the lock file does not repeat differ.")
 _DIGEST_NOTE = N_("The lock file has only the digest of the locked definition; this is the present one.")
-NOTES = frozenset((_EDITED_NOTE, _HIDDEN_NOTE, _DIGEST_NOTE))
+_UNRECORDED_NOTE = N_("The lock file does not record the variables of the environment file yet; lock again.")
+NOTES = frozenset((_EDITED_NOTE, _HIDDEN_NOTE, _DIGEST_NOTE, _UNRECORDED_NOTE))
 """Notes among the lines of a difference, in English."""
 _PARTS: dict[DriftKind, tuple[str, ...]] = {
     "command": ("command", "cwd"),
-    "environment": ("env", "envFile"),
+    "environment": ("env", "envFile", "envFileVariables"),
     "address": ("url", "transport"),
     "headers": ("headers",),
     "sign_in": ("oauth",),
@@ -75,12 +77,30 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
         entry = replace(after or before or LockedServer(), tools={}, identity=None)
         mark = "+" if before is None else "-"
         return (Drift(server=name, kind=kind, lines=_mark_lines(mark, _name_words(to_builtins(entry)))),)
+    before, after = _drop_incomparable(before, after)
     old, new = to_builtins(before), to_builtins(after)
+    is_unrecorded = before.env_file_variables is None and after.env_file_variables is not None
+    notes: dict[DriftKind, tuple[str, ...]] = (
+        {"environment": (f"  {_UNRECORDED_NOTE}",)} if is_unrecorded and before.env_file else {}
+    )
     return tuple(
-        Drift(server=name, kind=kind, lines=_diff(_pick(old, keys), _pick(new, keys)))
+        Drift(server=name, kind=kind, lines=(*notes.get(kind, ()), *_diff(_pick(old, keys), _pick(new, keys))))
         for kind, keys in _PARTS.items()
         if _pick(old, keys) != _pick(new, keys)
     )
+
+
+def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
+    """Return both records without the variables of the environment file if these cannot be compared.
+
+    A file that cannot be read has no variables; the server does not start without it. An older lock file records none;
+    that is a difference only if one of the present variables decides which code runs or where connections go.
+    """
+    if after.env_file_variables is None:
+        before = replace(before, env_file_variables=None)
+    elif before.env_file_variables is None and not any(map(classify_variable, after.env_file_variables)):
+        after = replace(after, env_file_variables=None)
+    return before, after
 
 
 def compare_connected(name: str, before: LockedServer, after: LockedServer) -> tuple[Drift, ...]:

@@ -1,11 +1,13 @@
 """Lock file records of servers: the entry in `.mcp.json` without secrets, the server's identity and its tools."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from mcphost.client.session import ServerFacts
 from mcphost.config.approval_digest import ca_file_digest
+from mcphost.config.env_file import read_env_file
 from mcphost.config.lock_file import (
     MAX_TOOL_NAME,
     LockedIdentity,
@@ -50,6 +52,7 @@ def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
         cwd=folder if server.is_stdio and isinstance(folder, str) else "",
         env={name: _lockable_value(name, text, count) for name, text in server.env.items()},
         env_file=server.env_file,
+        env_file_variables=_lock_env_file(server),
         url=_hide_words(server.url),
         transport="" if server.is_stdio else server.transport,
         headers={name: _lockable_value(name, text, count) for name, text in server.headers.items()},
@@ -190,6 +193,24 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
         return NOT_LOCKED
     shown, has_literals = _hide_literals(text, NOT_LOCKED)
     return _add_digest(shown, redact_patterns(text), hidden_count) if has_literals and not is_secret else shown
+
+
+def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
+    """Return the variables in the environment file as recorded in the lock file; None without a readable file.
+
+    What looks like a reference in the file is literal text, so it is no reason to record a value.
+    """
+    try:
+        variables = read_env_file(server, os.environ) if server.env_file else None
+    except ConfigError:
+        return None
+    if variables is None:
+        return None
+    count = len(variables)
+    return {
+        name: _lockable_value(name, text, count) if "://" in text or classify_variable(name) else NOT_LOCKED
+        for name, text in variables.items()
+    }
 
 
 def _hide_secret(text: str, hidden_count: int) -> str:

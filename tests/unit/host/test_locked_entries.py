@@ -10,6 +10,7 @@ from mcphost.config.mcp_json import parse_servers
 from mcphost.host.servers.lock_drift import compare_entries
 from mcphost.host.servers.locked_entries import NOT_LOCKED, lock_entry
 from mcphost.host.servers.project_lock import ProjectLock
+from mcphost.serialization import replace
 
 RANDOM = "Zk3vQ9xLw2Tb8RyUe5Hd"
 
@@ -94,6 +95,48 @@ def test_every_part_of_an_entry_has_its_kind_of_drift(changed: dict[str, Any], k
     drifts = compare_entries("s", locked(**entry), locked(**{**entry, **changed}))
     assert [drift.kind for drift in drifts] == [kind]
     assert compare_entries("s", locked(**entry), locked(**entry)) == ()
+
+
+def locked_file(folder: Path, content: str) -> LockedServer:
+    (folder / "settings.env").write_text(content)
+    entry = {"command": "run", "envFile": "settings.env"}
+    (server,) = parse_servers({"mcpServers": {"s": entry}}, str(folder / ".mcp.json"), "project", list[str]().append)
+    return lock_entry(server, entry)
+
+
+def test_variables_of_the_environment_file_are_recorded_like_those_of_env(tmp_path: Path) -> None:
+    content = f"TOKEN={RANDOM}\nMODE=a${{env:B}}\nLD_PRELOAD=/lib/x.so\nAPI=https://ada:pass@api.example.com\n"
+    assert locked_file(tmp_path, content).env_file_variables == {
+        "TOKEN": NOT_LOCKED,
+        "MODE": NOT_LOCKED,
+        "LD_PRELOAD": "/lib/x.so",
+        "API": "https://[secret]@api.example.com",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds"),
+    [
+        ("TOKEN=other\nPATH=/bin\n", []),
+        ("TOKEN=one\nPATH=/tmp\n", ["environment"]),
+        ("TOKEN=one\nPATH=/bin\nLD_PRELOAD=/lib/x.so\n", ["environment"]),
+        ("PATH=/bin\n", ["environment"]),
+        ("", ["environment"]),
+        ("not a variable", []),
+    ],
+)
+def test_variables_of_the_environment_file_are_compared(tmp_path: Path, content: str, kinds: list[str]) -> None:
+    before = locked_file(tmp_path, "TOKEN=one\nPATH=/bin\n")
+    drifts = compare_entries("s", before, locked_file(tmp_path, content))
+    assert [drift.kind for drift in drifts] == kinds
+
+
+def test_a_lock_without_variables_of_the_file_differs_only_if_one_decides_what_runs(tmp_path: Path) -> None:
+    old = replace(locked_file(tmp_path, ""), env_file_variables=None)
+    assert compare_entries("s", old, locked_file(tmp_path, "TOKEN=one\n")) == ()
+    (drift,) = compare_entries("s", old, locked_file(tmp_path, "TOKEN=one\nLD_PRELOAD=/lib/x.so\n"))
+    assert drift.lines[0].endswith("lock again.")
+    assert "+ envFileVariables.LD_PRELOAD: /lib/x.so" in drift.lines
 
 
 HTTP: dict[str, Any] = {"url": "https://mcp.example.com/mcp", "headers": {"X-A": "Bearer ${env:A}"}}
