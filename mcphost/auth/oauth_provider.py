@@ -160,6 +160,7 @@ class OAuthProvider:
         self._on_account_changed: Callable[[Account | None], None] = lambda account: None
         self._has_loaded = False
         self._is_account_resolved = False
+        self._load_lock = anyio.Lock()
         self._refresh_lock = anyio.Lock()
         self._shared_sign_in: _SharedSignIn | None = None
         self._refused_scopes: set[tuple[str, ...]] = set()
@@ -215,11 +216,7 @@ class OAuthProvider:
     # -- for transports
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
         """Return the authorization headers for a request, refreshing a token that expires soon."""
-        if not self._has_loaded:
-            self._has_loaded = True
-            await self._resolve_account()
-            if self._client_grant is None:
-                self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        await self._load_once()
         sign_in = self.current_sign_in
         if sign_in is not None and sign_in.tokens.needs_refresh():
             sign_in = await self._refresh(sign_in)
@@ -243,6 +240,7 @@ class OAuthProvider:
 
         *refusal* describes the 401 or 403 response to the request.
         """
+        await self._load_once()
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -270,6 +268,7 @@ class OAuthProvider:
         *attempt* counts the sign-ins caused by one user action, starting at 1. If the task that runs the sign-in is
         cancelled, another task that is waiting for it starts a new sign-in. Raises SignInRequired.
         """
+        await self._resolve_account()
         challenge = select_challenge(refusal.www_authenticate)
         is_step_up = refusal.status == 403
         scopes = split_scopes(challenge.get("scope"))
@@ -455,9 +454,9 @@ class OAuthProvider:
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None
             return erased, erased is not None and await revoke_tokens(self._http, erased)
+        await self._resolve_account()
         self.current_sign_in = None
         self._has_loaded = True
-        await self._resolve_account()
         await self._token_store.unlock_storage(self._target.canonical_url, self._target.account)
         erased = await self._token_store.delete(self._target.canonical_url, self._target.account)
         return erased, erased is not None and await revoke_tokens(self._http, erased)
@@ -478,15 +477,36 @@ class OAuthProvider:
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))
         return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
 
-    async def _resolve_account(self) -> None:
-        """Determine which account to use; this happens only once per provider."""
-        if not (self._is_account_resolved or self._target.is_account_configured or self._target.account):
-            self._target = replace(
-                self._target, account=await self._token_store.chosen_account(self._target.canonical_url)
-            )
-        self._is_account_resolved = True
-
     # -- internal
+    async def _resolve_account(self) -> None:
+        """Determine which account to use; once determined, it never changes."""
+        if self._is_account_resolved:
+            return
+        account = self._target.account
+        if not (self._target.is_account_configured or account):
+            account = await self._token_store.chosen_account(self._target.canonical_url)
+        if not self._is_account_resolved:  # another task may have been faster
+            self._target = replace(self._target, account=account)
+            self._is_account_resolved = True
+
+    async def _load_once(self) -> None:
+        """Determine the account and load its stored sign-in, unless that has been done.
+
+        Other tasks wait until the first one has finished. If that one is cancelled, the next one starts again.
+        """
+        if self._has_loaded:
+            return
+        async with self._load_lock:
+            if self._has_loaded:
+                return
+            await self._resolve_account()
+            if self._client_grant is None:
+                stored = await self._token_store.load(self._target.canonical_url, self._target.account)
+                # In the meantime, the user may have signed in or out.
+                if self.current_sign_in is None and not self._has_loaded:
+                    self.current_sign_in = stored
+            self._has_loaded = True
+
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
         """Refresh a sign-in; return None if the user must sign in again.
 
