@@ -103,13 +103,16 @@ class ClientSessionOpener:
         first_error: ServerError | None = None
         deadline = anyio.current_time() + self._limits.connect_timeout
         required = server.revision
-        is_restarted = False
+        is_restarted = is_era_fixed = False
         known_eras: ServerEras | None = None
         plan: NegotiationPlan | None = None
-        is_era_fixed = False
         attempts = 0
         while True:
-            async with _open_channel(connector, first_error, oauth) as channel, CancellingTaskGroup() as tasks:
+            async with (
+                _open_channel(connector, first_error, oauth) as (channel, sign_in_seconds),
+                CancellingTaskGroup() as tasks,
+            ):
+                deadline += sign_in_seconds
                 await prepare()
                 if plan is None:
                     known_eras = self._eras.get(server.name, digest)
@@ -318,6 +321,7 @@ class ClientSessionOpener:
             ca_digest=server.ca_digest,
         )
         connector.on_reachability_changed = observer.on_reachability_changed
+        connector.connect_timeout = self._limits.connect_timeout
         return connector
 
     def _expand_values(self, values: dict[str, str], name: str) -> dict[str, str]:
@@ -345,30 +349,38 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 @asynccontextmanager
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
-) -> AsyncGenerator[Channel]:
+) -> AsyncGenerator[tuple[Channel, float]]:
     """Open a channel to a server; if that fails, raise an error that also describes *first_error*.
+
+    Yields the channel, and the number of seconds that the user took to sign in.
 
     *first_error* is the error of an earlier attempt with another transport; None if this is the first attempt.
     """
     async with AsyncExitStack() as stack:
         try:
-            channel = await _connect(stack, connector, oauth)
+            opened = await _connect(stack, connector, oauth)
         except StartupError as error:
             if first_error is None:
                 raise
             message = f"{first_error.message}; HTTP+SSE: {error.message}"
             raise StartupError(message, first_error.hint, server=error.server) from error
-        yield channel
+        yield opened
 
 
-async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuthProvider | None") -> Channel:
-    """Open a channel; if an HTTP+SSE server requires a sign-in, let the user sign in and open the channel again."""
+async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuthProvider | None") -> tuple[Channel, float]:
+    """Open a channel; if an HTTP+SSE server requires a sign-in, let the user sign in and open the channel again.
+
+    Returns the channel, and the number of seconds that the user took to sign in.
+    """
     attempt = 0
+    sign_in_seconds = 0.0
     while True:
         try:
-            return await stack.enter_async_context(connector.connect())
+            return await stack.enter_async_context(connector.connect()), sign_in_seconds
         except Unauthorized as error:
             if oauth is None:
                 raise
             attempt += 1
+            started = anyio.current_time()
             await oauth.sign_in(error.challenge, attempt)
+            sign_in_seconds += anyio.current_time() - started

@@ -4,6 +4,7 @@ import copy
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from shlex import quote
 from typing import Any, Final
@@ -26,6 +27,7 @@ from mcphost.unicode_forms import join_url, split_url
 
 SHOWN_BODY_LENGTH = 200
 MAX_ERROR_BODY = 64 * 1024
+ERROR_BODY_TIMEOUT = 5.0
 _DECOMPRESSED_CHUNK = 256 * 1024
 # JSON compresses to about a tenth, so large legitimate responses pass; no message is larger than 16 MB anyway.
 DECOMPRESSED_ALLOWANCE = 12 * 1024 * 1024
@@ -145,17 +147,19 @@ class HttpResponse:
             self._pool.release(connection)
 
     async def read_error_body(self) -> bytes:
-        """Return the body of an error response, truncated to MAX_ERROR_BODY bytes. Never raises an error."""
+        """Return the body of an error response, truncated to MAX_ERROR_BODY bytes. Never raises an error.
+
+        After ERROR_BODY_TIMEOUT seconds, the part received so far is returned.
+        """
         chunks: list[bytes] = []
         size = 0
-        try:
+        # If reading fails or takes too long, the data received so far suffices.
+        with suppress(ServerError), anyio.move_on_after(ERROR_BODY_TIMEOUT):
             while (chunk := await self.read_chunk()) is not None:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size >= MAX_ERROR_BODY:
                     break
-        except ServerError:
-            pass  # the data received so far suffices
         return b"".join(chunks)[:MAX_ERROR_BODY]
 
     async def drain(self) -> None:

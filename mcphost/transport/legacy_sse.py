@@ -60,13 +60,22 @@ class SseConnector(HttpConnector):
                 await client.close()
 
     async def _open_stream(self, client: HttpClient) -> HttpResponse:
-        try:
-            answer = await client.request("GET", b"", {})
-        except (ConnectionLost, MalformedMessage) as error:
-            raise StartupError(error.message, error.hint, server=self._name) from error
-        if answer.status == 200 and answer.content_type == EVENT_STREAM:
-            return answer
-        body = await answer.read_error_body()
+        answer: HttpResponse | None = None
+        body = b""
+        with anyio.move_on_after(self.connect_timeout):
+            try:
+                answer = await client.request("GET", b"", {})
+            except (ConnectionLost, MalformedMessage) as error:
+                raise StartupError(error.message, error.hint, server=self._name) from error
+            if answer.status == 200 and answer.content_type == EVENT_STREAM:
+                return answer
+            body = await answer.read_error_body()
+        if answer is None:
+            raise StartupError(
+                f"The server {self._name!r} did not answer within {self.connect_timeout:.0f} s.",
+                "Check its log, or restart it.",
+                server=self._name,
+            )
         answer.close()
         raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 

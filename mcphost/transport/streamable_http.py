@@ -38,6 +38,7 @@ from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
 from mcphost.transport.reachability import ReachabilityFn, ignore_reachability
 
+CONNECT_TIMEOUT = 30.0
 SEND_TIMEOUT = 60.0
 MAX_MALFORMED_MESSAGES = 10_000
 _DELETE_TIMEOUT = 1.0
@@ -80,6 +81,8 @@ class HttpConnector:
         self._ca_digest = ca_digest
         self.on_reachability_changed: ReachabilityFn = ignore_reachability
         """Called when the server can no longer be reached, or can be reached again; set it before `connect`."""
+        self.connect_timeout = CONNECT_TIMEOUT
+        """Time limit in seconds for requests that `connect` itself sends; set it before `connect`."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:

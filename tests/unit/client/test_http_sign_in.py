@@ -11,15 +11,16 @@ from mcphost.auth.oauth_registry import OAuthRegistry, make_client_grant, make_t
 from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
-from mcphost.errors import ConnectionLost, SignInRequired
+from mcphost.errors import ConnectionLost, SignInRequired, StartupError
 from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.transport.channel import HttpStatusError
+from tests.event_loop import wait_until
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, ToolsPeer, run_peer
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.transport.raw_http import ReceivedRequest
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -339,3 +340,29 @@ async def test_a_stream_of_2024_11_05_is_signed_in_to_as_well() -> None:
             peer.valid = {}
             await session.request(ListTools())
     assert len(user.urls) == 2
+
+
+async def test_the_sign_in_to_a_stream_of_2024_11_05_may_take_longer_than_the_time_limit() -> None:
+    class SlowUser(BrowserUser):
+        async def sign_in(self, **asked: Any) -> str | None:
+            end = anyio.current_time() + 0.6
+            await wait_until(lambda: anyio.current_time() > end)
+            return await super().sign_in(**asked)
+
+    async with run_peer(kind=SseToolsServer) as peer:
+        server = ServerConfig(name="peer", url=peer.url, transport="sse")
+        opener = create_opener(SlowUser(), connect_timeout=0.5)
+        async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
+            await session.request(ListTools())
+
+
+async def test_the_time_limit_for_connecting_applies_to_a_silent_stream_of_2024_11_05() -> None:
+    async def answer(request: ReceivedRequest) -> None:
+        await request.wait_closed()
+
+    async with serve(answer) as silent:
+        server = ServerConfig(name="peer", url=silent.url, transport="sse")
+        opener = create_opener(BrowserUser(), connect_timeout=0.2)
+        with anyio.fail_after(5), pytest.raises(StartupError, match="'peer' did not answer"):
+            async with opener.open(server, FakeRequestHandler(), RecordingObserver()):
+                pass

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import anyio.lowlevel
 import pytest
 
@@ -113,6 +114,25 @@ async def test_an_answer_that_is_no_event_stream_is_reported_with_its_status() -
     with pytest.raises(StartupError, match="404"):
         async with open_channel(ScriptedSseServer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope")):
             pass
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (b"", "The server 'old' did not answer within 0 s."),
+        (b"HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP 500"),
+    ],
+)
+async def test_a_server_that_does_not_finish_its_answer_is_given_up(start: bytes, message: str) -> None:
+    server = ScriptedSseServer(start)
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listener:
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/sse"
+        connector = SseConnector("old", url, {}, warn=list[str]().append)
+        connector.connect_timeout = 0.2
+        with anyio.fail_after(4), pytest.raises(StartupError, match=message) as raised:
+            async with connector.connect():
+                pass
+    assert raised.value.server == "old"
 
 
 @pytest.mark.req("sse.post-failure")
