@@ -108,11 +108,8 @@ class ClientSessionOpener:
         plan: NegotiationPlan | None = None
         attempts = 0
         while True:
-            async with (
-                _open_channel(connector, first_error, oauth) as (channel, sign_in_seconds),
-                CancellingTaskGroup() as tasks,
-            ):
-                deadline += sign_in_seconds
+            async with _open_channel(connector, first_error, oauth) as (channel, pause), CancellingTaskGroup() as tasks:
+                deadline += pause
                 await prepare()
                 if plan is None:
                     known_eras = self._eras.get(server.name, digest)
