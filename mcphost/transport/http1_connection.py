@@ -55,7 +55,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         self.headers: dict[str, str] = {}
         self._remaining_bytes = 0  # bytes of the body, or of the current chunk
         self._framing = ""  # length, chunked, close
-        self._trailer_bytes = 0
+        self._trailer_bytes = self._trailer_count = 0
         self._interim_bytes = 0  # bytes of interim responses so far
         self._interim_count = 0
         self._chunks_left = 0  # number of chunks that are accepted before more bytes arrive
@@ -236,7 +236,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def _choose_framing(self) -> None:
         coding = self.headers.get("transfer-encoding")
         length = _parse_content_length(self.headers)
-        self._trailer_bytes = 0
+        self._trailer_bytes = self._trailer_count = 0
         if coding is not None and coding.lower() != "chunked":
             raise MalformedMessage(f"the transfer encoding {coding[:50]!r}")
         if self.status in (204, 304) or (self._is_tunnel and self.status < 300):
@@ -298,10 +298,13 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
                 raise MalformedMessage("a chunk longer than its size")
             self._remaining_bytes = 0
         elif self._trailer_bytes:
-            self._trailer_bytes += len(line)
+            self._trailer_bytes += len(line) + 2
             if self._trailer_bytes > HEAD_LIMIT:
                 raise MalformedMessage("trailers over 64 KB")
             if line:
+                self._trailer_count += 1
+                if self._trailer_count > _MAX_HEADER_LINES:
+                    raise MalformedMessage(f"over {_MAX_HEADER_LINES} trailer lines")
                 _parse_header(line.decode("latin-1"))
             else:
                 self._complete_response()

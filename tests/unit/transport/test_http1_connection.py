@@ -127,6 +127,13 @@ async def test_a_connection_that_cannot_be_trusted_is_not_kept(answer: bytes) ->
     assert not connection.is_keep_alive
 
 
+async def test_more_trailer_lines_than_header_lines_are_refused() -> None:
+    connection, body = await feed_connection(IN_CHUNKS + b"0\r\n" + b"a:\r\n" * 256 + b"\r\n")
+    assert (body, connection.is_complete) == (b"", True)
+    with pytest.raises(MalformedMessage, match="over 256 trailer lines"):
+        await feed_connection(IN_CHUNKS + b"0\r\n" + b"a:\r\n" * 257 + b"\r\n")
+
+
 async def test_unexpected_bytes_close_a_kept_connection() -> None:
     connection, _ = await feed_connection(LENGTH)
     connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
