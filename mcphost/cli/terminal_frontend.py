@@ -142,6 +142,11 @@ class Confirmation:
         self._is_silent = as_json and not self._is_interactive
         self._output = _terminal_output(as_json=as_json) if self._is_interactive else sys.stdout
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a user who can be asked."""
+        return self._is_interactive and self._output is not None
+
     def show(self, *lines: str) -> None:
         """Show lines that the user needs in order to answer the question, with control characters made visible.
 

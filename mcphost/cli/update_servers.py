@@ -4,7 +4,7 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from mcphost.errors import McpHostError, RegistryError, UsageError
+from mcphost.errors import ConsentDenied, McpHostError, RegistryError, UsageError
 from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
@@ -78,6 +78,11 @@ async def _update_all(options: "Options", args: argparse.Namespace) -> int:
             server = servers[record.name]
             place: str = args.registry or _find_registry(record, server, config.registry.url)
             report = await _Update(options, args, record, server, place, terminal).run()
+        except _ApprovalRequired as error:
+            if args.name:
+                raise
+            print_note(f"{translate_sentence(error.message)} {translate_sentence(error.hint)}")
+            report = {"name": record.name, "server": record.server, "error": error.message}
         except RegistryError as error:
             if args.name:
                 raise
@@ -115,6 +120,10 @@ def _find_registry(record: "InstalledServer", server: "ServerConfig", configured
             f"If you trust that one: mcphost servers update {quote(record.name)} --registry {quote(record.url)}",
         )
     return record.url
+
+
+class _ApprovalRequired(ConsentDenied):
+    """Raised if an update would approve a server that was not approved, and the user cannot be asked."""
 
 
 class _Update:
@@ -177,6 +186,7 @@ class _Update:
         from mcphost.registry.plan import choose_option
 
         args, name = self._args, self._record.name
+        was_approved = await self._check_approval()
         option = choose_option(latest, args.kind or self._record.kind, installed_programs())
         async with open_server_editor(self._options) as (editor, config):
             show_server(self._review, latest, option, name, [one.name for one in config.servers if one.name != name])
@@ -187,7 +197,7 @@ class _Update:
                 return {"changes": [], "download": describe_download(option)}
             source = await open_source(editor, option, name, self._review, self._terminal)
             try:
-                report, saved = await self._write(editor, source, latest)
+                report, saved = await self._write(editor, source, latest, was_approved=was_approved)
             except BaseException:
                 source.discard()
                 raise
@@ -204,8 +214,29 @@ class _Update:
             source.discard()
         return {**report, "updated": True, "ok": error is None, "error": error.message if error else "", "exit": code}
 
+    async def _check_approval(self) -> bool:
+        """Return whether the server is approved. If it is not, `--yes` does not stand for an approval: ask anyway.
+
+        Raises _ApprovalRequired if the user cannot be asked, or if `--yes` is meant for every server.
+        """
+        from mcphost.cli.edit_servers import open_server_editor
+        from mcphost.cli.terminal_frontend import Confirmation
+
+        args, name = self._args, self._record.name
+        async with open_server_editor(self._options) as (editor, _config):
+            if await editor.is_approved(self._server):
+                return True
+        if args.yes and not args.dry_run:
+            self._review = Confirmation(yes=False, as_json=args.json)
+            if not (args.name and self._review.can_ask):
+                raise _ApprovalRequired(
+                    f"{name} was not updated, because it is not approved.",
+                    f"Read its settings, and approve it: mcphost servers trust {quote(name)}",
+                )
+        return False
+
     async def _write(
-        self, editor: "ServerFileEditor", source: "PlanSource", latest: "RegistryEntry"
+        self, editor: "ServerFileEditor", source: "PlanSource", latest: "RegistryEntry", *, was_approved: bool
     ) -> "tuple[dict[str, Any], SavedServer | None]":
         """Show the changes, ask for confirmation, and write the new entry.
 
@@ -215,7 +246,6 @@ class _Update:
         from mcphost.host.servers.registry_installer import check_programs
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
-        was_approved = await editor.is_approved(self._server)
         changes, warnings = self._compare(editor, entry, planned, was_approved=was_approved)
         self._review.show(
             _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),

@@ -117,6 +117,38 @@ def test_an_update_of_a_server_that_was_not_approved_shows_it_as_a_whole(program
     assert "Warning: It sets PYTHONPATH" in shown
 
 
+@pytest.mark.parametrize("name", [(), ("clock",)], ids=["all", "one"])
+def test_yes_does_not_update_a_server_that_was_not_approved(program: Program, name: tuple[str, ...]) -> None:
+    runners = PackageRunners(program, "uvx")
+    path = program.work / ".mcp.json"
+    with registry_server(ENTRIES) as registry:
+        program.configure()
+        (program.home / "config" / "config.toml").write_text(f'[registry]\nurl = "{registry.url}"\n')
+        path.write_text(json.dumps({"mcpServers": {"clock": installed(registry.url)}}))
+        program.text("servers", "trust", ".mcp.json", "--yes")
+        before = path.read_text()
+        done = program.run("servers", "update", *name, "--yes")
+        state = json.loads(program.text("servers", "list", "--json"))["servers"][0]["state"]
+    told = done.stderr.decode()
+    assert done.returncode == (5 if name else 0), told
+    assert "clock was not updated, because it is not approved." in told
+    assert "mcphost servers trust clock" in told
+    assert path.read_text() == before
+    assert state == "not approved"
+    assert runners.started == []
+
+
+def test_yes_still_asks_about_a_named_server_that_was_not_approved(program: Program) -> None:
+    runners = PackageRunners(program, "uvx")
+    with registry_server(ENTRIES) as registry:
+        program.configure(clock=installed(registry.url, env={"PYTHONPATH": "/unseen"}))
+        code, shown = answer_prompts(program, [("approve clock? [y/N] ", "n")], "servers", "update", "clock", "--yes")
+    assert code == 5, shown
+    assert "+ environment PYTHONPATH: /unseen" in shown
+    assert "Nothing was changed" in shown
+    assert runners.started == []
+
+
 def test_a_projects_file_does_not_choose_the_registry_of_an_update(program: Program) -> None:
     PackageRunners(program, "uvx")
     with registry_server(ENTRIES) as registry:
@@ -124,6 +156,7 @@ def test_a_projects_file_does_not_choose_the_registry_of_an_update(program: Prog
         program.text("servers", "trust", ".mcp.json", "--yes")
         error = program.error("servers", "update", "clock", "--yes", code=4)
         assert f"mcphost servers update clock --registry {registry.url}" in error
+        program.text("servers", "trust", "clock", "--yes")
         assert "Updated clock" in program.text("servers", "update", "clock", "--yes", "--registry", registry.url)
 
 
