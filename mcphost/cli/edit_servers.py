@@ -154,7 +154,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Show what each server in pasted JSON would start or connect to, ask for confirmation, and add the servers."""
     from mcphost.cli.printing import translate_line
-    from mcphost.cli.servers import command_summary
+    from mcphost.cli.servers import summarize_command
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.pasted_servers import parse_pasted_servers
@@ -178,7 +178,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
                             replace=args.replace)  # fmt: skip
             if edit.server is None:
                 continue
-            summaries.append(f"{name} · {command_summary(edit.server)}")
+            summaries.append(f"{name} · {summarize_command(edit.server)}")
             review.show(name, *(f"  {translate_line(line)}" for line in describe_server(edit.server)))
             for warning in server_warnings(edit.server):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
@@ -215,8 +215,56 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
 
             print_text(_("Nothing was changed."))
             return 0
-        print_saved(await editor.change(server, entry, is_seen_whole=not has_flags), "changed")
+        is_approved = await editor.is_approved(server) and not _changes_env_file(editor, server, entry)
+        saved = await editor.change(server, entry, is_approved=is_approved)
+        if saved.server is not None and not saved.is_approved and not has_flags:
+            saved = await _ask_approval(editor, saved)
+        print_saved(saved, "changed")
     return 0
+
+
+def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:
+    """Return whether the new entry has another environment file, whose variables the user has not seen.
+
+    Raises ConfigError if that file cannot be read.
+    """
+    from mcphost.config.approval_digest import describe_env_path, with_file_digests
+    from mcphost.config.server_files import find_server_file, plan_set
+
+    file = find_server_file(server, editor.config_dir, editor.folder)
+    changed = plan_set(file, server.name, entry, replace=True).server
+    if changed is None or describe_env_path(changed) in ("", describe_env_path(server)):
+        return False
+    with_file_digests(changed)
+    return True
+
+
+async def _ask_approval(editor: "ServerFileEditor", saved: "SavedServer") -> "SavedServer":
+    """Show a saved server as a whole, and approve it if the user agrees; return *saved* with the result."""
+    from mcphost.cli.printing import print_error
+    from mcphost.cli.servers import show_settings, summarize_command
+    from mcphost.cli.terminal_frontend import Confirmation
+    from mcphost.config.approval_digest import server_digest, with_file_digests
+    from mcphost.errors import ConfigError, ConsentDenied
+    from mcphost.serialization import replace
+
+    review = Confirmation(yes=False, as_json=False)
+    if saved.server is None or not review.can_ask:
+        return saved
+    try:
+        server = with_file_digests(saved.server)
+        show_settings(review, server)
+        review.show(summarize_command(server))
+        review.confirm(f"Approve {server.name}?", "Nothing was approved.")
+    except ConfigError as error:
+        print_error(error)
+        return saved
+    except ConsentDenied:
+        return saved
+    if server_digest(saved.server) != server_digest(server):
+        return saved  # a file that the approval covers has changed while the question was open
+    await editor.approve(server)
+    return replace(saved, is_approved=True)
 
 
 def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:

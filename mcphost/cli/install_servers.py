@@ -126,7 +126,7 @@ class _Installation:
         Return the plan as JSON data and the saved server; the latter is None if nothing was written.
         """
         from mcphost.cli.printing import print_json
-        from mcphost.cli.servers import command_summary
+        from mcphost.cli.servers import summarize_command
         from mcphost.config.server_files import plan_set, scope_file
         from mcphost.host.servers.registry_installer import check_programs, describe_plan, with_registry
         from mcphost.registry.entries import describe_publisher
@@ -153,7 +153,7 @@ class _Installation:
         check_programs(option, entry)
         if edit.server is not None:
             publisher = describe_publisher(server, _)
-            self._review.show(command_summary(edit.server), _("publisher: {publisher}").format(publisher=publisher))
+            self._review.show(summarize_command(edit.server), _("publisher: {publisher}").format(publisher=publisher))
         await self._review.confirm_with(self._terminal, f"Install and approve {name}?", "Nothing was installed.")
         return report, await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
 

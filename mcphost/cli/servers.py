@@ -165,7 +165,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_file_digests
     from mcphost.config.loader import PROJECT_FILE, read_project_file
-    from mcphost.host.servers.server_approval import approve, find_approval, is_approved_by_flag, server_warnings
+    from mcphost.host.servers.server_approval import approve, find_approval, is_approved_by_flag
 
     review = Confirmation(yes=yes, as_json=as_json)
     async with open_grants_and_audit() as (grants, audit):
@@ -179,21 +179,14 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         lines = describe_server(server)
         if is_approved_by_flag(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
-        review.show(f"{name} ({server.file})")
-        review.show(*(f"  {translate_line(line)}" for line in (*lines, *_unbound_expansion(server))))
-        for warning in server_warnings(server):
-            review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
-        if server.trust_annotations:
-            review.show(_("  trustAnnotations: tools that it declares read-only run without a question"))
-        if server.review_results and server.source != "project":  # for a project, it is one of the lines
-            review.show(_("  reviewResults: you review its results before the model gets them"))
+        show_settings(review, server)
         earlier = await find_approval(grants, name)
         if earlier and earlier.digest != server_digest(server):
             review.show(_("It differs from what was approved before:"))
             changed = diff_lines(earlier.description.splitlines(), lines)
             review.show(*(f"  {translate_line(line)}" for line in changed))
         digest = server_digest(server)
-        review.show(command_summary(server))
+        review.show(summarize_command(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
         if server_digest(configured) != digest or describe_server(configured) != lines:
             raise ConsentDenied("Nothing was approved: a file changed meanwhile.", "Review it again.")
@@ -203,6 +196,22 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     else:
         print_text(_("Approved for as long as none of this changes."))
     return 0
+
+
+def show_settings(review: "Confirmation", server: "ServerConfig") -> None:
+    """Show all that the approval of a server covers, and the warnings about it."""
+    from mcphost.cli.printing import translate_line
+    from mcphost.config.approval_digest import describe_server
+    from mcphost.host.servers.server_approval import server_warnings
+
+    review.show(f"{server.name} ({server.file})")
+    review.show(*(f"  {translate_line(line)}" for line in (*describe_server(server), *_unbound_expansion(server))))
+    for warning in server_warnings(server):
+        review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
+    if server.trust_annotations:
+        review.show(_("  trustAnnotations: tools that it declares read-only run without a question"))
+    if server.review_results and server.source != "project":  # for a project, it is one of the lines
+        review.show(_("  reviewResults: you review its results before the model gets them"))
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
@@ -215,7 +224,7 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
     return describe_expansion(server) if server.source != "project" else ()
 
 
-def command_summary(server: "ServerConfig") -> str:
+def summarize_command(server: "ServerConfig") -> str:
     """Return the server's command or URL as one line, to be shown right above the approval question.
 
     The full description may be so long that its beginning has scrolled off the screen.

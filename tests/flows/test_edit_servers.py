@@ -235,3 +235,66 @@ def test_an_entry_is_edited_in_the_users_own_editor_only_at_a_terminal(program: 
     before = config_file(program).read_bytes()
     assert "no terminal for an editor" in program.error("servers", "edit", "demo", code=2, EDITOR="touch")
     assert config_file(program).read_bytes() == before
+
+
+def use_editor(program: Program, **changes: Any) -> None:
+    """Let the user's editor make these changes to the entry that it opens."""
+    script = program.home / "change_entry.py"
+    script.write_text(
+        "import json, pathlib, sys\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        f"path.write_text(json.dumps(json.loads(path.read_text()) | {changes!r}))\n"
+    )
+    program.env["VISUAL"] = f"'{sys.executable}' '{script}'"
+
+
+@pytest.mark.parametrize(("answer", "state"), [("n", "not approved"), ("y", "approved")])
+def test_the_editor_approves_a_server_only_after_showing_it_as_a_whole(
+    program: Program, answer: str, state: str
+) -> None:
+    (program.work / "settings.env").write_text("LD_PRELOAD=/unseen.so\n")
+    entry = {"command": DEMO[0], "args": DEMO[1:], "envFile": "settings.env"}
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"tidy": entry}}))
+    program.text("servers", "trust", ".mcp.json", "--yes")
+    use_editor(program, timeout=90_000)
+    code, shown = answer_prompts(program, [("Approve tidy? [y/N] ", answer)], "servers", "edit", "tidy")
+    assert code == 0, shown
+    question = shown.index("Approve tidy?")
+    assert "environment LD_PRELOAD" in shown[:question]
+    assert "Warning: It sets LD_PRELOAD" in shown[:question]
+    assert ("approve it: mcphost servers trust tidy" in shown) == (answer == "n")
+    assert json.loads((program.work / ".mcp.json").read_text())["mcpServers"]["tidy"]["timeout"] == 90_000
+    assert states(program) == {"tidy": state}
+
+
+def test_the_editor_shows_a_new_environment_file_before_it_is_approved(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    path = program.home / "other.env"
+    path.write_text("LD_PRELOAD=/unseen.so\n")
+    use_editor(program, envFile=str(path))
+    code, shown = answer_prompts(program, [("Approve demo? [y/N] ", "n")], "servers", "edit", "demo")
+    assert code == 0, shown
+    assert "Warning: It sets LD_PRELOAD" in shown
+    assert states(program) == {"demo": "not approved"}
+
+
+def test_a_changed_environment_file_is_shown_before_the_editor_approves_it(program: Program) -> None:
+    path = program.home / "own.env"
+    path.write_text("MODE=quiet\n")
+    program.configure(demo={"command": DEMO[0], "args": DEMO[1:], "envFile": str(path)})
+    program.text("servers", "trust", "demo", "--yes")
+    path.write_text("LD_PRELOAD=/unseen.so\n")
+    use_editor(program, timeout=90_000)
+    code, shown = answer_prompts(program, [("Approve demo? [y/N] ", "n")], "servers", "edit", "demo")
+    assert code == 0, shown
+    assert "Warning: It sets LD_PRELOAD" in shown
+    assert states(program) == {"demo": "not approved"}
+
+
+def test_the_editor_keeps_the_approval_of_an_approved_server(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    use_editor(program, timeout=90_000)
+    code, shown = answer_prompts(program, [], "servers", "edit", "demo")
+    assert code == 0, shown
+    assert "Approve demo?" not in shown
+    assert states(program) == {"demo": "approved"}

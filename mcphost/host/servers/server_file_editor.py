@@ -187,6 +187,10 @@ class ServerFileEditor:
         """Return whether a configured server is approved as it is now. Raises StoreError."""
         return bool(await approval_source(self._grants, server))
 
+    async def approve(self, server: ServerConfig) -> None:
+        """Approve a configured server as it is now. Raises StoreError, ConsentDenied or ConfigError."""
+        await approve(self._grants, self._audit, server)
+
     async def set_disabled(self, server: ServerConfig, *, disabled: bool) -> SavedServer:
         """Disable or enable a configured server. Raises ConfigError, UsageError, StoreError or ConsentDenied."""
         edit = await anyio.to_thread.run_sync(
