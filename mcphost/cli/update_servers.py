@@ -78,11 +78,6 @@ async def _update_all(options: "Options", args: argparse.Namespace) -> int:
             server = servers[record.name]
             place: str = args.registry or _find_registry(record, server, config.registry.url)
             report = await _Update(options, args, record, server, place, terminal).run()
-        except _ApprovalRequired as error:
-            if args.name:
-                raise
-            print_note(f"{translate_sentence(error.message)} {translate_sentence(error.hint)}")
-            report = {"name": record.name, "server": record.server, "error": error.message}
         except RegistryError as error:
             if args.name:
                 raise
@@ -120,10 +115,6 @@ def _find_registry(record: "InstalledServer", server: "ServerConfig", configured
             f"If you trust that one: mcphost servers update {quote(record.name)} --registry {quote(record.url)}",
         )
     return record.url
-
-
-class _ApprovalRequired(ConsentDenied):
-    """Raised if an update would approve a server that was not approved, and the user cannot be asked."""
 
 
 class _Update:
@@ -182,11 +173,17 @@ class _Update:
         """
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.install_servers import offer_undo, open_source, show_download, show_server, try_server
+        from mcphost.cli.printing import print_note
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
         from mcphost.registry.plan import choose_option
 
         args, name = self._args, self._record.name
-        was_approved = await self._check_approval()
+        was_approved = await self._is_approved()
+        if not was_approved and (refusal := self._refuse_unasked()):
+            if args.name:
+                raise refusal
+            print_note(f"{translate_sentence(refusal.message)} {translate_sentence(refusal.hint)}")
+            return {"changes": [], "error": refusal.message}
         option = choose_option(latest, args.kind or self._record.kind, installed_programs())
         async with open_server_editor(self._options) as (editor, config):
             show_server(self._review, latest, option, name, [one.name for one in config.servers if one.name != name])
@@ -214,26 +211,29 @@ class _Update:
             source.discard()
         return {**report, "updated": True, "ok": error is None, "error": error.message if error else "", "exit": code}
 
-    async def _check_approval(self) -> bool:
-        """Return whether the server is approved. If it is not, `--yes` does not stand for an approval: ask anyway.
-
-        Raises _ApprovalRequired if the user cannot be asked, or if `--yes` is meant for every server.
-        """
+    async def _is_approved(self) -> bool:
         from mcphost.cli.edit_servers import open_server_editor
+
+        async with open_server_editor(self._options) as (editor, _config):
+            return await editor.is_approved(self._server)
+
+    def _refuse_unasked(self) -> ConsentDenied | None:
+        """Make an update with `--yes` ask about a server that is not approved, because its approval needs an answer.
+
+        Return an error if the user cannot be asked, or if `--yes` is meant for every server.
+        """
         from mcphost.cli.terminal_frontend import Confirmation
 
         args, name = self._args, self._record.name
-        async with open_server_editor(self._options) as (editor, _config):
-            if await editor.is_approved(self._server):
-                return True
-        if args.yes and not args.dry_run:
-            self._review = Confirmation(yes=False, as_json=args.json)
-            if not (args.name and self._review.can_ask):
-                raise _ApprovalRequired(
-                    f"{name} was not updated, because it is not approved.",
-                    f"Read its settings, and approve it: mcphost servers trust {quote(name)}",
-                )
-        return False
+        if not args.yes or args.dry_run:
+            return None
+        self._review = Confirmation(yes=False, as_json=args.json)
+        if args.name and self._review.can_ask:
+            return None
+        return ConsentDenied(
+            f"{name} was not updated, because it is not approved.",
+            f"Read its settings, and approve it: mcphost servers trust {quote(name)}",
+        )
 
     async def _write(
         self, editor: "ServerFileEditor", source: "PlanSource", latest: "RegistryEntry", *, was_approved: bool
