@@ -9,8 +9,7 @@ import os
 import ssl
 import sys
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 from urllib.parse import SplitResult, urlencode, urlunsplit
@@ -21,57 +20,12 @@ import anyio.to_thread
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy, check_url, url_origin
 from mcphost.config.approval_digest import load_authorities
 from mcphost.errors import ConfigError, MalformedMessage, SignInRequired
+from mcphost.http_limits import BodyTooLarge, ResponseLimits, TooManyChunks
 from mcphost.serialization import Struct, encode, loads
 from mcphost.unicode_forms import join_url, split_url
 
-MAX_HEAD_BYTES = 64 * 1024
-MAX_INTERIM_RESPONSES = 100
-_READ_SIZE = 4 * 1024
-"""Bytes per read of a response head: few, because parsing an interim response of 18 bytes takes 50 µs."""
-
-ReadFunction = Callable[..., Awaitable[bytes]]
-
-
-class ResponseHeadLimit:
-    """Limit on the size of a response's head, enforced through httpcore's `trace` extension.
-
-    Reading a larger head raises MalformedMessage. Without this limit, httpx would accept any number of interim
-    responses (RFC 9110, section 15.2).
-    """
-
-    def __init__(self) -> None:
-        self._in_head = True
-        self._byte_count = self._response_count = 0
-
-    async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an httpcore trace event, so that the bytes of each response head are counted as they are read."""
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            stream = info["return_value"]
-            stream.read = partial(self._read, stream.read)
-        elif event.endswith(".send_request_headers.started"):
-            self._in_head = True
-            self._byte_count = self._response_count = 0
-        elif event.endswith(".receive_response_headers.complete"):
-            self._in_head = False
-
-    async def _read(self, read: ReadFunction, max_bytes: int, timeout: float | None = None) -> bytes:
-        if not self._in_head:
-            return await read(max_bytes, timeout)
-        data = await read(min(max_bytes, _READ_SIZE), timeout)
-        self._byte_count += len(data)
-        self._response_count += data.count(b"HTTP/1.")
-        if self._response_count > MAX_INTERIM_RESPONSES + 1:
-            raise MalformedMessage(f"over {MAX_INTERIM_RESPONSES} interim responses")
-        if self._byte_count > MAX_HEAD_BYTES + _READ_SIZE:
-            raise MalformedMessage(f"headers over {MAX_HEAD_BYTES // 1024} KB")
-        return data
-
-
 REQUEST_TIMEOUT = 10.0
 MAX_BODY_BYTES = 1024 * 1024
-EXTRA_CHUNKS = 1_000
-BYTES_PER_CHUNK = 16
-"""A body may consist of one chunk per 16 bytes, plus a thousand chunks."""
 MAX_REDIRECTS = 3
 _MAX_CAUSES = 10
 RETRY_HINT = "Check that it is running and reachable from this machine, then try again."
@@ -274,10 +228,11 @@ class OAuthHttpClient:
             "write": REQUEST_TIMEOUT,
             "pool": REQUEST_TIMEOUT,
         }
+        limits = ResponseLimits()
         extensions: dict[str, Any] = {
             "timeout": timeout,
             "sni_hostname": parts.hostname or "",
-            "trace": ResponseHeadLimit().trace,
+            "trace": limits.trace,
         }
         # False disables all certificate checks, so it is used only without TLS.
         verify = self._tls_context or parts.scheme != "http"
@@ -288,7 +243,7 @@ class OAuthHttpClient:
                     target = _url_at_address(parts, address) if address else url
                     request = httpx.Request(method, target, headers=full, content=body, extensions=extensions)
                     response = await transport.handle_async_request(request)
-                    return await read_response(response, url, what)
+                    return await read_response(response, limits, url, what)
                 except httpx.ConnectError as error:
                     if number == len(addresses):
                         raise _make_unreachable(what, url, error) from error
@@ -311,23 +266,18 @@ def _url_at_address(parts: SplitResult, address: str) -> str:
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
 
-async def read_response(response: Any, url: str, what: str) -> OAuthResponse:
+async def read_response(response: Any, limits: ResponseLimits, url: str, what: str) -> OAuthResponse:
     """Read a response of at most MAX_BODY_BYTES. Raises EndpointUnreachable, with *what* in its message."""
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
-    data = bytearray()
-    spare_chunks = EXTRA_CHUNKS
     try:
-        async for chunk in response.aiter_raw():
-            data += chunk
-            spare_chunks += len(chunk) // BYTES_PER_CHUNK - 1
-            if spare_chunks < 0:
-                raise EndpointUnreachable(f"The {what} {url[:200]!r} answered in too many small chunks.")
-            if len(data) > MAX_BODY_BYTES:
-                raise EndpointUnreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+        body = await limits.read_body(response.aiter_raw(), MAX_BODY_BYTES)
+    except TooManyChunks as error:
+        raise EndpointUnreachable(f"The {what} {url[:200]!r} answered in too many small chunks.") from error
+    except BodyTooLarge as error:
+        raise EndpointUnreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.") from error
     finally:
         with anyio.CancelScope(shield=True):
             await response.aclose()
-    body = bytes(data)
     if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         body = decompress_body(body, url, what)
     return OAuthResponse(url, int(response.status_code), headers, body)

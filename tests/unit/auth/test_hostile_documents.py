@@ -18,6 +18,7 @@ from mcphost.auth.registration import describe_oauth_error
 from mcphost.auth.tokens import TokenSet, parse_lifetime, parse_token_response
 from mcphost.auth.url_policy import check_url, resource_covers, url_origin
 from mcphost.errors import SignInRequired
+from mcphost.http_limits import ResponseLimits
 
 REPLIES = ["access_token", "token_type", "expires_in", "scope", "refresh_token", "error", "error_description"]
 NAMES = [*AuthorizationServerMetadata.__struct_fields__, *ProtectedResourceMetadata.__struct_fields__, *REPLIES]
@@ -116,5 +117,5 @@ class SlowBody:
 async def test_an_answer_in_very_many_tiny_chunks_ends_the_sign_in_early() -> None:
     answer = SlowBody()
     with pytest.raises(EndpointUnreachable, match="too many small chunks"):
-        await read_response(answer, "https://as.example/x", "document")
+        await read_response(answer, ResponseLimits(), "https://as.example/x", "document")
     assert answer.chunks < 2_000
