@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio.to_thread
 
 from mcphost.errors import MalformedMessage
+from mcphost.http_limits import ResponseLimits
 from mcphost.sanitize import is_sanitized
 from mcphost.serialization import Struct, loads
 
@@ -45,7 +46,12 @@ class JsonClient:
         await anyio.to_thread.run_sync(import_module, "httpx")  # takes about 0.1 s
         import httpx
 
-        self._client = httpx.AsyncClient(trust_env=self._uses_proxies, follow_redirects=False, timeout=self._timeout)
+        self._client = httpx.AsyncClient(
+            trust_env=self._uses_proxies,
+            follow_redirects=False,
+            timeout=self._timeout,
+            limits=httpx.Limits(max_keepalive_connections=0),  # ResponseLimits apply to the first request only
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -63,7 +69,7 @@ class JsonClient:
     ) -> JsonAnswer:
         """Send a request and return the response, even if it reports an error. Safe to cancel.
 
-        A body that exceeds *limit* bytes or is not a JSON object is discarded.
+        A body that exceeds *limit* bytes, exceeds the limits of ResponseLimits or is not a JSON object is discarded.
         """
         import httpx
 
@@ -72,16 +78,14 @@ class JsonClient:
         status = 0
         with suppress(httpx.HTTPError, httpx.InvalidURL, MalformedMessage, ValueError):
             own = {"accept-encoding": "identity", **(headers or {})}
-            async with self._client.stream(method, url, json=body, headers=own) as response:
+            limits = ResponseLimits()
+            extensions = {"trace": limits.trace}
+            async with self._client.stream(method, url, json=body, headers=own, extensions=extensions) as response:
                 status = response.status_code
                 if status != 200 or "content-encoding" in response.headers:
                     return JsonAnswer(status)
-                content = bytearray()
-                async for chunk in response.aiter_raw():
-                    content += chunk
-                    if len(content) > limit:
-                        return JsonAnswer(status)
-            answer = loads(bytes(content), "answer of a model server")
+                content = await limits.read_body(response.aiter_raw(), limit)
+            answer = loads(content, "answer of a model server")
             return JsonAnswer(status, cast("dict[str, Any]", answer) if isinstance(answer, dict) else None)
         return JsonAnswer(status)
 
