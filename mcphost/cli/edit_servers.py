@@ -183,8 +183,9 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
             for warning in server_warnings(edit.server):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         review.show("", *summaries)
-        question = "Add and approve it?" if len(entries) == 1 else "Add and approve them?"
-        await review.confirm_with(terminal, question, "Nothing was added.")
+        await review.confirm_with(
+            terminal, "Add and approve it?" if len(entries) == 1 else "Add and approve them?", "Nothing was added."
+        )
         reader = terminal if is_interactive() and not args.yes else None
         answers: dict[tuple[str, ServerInput], str] = {}
         for name, entry in entries.items():

@@ -18,7 +18,7 @@ from tests.unit.transport.certificates import CertificateAuthority
 pytestmark = pytest.mark.anyio
 EARLY = b"HTTP/1.1 103 x\r\n\r\n"
 FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{"hello": 1}'
-IN_CHUNKS = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 class HeadFloodServer:
@@ -66,7 +66,7 @@ def create_requests(flood: HeadFloodServer, *, ca_file: str = "", proxy: str = "
             f"headers over {MAX_HEAD_BYTES // 1024} KB",
         ),
         (b"HTTP/1.1 200 x\r\n" + b"a:\r\n" * 5_000, f"over {MAX_HEAD_LINES} header lines"),
-        (IN_CHUNKS + b"0\r\n" + b"a:\r\n" * 20_000, f"trailers over {MAX_FRAMING_BYTES // 1024} KB"),
+        (CHUNKED_HEAD + b"0\r\n" + b"a:\r\n" * 20_000, f"trailers over {MAX_FRAMING_BYTES // 1024} KB"),
     ],
 )
 async def test_interim_answers_without_end_end_the_sign_in_early(before: bytes, reason: str) -> None:
@@ -106,7 +106,7 @@ async def test_other_tasks_run_while_a_body_of_small_chunks_is_read() -> None:
             turns += 1
 
     small_chunks = b"100\r\n" + b" " * 256 + b"\r\n"
-    flood = HeadFloodServer(b"", 0, answer=IN_CHUNKS + small_chunks * 2_000 + b"0\r\n\r\n")
+    flood = HeadFloodServer(b"", 0, answer=CHUNKED_HEAD + small_chunks * 2_000 + b"0\r\n\r\n")
     async with serve_flood(flood), anyio.create_task_group() as tasks:
         tasks.start_soon(count_turns)
         reply = await create_requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
@@ -117,7 +117,7 @@ async def test_other_tasks_run_while_a_body_of_small_chunks_is_read() -> None:
 
 async def test_a_body_of_many_chunks_of_16_bytes_is_refused() -> None:
     tiny_chunks = b"10\r\n" + b" " * 16 + b"\r\n"
-    flood = HeadFloodServer(b"", 0, answer=IN_CHUNKS + tiny_chunks * 2_000 + b"0\r\n\r\n")
+    flood = HeadFloodServer(b"", 0, answer=CHUNKED_HEAD + tiny_chunks * 2_000 + b"0\r\n\r\n")
     async with serve_flood(flood):
         with pytest.raises(EndpointUnreachable, match="too many small chunks"):
             await create_requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")

@@ -11,7 +11,7 @@ import pytest
 from mcphost.llm.json_requests import JsonAnswer, JsonClient
 
 pytestmark = pytest.mark.anyio
-IN_CHUNKS = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+CHUNKED_LIST_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
 SMALL_CHUNKS = b'A\r\n{"a": "bc"\r\n' + (b"100\r\n" + b" " * 256 + b"\r\n") * 2_000 + b"1\r\n}\r\n"
 
@@ -33,10 +33,10 @@ async def serve_answer(answer: bytes) -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     ("answer", "status"),
     [
-        (b"HTTP/1.1 100 \r\n\r\n" * 1_000 + IN_CHUNKS + b"2\r\n{}\r\n" + END, 0),
+        (b"HTTP/1.1 100 \r\n\r\n" * 1_000 + CHUNKED_LIST_HEAD + b"2\r\n{}\r\n" + END, 0),
         (b"HTTP/1.1 200 OK\r\n" + b"a:\r\n" * 5_000 + b"content-length: 2\r\n\r\n{}", 0),
-        (IN_CHUNKS + b"2\r\n{}\r\n" + b"1\r\n \r\n" * 2_000 + END, 200),
-        (IN_CHUNKS + b"2\r\n{}\r\n0\r\n" + b"a:\r\n" * 20_000 + b"\r\n", 200),
+        (CHUNKED_LIST_HEAD + b"2\r\n{}\r\n" + b"1\r\n \r\n" * 2_000 + END, 200),
+        (CHUNKED_LIST_HEAD + b"2\r\n{}\r\n0\r\n" + b"a:\r\n" * 20_000 + b"\r\n", 200),
     ],
     ids=["interim responses", "headers", "chunks", "trailers"],
 )
@@ -55,7 +55,7 @@ async def test_other_tasks_run_while_a_body_of_small_chunks_is_read() -> None:
             turns += 1
 
     async with (
-        serve_answer(IN_CHUNKS + SMALL_CHUNKS + END) as url,
+        serve_answer(CHUNKED_LIST_HEAD + SMALL_CHUNKS + END) as url,
         JsonClient(uses_proxies=False, timeout=20) as client,
         anyio.create_task_group() as tasks,
     ):
