@@ -19,7 +19,7 @@ from mcphost.errors import SignInRequired
 from mcphost.sign_in_types import AuthChallenge
 
 pytestmark = pytest.mark.anyio
-SERVER_URL = "https://mcp.example/mcp"
+PEER_URL = "https://mcp.example/mcp"
 WORK_HEADERS = {"authorization": "Bearer token-of-work"}
 REFUSAL = AuthChallenge(401, "Bearer", "", "")
 
@@ -42,7 +42,7 @@ def make_sign_in(account: str) -> StoredSignIn:
     issuer = "https://as.example"
     now = time.time()
     return StoredSignIn(
-        server="s", url=SERVER_URL, issuer=issuer, resource=SERVER_URL, token_endpoint=f"{issuer}/token", account=account,
+        server="s", url=PEER_URL, issuer=issuer, resource=PEER_URL, token_endpoint=f"{issuer}/token", account=account,
         client=OAuthClient(issuer, "c"),
         tokens=TokenSet(f"token-of-{account or 'nobody'}", issued=now - 100, expires=now + 9000),
     )  # fmt: skip
@@ -52,13 +52,13 @@ async def make_store(tmp_path: Path) -> SlowTokenStore:
     token_store = SlowTokenStore(tmp_path)
     for account in ("", "work"):
         await token_store.save(make_sign_in(account))
-    await token_store.choose_account(SERVER_URL, "work")
+    await token_store.choose_account(PEER_URL, "work")
     return token_store
 
 
 def make_provider(token_store: TokenStore) -> OAuthProvider:
     return OAuthProvider(
-        SignInTarget(server="s", url=SERVER_URL), OAuthHttpClient(UrlPolicy(SERVER_URL)), token_store, None
+        SignInTarget(server="s", url=PEER_URL), OAuthHttpClient(UrlPolicy(PEER_URL)), token_store, None
     )
 
 
@@ -66,12 +66,12 @@ async def test_a_request_after_a_cancelled_first_one_uses_the_selected_account(t
     token_store = await make_store(tmp_path)
     auth = make_provider(token_store)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(auth.headers, "POST", SERVER_URL)
+        tasks.start_soon(auth.headers, "POST", PEER_URL)
         await token_store.is_reading.wait()
         tasks.cancel_scope.cancel()
     assert auth.account_name is None
     token_store.may_read.set()
-    assert await auth.headers("POST", SERVER_URL) == WORK_HEADERS
+    assert await auth.headers("POST", PEER_URL) == WORK_HEADERS
     assert auth.account_name == "work"
 
 
@@ -81,7 +81,7 @@ async def test_overlapping_first_requests_wait_for_the_selected_account(tmp_path
     sent: list[Mapping[str, str]] = []
 
     async def send() -> None:
-        sent.append(await auth.headers("POST", SERVER_URL))
+        sent.append(await auth.headers("POST", PEER_URL))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(send)
@@ -98,7 +98,7 @@ async def test_a_refused_request_is_sent_again_with_the_selected_account(tmp_pat
     token_store.may_read.set()
     auth = make_provider(token_store)
     assert await auth.recover(REFUSAL)
-    assert auth.current_headers("POST", SERVER_URL) == WORK_HEADERS
+    assert auth.current_headers("POST", PEER_URL) == WORK_HEADERS
 
 
 async def test_a_sign_in_first_finds_out_which_account_is_selected(tmp_path: Path) -> None:
@@ -118,16 +118,16 @@ async def test_a_cancelled_sign_out_leaves_the_account_to_be_found_out(tmp_path:
         await token_store.is_reading.wait()
         tasks.cancel_scope.cancel()
     token_store.may_read.set()
-    assert await auth.headers("POST", SERVER_URL) == WORK_HEADERS
+    assert await auth.headers("POST", PEER_URL) == WORK_HEADERS
 
 
 async def test_a_sign_out_during_the_first_request_is_not_undone(tmp_path: Path) -> None:
     token_store = await make_store(tmp_path)
     auth = make_provider(token_store)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(auth.headers, "POST", SERVER_URL)
+        tasks.start_soon(auth.headers, "POST", PEER_URL)
         tasks.start_soon(auth.logout)
         await token_store.is_reading.wait()
         token_store.may_read.set()
-    assert await auth.headers("POST", SERVER_URL) == {}
-    assert await token_store.load(SERVER_URL, "work") is None
+    assert await auth.headers("POST", PEER_URL) == {}
+    assert await token_store.load(PEER_URL, "work") is None
