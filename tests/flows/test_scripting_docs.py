@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from mcphost.cli.main import BROKEN_PIPE_EXIT_CODE
 from mcphost.cli.parser import command_parser
 from mcphost.cli.run import add_arguments
 from mcphost.errors import McpHostError
@@ -83,7 +84,7 @@ def test_the_table_of_exit_codes_has_the_code_of_every_error() -> None:
     def all_codes(kind: type[McpHostError]) -> set[int]:
         return {kind.exit_code}.union(*(all_codes(sub) for sub in kind.__subclasses__()))
 
-    assert all_codes(McpHostError) | {0, 8, 130} == codes
+    assert all_codes(McpHostError) | {0, 8, 130, BROKEN_PIPE_EXIT_CODE} == codes
 
 
 @pytest.mark.parametrize("command", ["call", "tools", "read", "servers"])

@@ -191,7 +191,8 @@ def tidy(session: ChatSession) -> None:
     terminal.click("e export")
     terminal.wait_for("Export the conversation", "tides-")
     terminal.click("enter write")
-    terminal.wait_for("Wrote tides-", "x delete")
+    # The page behind the form, with its key hints, is visible before the form has gone.
+    terminal.wait_until(lambda screen: "Wrote tides-" in screen and "Export the conversation" not in screen, "the page")
     terminal.click("esc back")
     terminal.wait_for("^P palette", "^Q quit")
     session.step("delete the copy")
