@@ -8,7 +8,8 @@ import pytest
 from mcphost.host.questions.form_fields import Field, Option, validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
-from mcphost.tui.forms.form import Form, FormRow
+from mcphost.tui.forms.form import Form
+from mcphost.tui.forms.form_row import FormRow
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.everything_form import everything_fields
@@ -347,3 +348,90 @@ async def test_no_field_is_ever_drawn_without_its_title(run: Run) -> None:
         PendingQuestion(driver, form_question(*everything_fields()))
         dialog = await driver.enter_question()
         assert [row.label.outer_size.width for row in dialog.form.rows] == [dialog.form.label_cells] * 13
+
+
+def many_fields(count: int) -> tuple[Field, ...]:
+    """Return text fields with the names f1, f2 and so on."""
+    return tuple(Field(name=f"f{n}", kind="text", title=f"Field {n}") for n in range(1, count + 1))
+
+
+def drawn_fields(dialog: Any) -> list[str]:
+    """Return the names of the fields that are laid out now."""
+    return [row.field.name for row in dialog.form.rows if row.is_attached and row.region.height]
+
+
+async def test_a_long_form_lays_out_one_page_of_fields_and_mounts_at_most_two(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*many_fields(100)))
+        dialog = await driver.enter_question()
+        await driver.until(lambda: "fields 1 to 10 of 100" in driver.text(), "the first page")
+        assert drawn_fields(dialog) == [f"f{n}" for n in range(1, 11)]
+        assert sum(row.is_attached for row in dialog.form.rows) <= 20
+        await driver.pilot.press("pagedown")
+        await driver.until(lambda: "fields 11 to 20 of 100" in driver.text(), "the second page")
+        assert drawn_fields(dialog) == [f"f{n}" for n in range(11, 21)]
+
+
+async def test_a_form_of_fourteen_fields_has_two_pages_and_one_of_thirteen_has_one(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*many_fields(14)))
+        await driver.enter_question()
+        await driver.until(lambda: "fields 1 to 7 of 14" in driver.text(), "the first page")
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*many_fields(13)))
+        dialog = await driver.enter_question()
+        await driver.until(lambda: len(drawn_fields(dialog)) == 13, "all fields")
+        assert "of 13" not in driver.text()
+
+
+async def test_a_long_form_cannot_be_sent_before_its_last_page_was_shown(run: Run) -> None:
+    fields = tuple(replace(field, default=f"value of {field.name}") for field in many_fields(25))
+    async with run(size=(100, 40)) as driver:
+        waiting = PendingQuestion(driver, form_question(*fields))
+        await driver.enter_question()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "read to the end first" in driver.text(), "the reason")
+        await driver.pilot.press("pagedown")
+        await driver.until(lambda: "fields 9 to 16 of 25" in driver.text(), "the second page")
+        await driver.pilot.press("ctrl+s")
+        assert waiting.answer is None
+        await driver.pilot.press("pagedown")
+        await driver.until(lambda: "value of f25" in driver.text(), "the last page")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: waiting.answer is not None, "an answer")
+    assert waiting.answer.content == {field.name: f"value of {field.name}" for field in fields}
+
+
+async def test_tab_and_typing_go_on_from_one_page_to_the_next_and_back(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*many_fields(30)))
+        dialog = await driver.enter_question()
+        await driver.until(lambda: dialog.form.rows[19].is_mounted, "that the second page is prepared")
+        keys = [key for n in range(12) for key in ("tab", chr(ord("a") + n))]
+        driver.press_together(*keys, "shift+tab", "shift+tab", "x")
+        await driver.until(lambda: dialog.form.rows[9].value == "jx", "the letter in the last field of the first page")
+        assert [row.value for row in dialog.form.rows[:12]] == [*"abcdefghi", "jx", "k", "l"]
+
+
+async def test_sending_shows_the_page_with_the_invalid_field(run: Run) -> None:
+    fields = many_fields(30)
+    fields = (*fields[:16], replace(fields[16], required=True), *fields[17:])
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*fields))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("end")
+        await driver.until(lambda: "fields 21 to 30 of 30" in driver.text(), "the last page")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: dialog.form.current_row is dialog.form.rows[16], "the invalid field")
+        await driver.until(lambda: "fields 11 to 20 of 30" in driver.text(), "its page")
+        await driver.until(lambda: "✗" in driver.text(), "the error")
+
+
+async def test_a_click_turns_the_page_of_a_long_form(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*many_fields(30)))
+        dialog = await driver.enter_question()
+        await driver.pilot.click(list(dialog.query("PageLink"))[1])
+        await driver.until(lambda: "fields 11 to 20 of 30" in driver.text(), "the second page")
+        await driver.pilot.click(next(iter(dialog.query("PageLink"))))
+        await driver.until(lambda: "fields 1 to 10 of 30" in driver.text(), "the first page")

@@ -534,8 +534,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.dismiss(self.question.refusal())
 
     def action_page(self, by: int) -> None:
-        """Scroll the body down by *by* pages, or up if *by* is negative."""
+        """Scroll the body down by *by* pages, or up if *by* is negative; at its end, show the next page of a form."""
         body = self.query_one("#body")
+        is_at_end = body.scroll_y >= body.max_scroll_y if by > 0 else body.scroll_y <= 0
+        if is_at_end and any(form.turn_page(by) for form in self.query(Form)):
+            return
         body.scroll_relative(y=by * max(1, body.size.height - 1), animate=False)
 
     def action_line(self, by: int) -> None:
@@ -545,7 +548,20 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def action_edge(self, which: int) -> None:
         """Scroll to the end of the body if *which* is positive, else to the beginning."""
         body = self.query_one("#body")
+        for form in self.query(Form):
+            form.show_end(which)
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
+
+    def on_form_page_shown(self, event: Form.PageShown) -> None:
+        """Scroll to the beginning or the end of the new page of a form, and count the lines that remain to be read."""
+        event.stop()
+        body = self.query_one("#body")
+        if event.edge < 0:
+            for form in self.query(Form):
+                body.scroll_to_widget(form, animate=False, top=True)
+        elif event.edge > 0:
+            body.scroll_to(y=body.max_scroll_y, animate=False)
+        self.update_remaining()
 
 
 AnyDialog = Dialog[Any]

@@ -95,6 +95,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         if self.form.size.height or not self.form.rows:
             super().update_remaining()
 
+    def last_required_row(self) -> int:
+        """Return the end of the body; the pages of the form that follow the current one count as further rows."""
+        return super().last_required_row() + self.form.unread_height
+
     def compose_extra(self) -> ComposeResult:
         """Yield the JSON editor and the line for error messages, which are hidden until needed."""
         yield OrderedTextArea(id="content", compact=True, show_line_numbers=False)

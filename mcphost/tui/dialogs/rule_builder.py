@@ -24,7 +24,8 @@ from mcphost.translation import N_, _
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.rule_form import initial_values
-from mcphost.tui.forms.form import Form, FormRow
+from mcphost.tui.forms.form import Form
+from mcphost.tui.forms.form_row import FormRow
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import RulePreviewRequested

@@ -9,9 +9,13 @@ Example::
 A form posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past the last
 field or before the first. Put it into a scrolling container with `scrollbar-gutter: stable`. Otherwise, a scrollbar
 that appears makes the form narrower and may change its height, so the scrollbar could appear and disappear forever.
+
+A form with more than 13 fields has pages of about ten, because Textual lays out all visible widgets at once: a server's
+form of 100 fields would block the program for half a second after each key.
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from textual import events
@@ -21,283 +25,95 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from mcphost.host.questions.form_fields import Field, field_error
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.host.questions.form_fields import Field
+from mcphost.translation import _
 from mcphost.tui.forms.field_widgets import (
     INVALID_JSON,
     JSON_NULL,
-    MAX_EDITABLE_LENGTH,
-    ChoiceList,
     FieldChanged,
     FocusMoveRequested,
-    LineEntry,
-    ReadOnlyValue,
     TextEntry,
-    TristateCheckbox,
-    format_value,
 )
-from mcphost.tui.screen_text import clean, clean_line, is_clean
-
-_MAX_LINE_LENGTH = 35
-"""Maximum characters of an initial value in a single-line input; a time with microseconds and a zone fits."""
-FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceList
-
-
-def create_field_widget(field: Field, value: Any) -> FieldWidget:
-    """Create the input widget for *field* according to its kind, with *value* as its initial value.
-
-    If *value* is None, the field starts empty. A value that is too long or contains hidden characters is shown in a
-    read-only widget.
-    """
-    if field.kind == "boolean":
-        return TristateCheckbox(field, value)
-    if field.kind in ("choice", "choices"):
-        return ChoiceList(field, value)
-    text = format_value(field, value)
-    if not is_clean(text) or len(text) > MAX_EDITABLE_LENGTH:
-        return ReadOnlyValue(field, value)
-    is_short = field.kind in ("number", "integer") or field.format in ("date", "date-time")
-    if is_short and len(text) <= _MAX_LINE_LENGTH and "\n" not in text:
-        return LineEntry(field, value)
-    return TextEntry(field, value)
-
+from mcphost.tui.forms.form_row import FormRow, cell_width
+from mcphost.tui.screen_text import clean_line
 
 _MAX_LABEL_WIDTH = 40
-_MAX_PROBLEM_LENGTH = 400
-_FORMAT_LABELS = {"email": N_("an email address"), "uri": N_("a URL with its scheme"), "date": N_("a date, 2026-07-28")}
-_FORMAT_LABELS["date-time"] = N_("a time with its zone, 2026-07-28T12:00:00Z")
+_PAGE_FIELDS = 10
+_EXTRA_FIELDS = 3
+"""How many fields more than `_PAGE_FIELDS` a page may have, so that no page has only one or two."""
 
 
-def _cell_width(text: str) -> int:
-    return Content(text).cell_length
+class FormPage(Vertical):
+    """Consecutive rows of a form that are shown together. Its rows are mounted when the form first needs the page."""
 
+    DEFAULT_CSS = "FormPage { height: auto; }"
 
-def describe_constraints(field: Field) -> str:
-    """Return a short description of the values that a field allows, such as "a whole number · at least 1"."""
-    low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
-    match field.kind:
-        case "text":
-            kind = _(_FORMAT_LABELS.get(field.format, clean_line(field.format, 40)))
-            words = [kind, _describe_range(field.min_length, field.max_length, _("characters"))]
-            words.append(_("pattern {pattern}").format(pattern=clean_line(field.pattern, 80)) if field.pattern else "")
-        case "number" | "integer":
-            kind = _("a whole number") if field.kind == "integer" else _("a number")
-            words = [_("{kind} from {low} to {high}").format(kind=kind, low=low, high=high) if low and high else kind]
-            words += (
-                [_("at least {low}").format(low=low)]
-                if low and not high
-                else [_("at most {high}").format(high=high)]
-                if high and not low
-                else []
-            )
-        case "choices":
-            words = [_describe_range(field.min_items, field.max_items, _("of them"))]
-        case "json":
-            words = ["JSON"]
-        case _:
-            words = []
-    return " · ".join(word for word in words if word)
-
-
-def _describe_range(low: int | None, high: int | None, what: str) -> str:
-    if low and high is not None:
-        return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else f"{low} {what}"
-    return (
-        _("at least {low} {what}").format(low=low, what=what)
-        if low
-        else _("at most {high} {what}").format(high=high, what=what)
-        if high is not None
-        else ""
-    )
-
-
-class FormRow(Vertical):
-    """Row of a form: the title of a field, its input widget, and a note with the description or errors."""
-
-    DEFAULT_CSS = """
-    FormRow { height: auto; }
-    FormRow > Horizontal { height: auto; }
-    FormRow .title { height: auto; padding: 0 1 0 0; }
-    FormRow TextArea { width: 1fr; height: auto; min-height: 1; max-height: 6; background: $surface; border: none;
-                   padding: 0 1; }
-    FormRow TextArea:focus { background: $background; }
-    FormRow .text-area--placeholder, FormRow .input--placeholder { color: $faint; }
-    FormRow LineEntry, FormRow ChoiceList, FormRow TristateCheckbox, FormRow ReadOnlyValue {
-        width: 1fr; height: auto; padding: 0 1; background: $surface;
-    }
-    FormRow LineEntry { height: 1; }
-    FormRow LineEntry:focus, FormRow ChoiceList:focus, FormRow TristateCheckbox:focus, FormRow ReadOnlyValue:focus {
-        background: $background; background-tint: $foreground 0%;
-    }
-    FormRow .note { height: auto; display: none; }
-    FormRow .note.shown { display: block; }
-    """
-
-    def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
-        """Create a row for *field* with *value* as its initial value.
-
-        *width* is the width of the title in terminal cells until the form calls `set_label_width`. If *shows_name* is
-        true, the field's name, which a server chose, is shown in addition to the title.
-        """
+    def __init__(self, rows: tuple[FormRow, ...]) -> None:
         super().__init__()
-        self.field = field
-        self._label_width = width
-        self._shows_name = shows_name
-        # A required choice that has a value cannot be cleared, so marking it as required would be pointless.
-        self._is_required = field.required and not (field.kind in ("choice", "boolean") and value is not None)
-        self._title = clean_line(field.title or field.name, 200)
-        self.field_widget: FieldWidget = create_field_widget(field, value)
-        self.label = Static(self._render_label(), classes="title", markup=False)
-        self.label.styles.width = width
-        self._note = Static("", classes="note", markup=False)
-        self._note.styles.padding = (0, 0, 0, width + 1)
-        self._initial_value = self.value
-        self._external_problem = ""
-        self._is_validated = False  # whether an empty field is reported as an error
-        self._shows_description = False
-        self._shown_note = Content("")
+        self.rows = rows
 
     def compose(self) -> ComposeResult:
-        """Create the title, the input widget and the note."""
-        with Horizontal():
-            yield self.label
-            yield self.field_widget
-        yield self._note
-
-    def set_label_width(self, width: int) -> None:
-        """Set the width of the title in terminal cells.
-
-        If the title is truncated, the note shows the full title while the field has the focus.
-        """
-        if width == self._label_width:
-            return
-        self._label_width = width
-        self.label.update(self._render_label())
-        self.label.styles.width = width
-        self._note.styles.padding = (0, 0, 0, width + 1)
-        self.update_note()
-
-    def _render_label(self) -> Content:
-        shown = Content.styled(self._title, "$text").truncate(max(1, self._label_width - 2), ellipsis=True)
-        return Content.assemble(shown, ("*", "bold $warning") if self._is_required else ("", ""))
-
-    def on_mount(self) -> None:
-        """Show the initial note, for example a warning that the field seems to ask for a secret."""
-        self.update_note()
+        """Create the rows of this page."""
+        yield from self.rows
 
     @property
-    def value(self) -> Any:
-        """The field's value: None if it is empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
-        return self.field_widget.field_value
+    def estimated_height(self) -> int:
+        """The approximate height of the page in terminal rows if all descriptions are shown."""
+        return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the field still has its initial value."""
-        value, first = self.value, self._initial_value
-        return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
-    def set_problem(self, text: str) -> None:
-        """Show an error that was found outside the form, for example by schema validation, until the value changes.
+class PageLink(Static):
+    """Text that shows another page of the form when it is clicked."""
 
-        *text* need not be sanitized.
-        """
-        if text != self._external_problem:
-            self._external_problem = text
-            self.update_note()
+    class Clicked(Message):
+        """Posted when the link is clicked; `step` is 1 for the next page and -1 for the previous one."""
 
-    def problem(self) -> str:
-        """Return what is wrong with the value, as a phrase such as "must be JSON", or "" if the value is valid."""
-        if self.value is JSON_NULL:
-            return ""
-        if self.value is INVALID_JSON:
-            return _("must be JSON")
-        return translate_sentence(field_error(self.field, self.value))
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
 
-    def validate(self) -> bool:
-        """Return whether the value may be sent; after this call, an empty required field is shown as an error."""
-        self._is_validated = True
-        self.update_note()
-        return not self.problem()
+    def __init__(self, step: int, text: str) -> None:
+        super().__init__(Content(text), markup=False)
+        self.step = step
 
-    def show_description(self, is_shown: bool) -> None:
-        """Set whether the description is always shown, or only while the field has the focus."""
-        if is_shown != self._shows_description:
-            self._shows_description = is_shown
-            self.update_note()
+    def on_click(self, event: events.Click) -> None:
+        """Post Clicked."""
+        event.stop()
+        self.post_message(self.Clicked(self.step))
 
-    def update_note(self) -> None:
-        """Update the note below the field, which shows errors and warnings.
 
-        While the field has the focus, the note also shows the description and the key hints.
-        """
-        lines: list[Content] = []
-        problem = self.problem()
-        if problem and (self._is_validated or self.value is not None):
-            lines.append(Content.styled(f"✗ {clean_line(problem, _MAX_PROBLEM_LENGTH)}", "$error"))
-        elif self._external_problem:
-            lines.append(Content.styled(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
-        if self.field.secret:
-            lines.append(Content.styled(_("▲ looks like a secret: do not send it"), "bold $warning"))
-        typed = self.field_widget.text if isinstance(self.field_widget, TextEntry | LineEntry) else ""
-        if typed and not is_clean(typed):
-            marked = clean_line(typed, _MAX_PROBLEM_LENGTH)
-            lines.append(Content.styled(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
-        focused = self.field_widget.has_focus
-        if focused and _cell_width(self._title) > self._label_width - 2:
-            lines.append(Content.styled(self._title, "$text"))
-        if self.field.description and (focused or self._shows_description):
-            lines.append(Content.styled(clean(self.field.description[:2_000]), "$muted"))
-        if focused:
-            name = clean_line(self.field.name, 80) if self.field.title and self._shows_name else ""
-            allowed = describe_constraints(self.field)
-            if allowed.casefold() == self.field.description.strip(" .").casefold():
-                allowed = ""  # the description says it already
-            known = " · ".join(word for word in (name, allowed, self.field_widget.key_hints) if word)
-            lines += [Content.styled(known, "$faint")] if known else []
-        note = Content("\n").join(lines)
-        if not note.is_same(self._shown_note):
-            # Mounting a new widget would lay out the whole form again.
-            self._shown_note = note
-            self._note.update(note)
-            self._note.set_class(bool(lines), "shown")
+class PageNavigation(Horizontal):
+    """Line above a page of fields that tells which fields are shown and leads to the other pages."""
 
-    def on_descendant_focus(self) -> None:
-        """Show the description and scroll the field into view."""
-        self.update_note()
-        self.call_after_refresh(self.scroll_visible, animate=False)
+    DEFAULT_CSS = """
+    PageNavigation { height: 1; }
+    PageNavigation > Static { width: auto; height: 1; color: $muted; margin: 0 3 0 0; }
+    PageNavigation > PageLink { color: $accent; }
+    """
 
-    def on_resize(self) -> None:
-        """Scroll the field into view again if it has the focus."""
-        if self.field_widget.has_focus:
-            self.call_after_refresh(self.scroll_visible, animate=False)
+    def __init__(self) -> None:
+        super().__init__()
+        self._position = Static("", markup=False)
+        self._links = (PageLink(-1, _("‹ page up")), PageLink(1, _("page down ›")))
 
-    def on_descendant_blur(self) -> None:
-        """Once the user has left the field, show an error whenever it is required but empty."""
-        self._is_validated = True
-        self.update_note()
+    def compose(self) -> ComposeResult:
+        """Create the position and the two links."""
+        yield self._position
+        yield from self._links
 
-    def on_field_changed(self) -> None:
-        """Show or clear the error for the new value; the message then bubbles up to the form."""
-        self._external_problem = ""
-        self.update_note()
+    def show_position(self, first: int, last: int, total: int) -> None:
+        """Tell which fields are shown, counted from 1, and hide the link that would lead nowhere."""
+        self._position.update(
+            Content(_("fields {first} to {last} of {total}").format(first=first, last=last, total=total))
+        )
+        self._links[0].visible, self._links[1].visible = first > 1, last < total
 
-    async def on_read_only_value_cleared(self) -> None:
-        """Replace the read-only value with an empty input."""
-        await self._replace_widget(None)
 
-    async def set_value(self, value: Any) -> None:
-        """Replace the field's value; None makes the field empty."""
-        await self._replace_widget(value)
-
-    async def _replace_widget(self, value: Any) -> None:
-        focused = self.field_widget.has_focus
-        before, self.field_widget = self.field_widget, create_field_widget(self.field, value)
-        await self.query_one(Horizontal).mount(self.field_widget, after=before)
-        await before.remove()
-        if focused:
-            self.field_widget.focus()
-        self.update_note()
-        self.post_message(FieldChanged())
+def split_into_pages(rows: tuple[FormRow, ...]) -> tuple[FormPage, ...]:
+    """Divide the rows of a form evenly into pages of about ten; a form with at most 13 fields has one page."""
+    count = max(1, -(-(len(rows) - _EXTRA_FIELDS) // _PAGE_FIELDS))
+    bounds = [len(rows) * at // count for at in range(count + 1)]
+    return tuple(FormPage(rows[begin:end]) for begin, end in pairwise(bounds))
 
 
 class Form(Vertical):
@@ -307,6 +123,17 @@ class Form(Vertical):
 
     class Changed(Message):
         """Posted when the value of any field has changed."""
+
+    class PageShown(Message):
+        """Posted when another page has been laid out.
+
+        `edge` says where to scroll to: -1 for the beginning of the page, 1 for its end, and 0 if a field has the focus,
+        which scrolls into view without help.
+        """
+
+        def __init__(self, edge: int) -> None:
+            super().__init__()
+            self.edge = edge
 
     class FocusExited(Message):
         """Posted when a key moves past the last field (`direction` 1) or before the first (`direction` -1)."""
@@ -333,16 +160,122 @@ class Form(Vertical):
         self.fields = fields
         given = values or {}
         self._widest_label = max(
-            (_cell_width(clean_line(field.title or field.name, 200)) for field in fields), default=0
+            (cell_width(clean_line(field.title or field.name, 200)) for field in fields), default=0
         )
         self.label_cells = self._compute_label_width(3 * _MAX_LABEL_WIDTH)
         self.rows = tuple(
             FormRow(field, given.get(field.name), self.label_cells, shows_name=shows_names) for field in fields
         )
 
+        self._pages = split_into_pages(self.rows)
+        self._page_index = 0
+        self._is_turning = False
+        self._navigation = PageNavigation()
+
     def compose(self) -> ComposeResult:
-        """Create the rows."""
-        yield from self.rows
+        """Create the first page and, if there are others, the line that leads to them."""
+        if len(self._pages) > 1:
+            yield self._navigation
+        yield self._pages[0]
+
+    def on_mount(self) -> None:
+        """Create the input widgets of the other pages, one page at a time."""
+        self._show_position()
+        if len(self._pages) > 1:
+            self.call_after_refresh(self._prepare_pages, 1)
+
+    async def _prepare_pages(self, at: int) -> None:
+        """Mount the second page, and create the widgets of page *at* and the following ones, as far as missing."""
+        if at == 1:
+            await self._mount_page(1)
+        for row in self._pages[at].rows:
+            row.create_widget()
+        if at + 1 < len(self._pages):
+            self.call_after_refresh(self._prepare_pages, at + 1)
+
+    # -- pages
+
+    def _show_position(self) -> None:
+        first = sum(len(page.rows) for page in self._pages[: self._page_index])
+        shown = len(self._pages[self._page_index].rows)
+        self._navigation.show_position(first + 1, first + shown, len(self.rows))
+
+    async def _mount_page(self, index: int) -> None:
+        """Mount a page if it is not mounted yet; it is visible only if it is the current one."""
+        if index < len(self._pages) and not self._pages[index].is_attached:
+            page = self._pages[index]
+            page.display = index == self._page_index
+            await self.mount(page)
+
+    def show_page(self, index: int, focused: FormRow | None = None, edge: int = 0) -> None:
+        """Show the page *index*, counted from 0, and move the focus to the row *focused* of it.
+
+        Form.PageShown is posted with *edge* once the page has been laid out. A page that is not mounted yet is mounted
+        first; keys that arrive until then have no effect.
+        """
+        is_other = index != self._page_index
+        if is_other:
+            self._page_index, self._is_turning = index, True
+            for at, page in enumerate(self._pages):
+                page.display = at == index
+            self._show_position()
+        if focused is not None:
+            # Not `focus()`, which is deferred: the next key would go to the old field.
+            self.screen.set_focus(focused.field_widget if focused.is_mounted else None)
+        if is_other:
+            self.call_later(self._finish_page, index, focused, edge)
+
+    async def _finish_page(self, index: int, focused: FormRow | None, edge: int) -> None:
+        await self._mount_page(index)
+        if index != self._page_index:
+            return  # the user has gone on to another page
+        if focused is not None and self.screen.focused is None:
+            self.screen.set_focus(focused.field_widget)
+        self.call_after_refresh(self._announce_page, index, edge)
+
+    async def _announce_page(self, index: int, edge: int) -> None:
+        if index == self._page_index:
+            self._is_turning = False
+            self.post_message(self.PageShown(edge))
+            await self._mount_page(index + 1)
+
+    def turn_page(self, by: int) -> bool:
+        """Show the next page if *by* is positive, otherwise the previous one; return False if there is none."""
+        index = self._page_index + (1 if by > 0 else -1)
+        if not 0 <= index < len(self._pages):
+            return False
+        self._show_page_with_focus(index, -by)
+        return True
+
+    def show_end(self, by: int) -> None:
+        """Show the last page if *by* is positive, otherwise the first one."""
+        index = len(self._pages) - 1 if by > 0 else 0
+        if index != self._page_index:
+            self._show_page_with_focus(index, by)
+
+    def _show_page_with_focus(self, index: int, edge: int) -> None:
+        """Show a page; if a field has the focus, move the focus to the field at that edge of the new page."""
+        rows = [row for row in self._pages[index].rows if row.display]
+        if rows and self.current_row is not None:
+            self.show_page(index, rows[-1 if edge > 0 else 0])
+        else:
+            self.show_page(index, None, edge)
+
+    @property
+    def unread_height(self) -> int:
+        """The approximate height, in terminal rows, of the pages after the current one; 0 if there is none.
+
+        While another page is being laid out, the height is at least 1.
+        """
+        later = sum(page.estimated_height for page in self._pages[self._page_index + 1 :])
+        return later + self._is_turning
+
+    def on_page_link_clicked(self, event: PageLink.Clicked) -> None:
+        """Show the next or the previous page."""
+        event.stop()
+        self.turn_page(event.step)
+
+    # -- values
 
     def on_resize(self, event: events.Resize) -> None:
         """Make the title column as wide as the longest title, but at most 40 cells and half the width of the form."""
@@ -414,8 +347,7 @@ class Form(Vertical):
             self._focus_row(row)
 
     def _focus_row(self, row: FormRow) -> None:
-        # Not `focus()`, which is deferred: the next key would go to the old field.
-        self.screen.set_focus(row.field_widget)
+        self.show_page(next(at for at, page in enumerate(self._pages) if row in page.rows), row)
 
     @property
     def current_row(self) -> FormRow | None:
@@ -441,8 +373,8 @@ class Form(Vertical):
 
     @property
     def estimated_height(self) -> int:
-        """The approximate height of the form in rows if all descriptions are shown."""
-        return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
+        """The approximate height of the highest page in rows if all descriptions are shown."""
+        return max(page.estimated_height for page in self._pages) + (1 if len(self._pages) > 1 else 0)
 
     def process_key(self, key: str) -> bool:
         """Handle a key that moves the focus out of the current field; return False for any other key.

@@ -1,0 +1,306 @@
+"""Row of a form: the title of a field, its input widget, and a note with the description and errors."""
+
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from mcphost.host.questions.form_fields import Field, field_error
+from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.forms.field_widgets import (
+    INVALID_JSON,
+    JSON_NULL,
+    MAX_EDITABLE_LENGTH,
+    ChoiceList,
+    FieldChanged,
+    LineEntry,
+    ReadOnlyValue,
+    TextEntry,
+    TristateCheckbox,
+    format_value,
+)
+from mcphost.tui.screen_text import clean, clean_line, is_clean
+
+_MAX_LINE_LENGTH = 35
+"""Maximum characters of an initial value in a single-line input; a time with microseconds and a zone fits."""
+FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceList
+
+
+def create_field_widget(field: Field, value: Any) -> FieldWidget:
+    """Create the input widget for *field* according to its kind, with *value* as its initial value.
+
+    If *value* is None, the field starts empty. A value that is too long or contains hidden characters is shown in a
+    read-only widget.
+    """
+    if field.kind == "boolean":
+        return TristateCheckbox(field, value)
+    if field.kind in ("choice", "choices"):
+        return ChoiceList(field, value)
+    text = format_value(field, value)
+    if not is_clean(text) or len(text) > MAX_EDITABLE_LENGTH:
+        return ReadOnlyValue(field, value)
+    is_short = field.kind in ("number", "integer") or field.format in ("date", "date-time")
+    if is_short and len(text) <= _MAX_LINE_LENGTH and "\n" not in text:
+        return LineEntry(field, value)
+    return TextEntry(field, value)
+
+
+_MAX_PROBLEM_LENGTH = 400
+_FORMAT_LABELS = {"email": N_("an email address"), "uri": N_("a URL with its scheme"), "date": N_("a date, 2026-07-28")}
+_FORMAT_LABELS["date-time"] = N_("a time with its zone, 2026-07-28T12:00:00Z")
+
+
+def cell_width(text: str) -> int:
+    """Return the width of *text* in terminal cells."""
+    return Content(text).cell_length
+
+
+def describe_constraints(field: Field) -> str:
+    """Return a short description of the values that a field allows, such as "a whole number · at least 1"."""
+    low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
+    match field.kind:
+        case "text":
+            kind = _(_FORMAT_LABELS.get(field.format, clean_line(field.format, 40)))
+            words = [kind, _describe_range(field.min_length, field.max_length, _("characters"))]
+            words.append(_("pattern {pattern}").format(pattern=clean_line(field.pattern, 80)) if field.pattern else "")
+        case "number" | "integer":
+            kind = _("a whole number") if field.kind == "integer" else _("a number")
+            words = [_("{kind} from {low} to {high}").format(kind=kind, low=low, high=high) if low and high else kind]
+            words += (
+                [_("at least {low}").format(low=low)]
+                if low and not high
+                else [_("at most {high}").format(high=high)]
+                if high and not low
+                else []
+            )
+        case "choices":
+            words = [_describe_range(field.min_items, field.max_items, _("of them"))]
+        case "json":
+            words = ["JSON"]
+        case _:
+            words = []
+    return " · ".join(word for word in words if word)
+
+
+def _describe_range(low: int | None, high: int | None, what: str) -> str:
+    if low and high is not None:
+        return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else f"{low} {what}"
+    return (
+        _("at least {low} {what}").format(low=low, what=what)
+        if low
+        else _("at most {high} {what}").format(high=high, what=what)
+        if high is not None
+        else ""
+    )
+
+
+class FormRow(Vertical):
+    """Row of a form: the title of a field, its input widget, and a note with the description or errors."""
+
+    DEFAULT_CSS = """
+    FormRow { height: auto; }
+    FormRow > Horizontal { height: auto; }
+    FormRow .title { height: auto; padding: 0 1 0 0; }
+    FormRow TextArea { width: 1fr; height: auto; min-height: 1; max-height: 6; background: $surface; border: none;
+                   padding: 0 1; }
+    FormRow TextArea:focus { background: $background; }
+    FormRow .text-area--placeholder, FormRow .input--placeholder { color: $faint; }
+    FormRow LineEntry, FormRow ChoiceList, FormRow TristateCheckbox, FormRow ReadOnlyValue {
+        width: 1fr; height: auto; padding: 0 1; background: $surface;
+    }
+    FormRow LineEntry { height: 1; }
+    FormRow LineEntry:focus, FormRow ChoiceList:focus, FormRow TristateCheckbox:focus, FormRow ReadOnlyValue:focus {
+        background: $background; background-tint: $foreground 0%;
+    }
+    FormRow .note { height: auto; display: none; }
+    FormRow .note.shown { display: block; }
+    """
+
+    def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
+        """Create a row for *field* with *value* as its initial value.
+
+        *width* is the width of the title in terminal cells until the form calls `set_label_width`. If *shows_name* is
+        true, the field's name, which a server chose, is shown in addition to the title.
+        """
+        super().__init__()
+        self.field = field
+        self._label_width = width
+        self._shows_name = shows_name
+        # A required choice that has a value cannot be cleared, so marking it as required would be pointless.
+        self._is_required = field.required and not (field.kind in ("choice", "boolean") and value is not None)
+        self._title = clean_line(field.title or field.name, 200)
+        self._given_value = value
+        self._field_widget: FieldWidget | None = None
+        self.label = Static(self._render_label(), classes="title", markup=False)
+        self.label.styles.width = width
+        self._note = Static("", classes="note", markup=False)
+        self._note.styles.padding = (0, 0, 0, width + 1)
+        self._initial_value: Any = None
+        self._external_problem = ""
+        self._is_validated = False  # whether an empty field is reported as an error
+        self._shows_description = False
+        self._shown_note = Content("")
+
+    @property
+    def field_widget(self) -> FieldWidget:
+        """The input widget; it is created if necessary."""
+        return self._field_widget or self.create_widget()
+
+    def create_widget(self) -> FieldWidget:
+        """Create and return the input widget, or return the existing one.
+
+        It is not created in `__init__`, because a hundred text areas would block the program for 0.2 seconds.
+        """
+        if self._field_widget is None:
+            self._field_widget = create_field_widget(self.field, self._given_value)
+            self._initial_value = self._field_widget.field_value
+        return self._field_widget
+
+    def compose(self) -> ComposeResult:
+        """Create the title, the input widget and the note."""
+        with Horizontal():
+            yield self.label
+            yield self.field_widget
+        yield self._note
+
+    def set_label_width(self, width: int) -> None:
+        """Set the width of the title in terminal cells.
+
+        If the title is truncated, the note shows the full title while the field has the focus.
+        """
+        if width == self._label_width:
+            return
+        self._label_width = width
+        self.label.update(self._render_label())
+        self.label.styles.width = width
+        self._note.styles.padding = (0, 0, 0, width + 1)
+        self.update_note()
+
+    def _render_label(self) -> Content:
+        shown = Content.styled(self._title, "$text").truncate(max(1, self._label_width - 2), ellipsis=True)
+        return Content.assemble(shown, ("*", "bold $warning") if self._is_required else ("", ""))
+
+    def on_mount(self) -> None:
+        """Show the initial note, for example a warning that the field seems to ask for a secret."""
+        self.update_note()
+
+    @property
+    def value(self) -> Any:
+        """The field's value: None if it is empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
+        return self.field_widget.field_value
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the field still has its initial value."""
+        if self._field_widget is None:
+            return True
+        value, first = self.value, self._initial_value
+        return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
+
+    def set_problem(self, text: str) -> None:
+        """Show an error that was found outside the form, for example by schema validation, until the value changes.
+
+        *text* need not be sanitized.
+        """
+        if text != self._external_problem:
+            self._external_problem = text
+            self.update_note()
+
+    def problem(self) -> str:
+        """Return what is wrong with the value, as a phrase such as "must be JSON", or "" if the value is valid."""
+        if self.value is JSON_NULL:
+            return ""
+        if self.value is INVALID_JSON:
+            return _("must be JSON")
+        return translate_sentence(field_error(self.field, self.value))
+
+    def validate(self) -> bool:
+        """Return whether the value may be sent; after this call, an empty required field is shown as an error."""
+        self._is_validated = True
+        self.update_note()
+        return not self.problem()
+
+    def show_description(self, is_shown: bool) -> None:
+        """Set whether the description is always shown, or only while the field has the focus."""
+        if is_shown != self._shows_description:
+            self._shows_description = is_shown
+            self.update_note()
+
+    def update_note(self) -> None:
+        """Update the note below the field, which shows errors and warnings; do nothing before the row is mounted.
+
+        While the field has the focus, the note also shows the description and the key hints.
+        """
+        if not self.is_attached:
+            return  # `on_mount` does it
+        lines: list[Content] = []
+        problem = self.problem()
+        if problem and (self._is_validated or self.value is not None):
+            lines.append(Content.styled(f"✗ {clean_line(problem, _MAX_PROBLEM_LENGTH)}", "$error"))
+        elif self._external_problem:
+            lines.append(Content.styled(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
+        if self.field.secret:
+            lines.append(Content.styled(_("▲ looks like a secret: do not send it"), "bold $warning"))
+        typed = self.field_widget.text if isinstance(self.field_widget, TextEntry | LineEntry) else ""
+        if typed and not is_clean(typed):
+            marked = clean_line(typed, _MAX_PROBLEM_LENGTH)
+            lines.append(Content.styled(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
+        focused = self.field_widget.has_focus
+        if focused and cell_width(self._title) > self._label_width - 2:
+            lines.append(Content.styled(self._title, "$text"))
+        if self.field.description and (focused or self._shows_description):
+            lines.append(Content.styled(clean(self.field.description[:2_000]), "$muted"))
+        if focused:
+            name = clean_line(self.field.name, 80) if self.field.title and self._shows_name else ""
+            allowed = describe_constraints(self.field)
+            if allowed.casefold() == self.field.description.strip(" .").casefold():
+                allowed = ""  # the description says it already
+            known = " · ".join(word for word in (name, allowed, self.field_widget.key_hints) if word)
+            lines += [Content.styled(known, "$faint")] if known else []
+        note = Content("\n").join(lines)
+        if not note.is_same(self._shown_note):
+            # Mounting a new widget would lay out the whole form again.
+            self._shown_note = note
+            self._note.update(note)
+            self._note.set_class(bool(lines), "shown")
+
+    def on_descendant_focus(self) -> None:
+        """Show the description and scroll the field into view."""
+        self.update_note()
+        self.call_after_refresh(self.scroll_visible, animate=False)
+
+    def on_resize(self) -> None:
+        """Scroll the field into view again if it has the focus."""
+        if self.field_widget.has_focus:
+            self.call_after_refresh(self.scroll_visible, animate=False)
+
+    def on_descendant_blur(self) -> None:
+        """Once the user has left the field, show an error whenever it is required but empty."""
+        self._is_validated = True
+        self.update_note()
+
+    def on_field_changed(self) -> None:
+        """Show or clear the error for the new value; the message then bubbles up to the form."""
+        self._external_problem = ""
+        self.update_note()
+
+    async def on_read_only_value_cleared(self) -> None:
+        """Replace the read-only value with an empty input."""
+        await self._replace_widget(None)
+
+    async def set_value(self, value: Any) -> None:
+        """Replace the field's value; None makes the field empty."""
+        await self._replace_widget(value)
+
+    async def _replace_widget(self, value: Any) -> None:
+        focused = self.field_widget.has_focus
+        before, self._field_widget = self.field_widget, create_field_widget(self.field, value)
+        if before.is_attached:  # otherwise, `compose` adds the new widget
+            await self.query_one(Horizontal).mount(self.field_widget, after=before)
+            await before.remove()
+        if focused:
+            self.field_widget.focus()
+        self.update_note()
+        self.post_message(FieldChanged())
