@@ -26,10 +26,11 @@ class LineComparison(NamedTuple):
 
 
 def compare_lines(old: list[str], new: list[str], max_steps: int = MAX_STEPS) -> LineComparison:
-    """Compare two lists of lines with difflib, giving up on an exact result after comparing *max_steps* pairs of lines.
+    """Compare two lists of lines with difflib, in at most *max_steps* steps.
 
-    Equal lines at the beginning and at the end are not passed to difflib. If more than
-    MAX_COMPARED_LINES old lines or new lines remain, the result is not exact either.
+    A step is the comparison of two lines. If more steps are needed, the result is not exact. Equal lines at the
+    beginning and at the end are not passed to difflib. If more than MAX_COMPARED_LINES old lines or new lines
+    remain, the result is not exact either.
     """
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
@@ -56,8 +57,8 @@ class _OutOfSteps(Exception):
 class _BoundedMatcher(SequenceMatcher[str]):
     """Subclass of difflib's matcher that gives up after it has compared too many pairs of lines.
 
-    difflib finds the longest match, then searches again before and after it. If the same lines occur many times and
-    each search splits off only one of them, difflib compares all their pairs over and over.
+    difflib finds the longest match, then searches again before and after it. If a line occurs many times, a search
+    may split off only one of its occurrences, so that difflib compares the same pairs again and again.
     """
 
     b2j: dict[str, list[int]]

@@ -75,7 +75,10 @@ class UsageError(McpHostError):
 
 
 class ConfigError(McpHostError):
-    """A configuration file is invalid; the message names the file and the key, and the hint suggests a fix."""
+    """A configuration file is invalid.
+
+    The message names the file and the key, and the hint suggests a fix.
+    """
 
     exit_code = 3
     kind = "config"
@@ -109,7 +112,7 @@ class LockMismatch(McpHostError):
 
 
 class ModelError(McpHostError):
-    """The model did not answer; `model_kind` is the reason, which determines what the user can do."""
+    """A model request failed; `model_kind` is the reason, which determines what the user can do."""
 
     exit_code = 7
     kind = "model"
@@ -194,14 +197,17 @@ class TooManyInputRounds(ServerError):
 
 
 class SignInRequired(ServerError):
-    """The server requires the user to sign in, or rejects the current sign-in."""
+    """The server requires the user to sign in, or rejects the current credentials."""
 
     exit_code = 6
     kind = "sign_in"
 
 
 class SignInUnchanged(SignInRequired):
-    """The user declined another sign-in, such as for more rights; the existing sign-in stays in use."""
+    """The user declined to sign in again, for example to grant more rights.
+
+    The current credentials stay in use.
+    """
 
 
 class UnsupportedRevision(ServerError):

@@ -1,6 +1,7 @@
-"""Limits on the responses that httpx reads: the size of the head, the chunks and trailers, and the bytes of each step.
+"""Limits on the HTTP responses that httpx reads: head, chunks, trailers, and bytes per read.
 
-httpx would accept any number of interim responses (RFC 9110, section 15.2) and chunks, and parses up to 64 KB at once.
+Without them, httpx would accept any number of interim responses (RFC 9110, section 15.2) and chunks, and would
+parse up to 64 KB at once.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -36,7 +37,7 @@ class BodyTooLarge(MalformedMessage):
 class ResponseLimits:
     """Limits on one response, enforced through httpcore's `trace` extension and `read_body`.
 
-    The connection must not be used for another request. Other tasks run before each read.
+    The connection must not be reused for another request. Before each read, other tasks get a chance to run.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,7 @@
-"""Limits on JSON received from outside: the number of values and their nesting, checked before decoding."""
+"""Limits on JSON received from outside, checked before decoding.
+
+The number of values and their nesting depth are limited.
+"""
 
 from collections.abc import Generator
 from itertools import accumulate, count
@@ -44,7 +47,10 @@ def check_message(raw: bytes) -> Generator[None]:
 
 
 def check_value_count(raw: bytes, limit: int) -> Generator[None]:
-    """Check that JSON has at most *limit* values, yielding every few milliseconds. Raises JsonLimitExceeded."""
+    """Check that JSON has at most *limit* values. Raises JsonLimitExceeded.
+
+    The generator yields every few milliseconds to let other tasks run.
+    """
     return _check_limits(raw, limit, 0)
 
 

@@ -4,7 +4,10 @@ from datetime import datetime
 
 
 def local_moment(seconds: float) -> datetime | None:
-    """Convert a Unix timestamp to local date and time; return None for 0 (unknown) and for an invalid timestamp."""
+    """Convert a Unix timestamp to local date and time.
+
+    Returns None for 0, which means unknown, and for an invalid timestamp.
+    """
     try:
         return datetime.fromtimestamp(seconds).astimezone() if seconds else None
     except (ValueError, OverflowError, OSError, TypeError):
@@ -12,6 +15,9 @@ def local_moment(seconds: float) -> datetime | None:
 
 
 def format_moment(seconds: float) -> str:
-    """Format a Unix timestamp as local date and time, to the minute; return "" if it is 0 (unknown) or invalid."""
+    """Format a Unix timestamp as local date and time, to the minute.
+
+    Returns "" for 0, which means unknown, and for an invalid timestamp.
+    """
     moment = local_moment(seconds)
     return f"{moment:%Y-%m-%d %H:%M}" if moment else ""

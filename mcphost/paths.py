@@ -1,4 +1,7 @@
-"""Paths of programs and of the folders for configuration, data, state and cache; nothing is created on import."""
+"""Paths of programs and of the folders for configuration, data, state and cache.
+
+Importing the module creates no folder.
+"""
 
 import os
 import sys
@@ -20,7 +23,10 @@ BUNDLES_FOLDER = "bundles"
 
 
 class SetupPlaces(NamedTuple):
-    """The folders and environment variables that first-run setup reads, and where it saves the user's choices."""
+    """The folders and environment variables that first-run setup uses.
+
+    The folders are also where setup saves the user's choices.
+    """
 
     config_dir: Path
     state_dir: Path

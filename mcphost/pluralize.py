@@ -17,7 +17,10 @@ def translate_count(number: int, noun: str) -> str:
 
 
 def format_dollars(amount: float) -> str:
-    """Format an amount of US dollars with as many digits as it needs, such as "$12.30" or "$0.0042"."""
+    """Format an amount of US dollars, such as "$12.30".
+
+    Amounts between zero and ten cents have four decimal places, such as "$0.0042"; smaller ones are "<$0.0001".
+    """
     if amount >= 0.1 or not amount:
         return f"${amount:,.2f}"
     return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"

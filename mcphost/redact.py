@@ -121,9 +121,9 @@ def redact(text: str) -> str:
 def redact_identifier(name: str) -> str:
     """Remove the user's strong secrets (see `is_strong`) from a name that is written to the audit log.
 
-    All other text is kept, even if it looks like a secret or is a server's token; otherwise, servers could hide names
-    by using them as tokens. If a secret was removed, the result ends with the name's digest (see `identifier_digest`),
-    by which the name can still be identified.
+    All other text is kept, even if it looks like a secret or is a server's token; otherwise, servers could hide
+    names by using them as tokens. If a secret was removed, the name's digest is appended (see `identifier_digest`),
+    so that the name can still be identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])

@@ -65,8 +65,8 @@ _MARK_CACHE: dict[str, str] = {}
 def _joiner_scripts() -> re.Pattern[str]:
     """Return a pattern for letters of scripts that use the joiners U+200C and U+200D.
 
-    These are Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, Balinese to Batak,
-    Javanese, the Indic scripts of the first supplementary plane, and Adlam.
+    These are Arabic and related scripts, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, the blocks from
+    Balinese to Batak, Javanese, the Indic scripts of the first supplementary plane, and Adlam.
     """
     return re.compile(
         "[\u0600-\u085f\u0870-\u109f\u1780-\u18af\u1b00-\u1bff\u1cd0-\u1cff\ua800-\ua82f\ua840-\ua8ff\ua980-\ua9ff"
@@ -189,7 +189,10 @@ def _make_mark(char: str, match: re.Match[str]) -> str:
 
 
 def _is_valid_joiner(match: re.Match[str]) -> bool:
-    """Return whether a matched joiner is between letters of a script that uses joiners, or in an emoji sequence."""
+    """Return whether a matched joiner is used correctly.
+
+    It must be between letters of a script that uses joiners, or in an emoji sequence.
+    """
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _can_touch_joiner(before) and _can_touch_joiner(after):
@@ -206,7 +209,10 @@ def _can_touch_joiner(char: str) -> bool:
 
 
 def _is_valid_selector(match: re.Match[str]) -> bool:
-    """Return whether a matched variation selector (VS15, VS16) follows a symbol with an emoji form, or a keycap."""
+    """Return whether a matched variation selector (VS15, VS16) is used correctly.
+
+    It must follow a symbol that has an emoji form, or be part of a keycap sequence.
+    """
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
@@ -231,7 +237,10 @@ def _replace_surrogates_in(piece: str) -> str:
 
 
 def strip_hidden_text(text: str) -> str:
-    """Remove control characters and tags, which can spell invisible words, from text that is sent to a model."""
+    """Remove control characters and tags from text that is sent to a model.
+
+    Tags can spell words that are invisible to the user.
+    """
     if len(text) > PIECE_LENGTH:
         return "".join(map(strip_hidden_text, _split(text)))
     if text.isascii():
@@ -252,9 +261,9 @@ def _split(text: str) -> Iterator[str]:
 
 
 def escape_formula(text: str) -> str:
-    """Prefix *text* with an apostrophe if a spreadsheet could run it as a formula; otherwise, return it unchanged.
+    """Prefix *text* with an apostrophe if a spreadsheet could run it as a formula.
 
-    Leading whitespace is ignored when *text* is checked.
+    Other text is returned unchanged. Leading whitespace is ignored when *text* is checked.
     """
     return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text
 
@@ -278,9 +287,10 @@ def _json_escape(char: str) -> str:
 
 
 def short_mime_type(text: str) -> str:
-    """Return the type and subtype of a MIME type without parameters, or "unknown type" if *text* is not one.
+    """Return the type and subtype of a MIME type, without its parameters.
 
-    The text comes from a server, and the result is shown to the user and sent to models.
+    Returns "unknown type" if *text* is not a MIME type. The text comes from a server, and the result is shown to
+    the user and sent to models.
     """
     essence = text.partition(";")[0].strip()
     return essence if len(essence) <= _MAX_MIME_LENGTH and _MIME_TYPE.fullmatch(essence) else "unknown type"

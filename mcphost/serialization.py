@@ -122,7 +122,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the number of remaining items.
+    """Return the first *limit* items of a JSON array as raw JSON, and how many items remain at least.
 
     The remaining items are not decoded, because four megabytes can contain two million of them. Raises
     MalformedMessage.
@@ -206,7 +206,10 @@ def _to_builtin(value: object) -> Any:
 
 
 def encode_sorted(value: Any) -> bytes:
-    """Encode a value as one line of UTF-8 JSON with sorted keys. Raises UnicodeEncodeError for lone surrogates."""
+    """Encode a value as one line of UTF-8 JSON with sorted keys.
+
+    Raises UnicodeEncodeError for lone surrogates.
+    """
     return _SORTED.encode(value)
 
 

@@ -1,4 +1,4 @@
-"""Data types for sign-ins, shared by the packages `transport`, `auth` and `host` and by the front ends."""
+"""Data types for sign-ins, shared by `transport`, `auth`, `host` and the front ends."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,10 @@ WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
 
 
 class AuthChallenge(Struct, frozen=True):
-    """A 401 or 403 response that asks for authorization, with the Authorization header of the rejected request."""
+    """A response with status 401 or 403 that requires authorization.
+
+    `authorization` is the Authorization header of the rejected request.
+    """
 
     status: int
     www_authenticate: str

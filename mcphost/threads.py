@@ -1,4 +1,4 @@
-"""Functions that run in worker threads without keeping their arguments in memory after an error."""
+"""Execution of functions in worker threads, without keeping their arguments in memory after an error."""
 
 from collections.abc import Callable
 from typing import NoReturn, TypeVar, TypeVarTuple

@@ -60,7 +60,7 @@ def set_language(language: str) -> None:
 
 
 def set_language_later(choose: "Callable[[], str]") -> None:
-    """Choose the language later: call *choose* just before the first translation, and use the language that it returns.
+    """Choose the language just before the first translation, by calling *choose*.
 
     A command that displays no translatable text therefore reads neither the configuration nor a catalog.
     """
@@ -180,7 +180,10 @@ class SentencePatterns:
 
 
 def _split_template(template: str) -> tuple[list[str], list[str]]:
-    """Return the literal parts of a template, before, between and after its fields, and the names of the fields."""
+    """Split a template into its literal parts and the names of its fields.
+
+    The literal parts are the text before, between and after the fields.
+    """
     from string import Formatter
 
     literals, fields = [""], list[str]()
@@ -212,7 +215,10 @@ def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
 
 
 def translate_facts(text: str) -> str:
-    """Translate a sentence, or else each item of a list such as "2026-07-28, 10 tools" or "tools, prompts"."""
+    """Translate a sentence; if it has no translation, translate it as a list, item by item.
+
+    Lists are texts such as "2026-07-28, 10 tools" or "tools, prompts".
+    """
     for separator in ("", "; ", ", "):
         parts = text.split(separator) if separator else [text]
         shown = separator.join(map(_translate_fact, parts))
@@ -230,7 +236,10 @@ def _translate_fact(fact: str) -> str:
 
 
 def translate_sentence(sentence: str) -> str:
-    """Translate one or more English sentences, such as an error message; untranslatable text is returned unchanged."""
+    """Translate one or more English sentences, such as an error message.
+
+    Text without a translation is returned unchanged.
+    """
     global _sentences  # noqa: PLW0603 - built with the first sentence
     if isinstance(_catalog, _UndecidedCatalog):
         _catalog.decide()

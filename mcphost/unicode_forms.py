@@ -43,9 +43,9 @@ def split_url(url: str) -> SplitResult:
 
 
 def join_url(base: str, url: str) -> str:
-    """Resolve *url* against *base* like `urljoin`, but raise ValueError if a non-ASCII host exceeds HOST_LIMIT.
+    """Resolve *url* against *base* like `urljoin`, but limit the length of non-ASCII hosts.
 
-    HOST_LIMIT is in characters. ValueErrors from `urljoin` propagate.
+    Raises ValueError if a non-ASCII host exceeds HOST_LIMIT characters. ValueErrors from `urljoin` propagate.
     """
     _check_host(base)
     _check_host(url)
@@ -114,7 +114,10 @@ def describe_name_risk(name: str) -> str:
 
 
 def confusable_pairs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of names that look alike in most fonts, from at most five names of each group that look alike."""
+    """Yield pairs of names that look alike in most fonts.
+
+    If more than five names look alike, only the first five are paired.
+    """
     groups: dict[str, list[str]] = {}
     for name in names:
         skeleton = ascii_skeleton(name).casefold()

@@ -1,7 +1,7 @@
-"""Non-secret details of stored sign-ins (server, scopes, expiry), and the index file that lists them.
+"""Stored accounts without their secrets (server, scopes, expiry), and the index file that lists them.
 
-Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine is
-suspended.
+Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine
+is suspended.
 """
 
 import errno
@@ -108,10 +108,10 @@ class DiscoverySummary(Struct, frozen=True, kw_only=True):
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """A sign-in (one account on one server) without its secrets.
+    """An account on one MCP server, without its secrets.
 
-    `account` is the name that the user gave the account, or "" if unnamed; `expires` is when the access token expires,
-    in seconds since 1970, or 0 if unknown.
+    `account` is the name that the user gave the account, or "" if unnamed; `expires` is when the access token
+    expires, in seconds since 1970, or 0 if unknown.
     """
 
     server: str
@@ -133,7 +133,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The server URL and the account name, which together identify a sign-in."""
+        """The server URL and the account name, which together identify an account."""
         return self.url, self.account
 
     def seconds_left(self, now: float | None = None) -> float:
@@ -158,7 +158,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
 
 class StoredAccount(Struct, frozen=True, kw_only=True):
-    """A stored sign-in and the names of the configured servers that can use it."""
+    """A stored account and the names of the configured servers that can use it."""
 
     account: Account
     servers: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ class AccountIndex:
         return AccountIndexContent()
 
     async def _read_for_update(self) -> AccountIndexContent:
-        """Return the content of the index file, which the caller is about to change. Raises OSError.
+        """Return the content of the index file for a change. Raises OSError.
 
         A damaged file is renamed, and an empty index is returned. The caller must hold the file lock.
         """
@@ -234,7 +234,7 @@ class AccountIndex:
             return AccountIndexContent()
 
     async def update(self, key: tuple[str, str], entry: Account | None) -> None:
-        """Store *entry* in the index for the sign-in *key* (URL and account name); None removes the entry.
+        """Store *entry* in the index under *key* (URL and account name); None removes the entry.
 
         Raises OSError, McpHostError.
         """

@@ -1,7 +1,8 @@
-"""Functions that open http(s) URLs in the user's browser without a shell, and check whether there is a browser.
+"""Functions that open http(s) URLs in the user's browser, and check whether a browser is available.
 
-The URLs come from servers; in other programs, such URLs have reached a shell (CVE-2025-6514 and others). Therefore, the
-scheme is checked, and the URL is passed as a single argument that never begins with a dash.
+The URLs come from servers. Some other programs passed such URLs to a shell (CVE-2025-6514 and others).
+Here, no shell is used, the scheme is checked, and the URL is passed as a single argument that never begins
+with a dash.
 """
 
 import atexit
@@ -82,7 +83,7 @@ def can_open_browser() -> bool:
 async def open_url(url: str) -> bool:
     """Open *url* in a browser; return whether this probably succeeded.
 
-    A browser command is taken to have succeeded if it exits with status 0 or is still running after three seconds.
+    A browser command counts as successful if it exits with status 0 or is still running after three seconds.
     """
     if not _is_safe_url(url):
         return False

@@ -30,7 +30,7 @@ _OTHER_USER_TEXT = (
 class AuthorizationResponse(Struct, frozen=True):
     """The query parameters of an authorization response.
 
-    There are none if the query is invalid or repeats a parameter.
+    `params` is empty if the query is invalid or repeats a parameter.
     """
 
     params: dict[str, str]
@@ -46,8 +46,9 @@ class AuthorizationResponse(Struct, frozen=True):
 def parse_authorization_response(url: str) -> AuthorizationResponse:
     """Parse the parameters of a redirect URL, or of its query string alone.
 
-    The values are not registered for redaction here: any web page can send a response, and registered values are
-    redacted in all output. `auth.interactive_sign_in` registers the values that it accepts.
+    The values are not registered for redaction here, because any web page can send a response and could
+    otherwise choose text that is then redacted in all output. `auth.interactive_sign_in` registers the values
+    that it accepts.
     """
     text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]

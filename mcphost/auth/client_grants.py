@@ -54,10 +54,10 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 
 
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
-    """Fetch a token with *grant* and return it as a sign-in, without storing it.
+    """Fetch a token with *grant* and return it as a `StoredSignIn`, without storing it.
 
-    The issuer must be configured. No user confirms where the credentials are sent, so a server could otherwise name its
-    own authorization server and receive credentials that are meant for another issuer.
+    The issuer must be configured. No user confirms where the credentials are sent, so a server could otherwise
+    name its own authorization server and receive credentials that are meant for another issuer.
 
     Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """

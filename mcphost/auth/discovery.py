@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class UntrustedMetadata(SignInRequired):
-    """Raised for OAuth metadata that is inconsistent or does not fit the server; none of it is used."""
+    """Raised if OAuth metadata is inconsistent or does not match the MCP server; mcphost does not use it."""
 
 
 class ProtectedResourceMetadata(Struct, frozen=True):
@@ -119,12 +119,13 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 
 
 async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) -> ProtectedResource:
-    """Return what the MCP server at *url* declares about itself and its authorization servers.
+    """Find the resource identifier, issuers and scopes of the MCP server at *url* (RFC 9728).
 
-    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if the challenge has none. A
-    server without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer.
+    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if the challenge has
+    none. A server without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer.
 
-    Raises UnsafeUrl, EndpointUnreachable, or UntrustedMetadata (also if the metadata describes another resource).
+    Raises UnsafeUrl, EndpointUnreachable, or UntrustedMetadata (also if the metadata describes another
+    resource).
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")
@@ -173,8 +174,8 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
 async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool) -> DiscoveredIssuer:
     """Return the metadata of an issuer. Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable.
 
-    With *is_legacy* (the MCP server has no metadata), an issuer without metadata gets the default endpoints of protocol
-    revision 2025-03-26.
+    *is_legacy* means that the MCP server has no metadata. In this case, an issuer without metadata is assumed
+    to have the default endpoints of protocol revision 2025-03-26.
     """
     check_url(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if is_legacy else {}

@@ -76,8 +76,8 @@ def s256_challenge(verifier: str) -> str:
 def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
     """Return the authorization code from the authorization response.
 
-    Raises UntrustedMetadata if `iss` names another issuer, or is missing although *document* promises it (RFC 9207).
-    Raises SignInFailed if the response is an error or has no code.
+    Raises UntrustedMetadata if `iss` names another issuer, or is missing although *document* declares that the
+    server sends it (RFC 9207). Raises SignInFailed if the response is an error or has no code.
     """
     if "iss" in response.params:
         if response.params["iss"] != document.issuer:
@@ -292,12 +292,12 @@ class InteractiveSignIn:
         scopes: tuple[str, ...] = (),
         previous_issuer: str = "",
     ) -> StoredSignIn:
-        """Sign in, store the tokens and the OAuth client, and return them as a sign-in. Can be cancelled.
+        """Sign in, and store and return the tokens with their OAuth client. Can be cancelled.
 
-        With *is_step_up*, the scopes of *previous* are requested again if its issuer is used again, in addition to
-        those of *challenge* and *scopes*. Without *is_required*, SignInNotRequired is raised if the server has no OAuth
-        metadata. With *use_device_code*, the user enters a code in a browser on any machine. The user is warned if the
-        issuer differs from *previous_issuer*, the issuer of the last sign-in.
+        With *is_step_up*, the scopes of *previous* are requested in addition to those of *challenge* and *scopes*,
+        unless the issuer has changed. Without *is_required*, SignInNotRequired is raised if the server has no OAuth
+        metadata. With *use_device_code*, the user enters a code in a browser on any machine. The user is warned if
+        the issuer differs from *previous_issuer*, the issuer of the last sign-in.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.
@@ -407,13 +407,13 @@ class InteractiveSignIn:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the issuer to use: one of those that *resource*, the MCP server's metadata, names.
+        """Choose one of the issuers that *resource*, the MCP server's metadata, lists.
 
-        The first of these that exists is used: the configured issuer, the issuer of the *previous* sign-in, an issuer
-        with a stored OAuth client, the first issuer that *resource* names. If only a client id is configured, the
+        In order of preference: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
+        OAuth client, the first issuer that *resource* lists. If a client id is configured without an issuer, the
         issuer with which it was first used counts as the configured issuer.
 
-        Raises UntrustedMetadata if *resource* does not name the configured issuer.
+        Raises UntrustedMetadata if *resource* does not list the configured issuer.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":

@@ -128,15 +128,18 @@ class _KeyringCall:
 
 
 class KeyringBackend:
-    """A SecretBackend for the system keyring, which is looked up in a thread on first use (this takes 0.3 s).
+    """A SecretBackend for the system keyring.
 
-    Only one operation runs at a time across all mcphost processes of a login session. Concurrent operations make
-    gnome-keyring 42 temporarily lose its collection, or abort and restart locked. (With six processes reading and
-    writing constantly, this happened within a minute; with the lock, it never did.)
+    The keyring is looked up in a thread on first use, which takes 0.3 s.
 
-    An operation that fails immediately is retried, unless the previous operation failed on every attempt. While an
-    operation has been running for more than *timeout* seconds, other operations fail immediately, so a keyring that is
-    still locked causes no further delays. The keyring can be used as soon as the user unlocks it.
+    Only one operation runs at a time across all mcphost processes of a login session. Concurrent operations
+    make gnome-keyring 42 temporarily lose its collection, or abort and restart locked. (With six processes
+    reading and writing constantly, this happened within a minute; with the lock, it never did.)
+
+    An operation that fails immediately is retried, unless the previous operation failed on every attempt. While
+    an operation has been running for more than *timeout* seconds, other operations fail immediately, so a
+    keyring that is still locked causes no further delays. The keyring can be used as soon as the user unlocks
+    it.
     """
 
     def __init__(

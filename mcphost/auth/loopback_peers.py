@@ -41,11 +41,12 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
 
 
 def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[int], tables: Path = TABLES) -> bool:
-    """Return whether *client*, whose connection *server* has accepted, belongs to a user who is not one of *uids*.
+    """Return whether the process at *client* runs as a user who is not one of *uids*.
 
-    A connection that the client has already closed counts as foreign. Returns False if the user cannot be determined,
-    because the system has no such *tables* (/proc/net) or because the client is outside this network namespace, like a
-    Windows browser that connects to a program in WSL.
+    *client* and *server* are the endpoints of a connection that this process has accepted at *server*. A
+    connection that the client has already closed counts as foreign. Returns False if the user cannot be
+    determined, because the system has no such *tables* (/proc/net) or because the client is outside this
+    network namespace, like a Windows browser that connects to a program in WSL.
     """
     for _ in range(2):
         found = list(_read_sockets(tables, server[1]))

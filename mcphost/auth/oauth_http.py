@@ -1,8 +1,8 @@
-"""HTTP client for sign-in that checks addresses and limits response time, size and redirects.
+"""HTTP client for OAuth requests that checks addresses and limits response time, size and redirects.
 
-httpx is imported in a thread when the first request is made. For each request, the host name is resolved once, the
-addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A proxy resolves the name
-itself, so only the addresses found locally, if any, are checked.
+httpx is imported in a thread when the first request is made. For each request, the host name is resolved
+once, the addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A
+proxy resolves the name itself, so only the addresses found locally, if any, are checked.
 """
 
 import os
@@ -92,7 +92,7 @@ class OAuthResponse(Struct, frozen=True):
 
 
 class OAuthHttpClient:
-    """HTTP client for all requests made while signing in to one server.
+    """HTTP client for all discovery, registration and token requests for one MCP server.
 
     In every method, *what* describes the URL in error messages.
     """

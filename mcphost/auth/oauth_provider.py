@@ -42,11 +42,11 @@ async def refresh_sign_in(
     old: StoredSignIn,
     get_signer: Callable[[StoredSignIn], JwtSigner | None],
 ) -> StoredSignIn | None:
-    """Refresh the tokens of *old* and return the new sign-in, or None if the user must sign in again.
+    """Refresh the tokens of *old*; return the new tokens, or None if the user must sign in again.
 
-    If another process has already refreshed the tokens, the sign-in that it stored is returned. A sign-in that another
-    process has stored in the meantime is never deleted. Raises McpHostError if the authorization server cannot be
-    reached, or if another process holds the lock for too long.
+    If another process has already stored newer tokens, those are returned. Tokens that another process has
+    stored in the meantime are never deleted. Raises McpHostError if the authorization server cannot be reached,
+    or if another process holds the lock for too long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)
@@ -78,9 +78,9 @@ async def refresh_sign_in(
 
 
 async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
-    """Revoke all tokens of a sign-in (RFC 7009); return whether the server confirmed every revocation.
+    """Revoke the access and refresh tokens in *sign_in* (RFC 7009).
 
-    Never raises McpHostError.
+    Returns whether the server confirmed every revocation. Never raises McpHostError.
     """
     if not sign_in.revocation_endpoint:
         return False
@@ -133,8 +133,8 @@ class _SharedSignIn:
 class OAuthProvider:
     """Provider of authorization headers for one server, with tokens obtained by OAuth sign-in.
 
-    Without *interaction*, the user is never asked. With *client_grant*, no user is needed: tokens are kept in memory
-    only, because new ones can be fetched at any time, and users' stored sign-ins are ignored.
+    Without *interaction*, the user is never asked. With *client_grant*, no user is needed: users' stored tokens
+    are ignored, and new tokens are kept in memory only, because they can be fetched again at any time.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class OAuthProvider:
 
     @property
     def account(self) -> Account | None:
-        """The current sign-in without its secrets, or None if not signed in."""
+        """The account that is signed in, without its secrets, or None if not signed in."""
         return self._active_sign_in and self._active_sign_in.to_account(self._storage_place(self._active_sign_in))
 
     @property
@@ -201,7 +201,10 @@ class OAuthProvider:
 
     @property
     def current_sign_in(self) -> StoredSignIn | None:
-        """The sign-in that is used for requests, or None. Setting it notifies the account listener."""
+        """The tokens that are used for requests, with their OAuth client, or None if not signed in.
+
+        Setting this property notifies the account listener.
+        """
         return self._active_sign_in
 
     @current_sign_in.setter
@@ -263,10 +266,11 @@ class OAuthProvider:
 
     # -- for callers that wait for a response
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
-        """Let the user sign in, so that the request rejected with *refusal*, a 401 or 403 response, can be sent again.
+        """Let the user sign in after a request was rejected with *refusal*, a 401 or 403 response.
 
-        *attempt* counts the sign-ins caused by one user action, starting at 1. If the task that runs the sign-in is
-        cancelled, another task that is waiting for it starts a new sign-in. Raises SignInRequired.
+        The caller can then send the request again. *attempt* counts the sign-ins caused by one user action,
+        starting at 1. If the task that runs the sign-in is cancelled, another task that is waiting for it starts a
+        new sign-in. Raises SignInRequired.
         """
         await self._resolve_account()
         challenge = select_challenge(refusal.www_authenticate)
@@ -304,9 +308,9 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """If the sign-in is in the encrypted secrets file, unlock the file and load the sign-in.
+        """If the tokens are in the encrypted secrets file, unlock the file and load them.
 
-        Returns whether a sign-in is loaded now.
+        Returns whether tokens are loaded now.
         """
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
@@ -410,9 +414,9 @@ class OAuthProvider:
     ) -> StoredSignIn:
         """Sign in, even if already signed in, or join a sign-in that is already running.
 
-        With *use_device_code*, the user enters a code in a browser on any machine (RFC 8628). *scopes* are requested in
-        addition to the previous ones. With *must_keep*, nothing is asked if the sign-in could not be stored anyway.
-        Raises SignInRequired, or SignInNotRequired if the server needs no account.
+        With *use_device_code*, the user enters a code in a browser on any machine (RFC 8628). *scopes* are
+        requested in addition to the previous ones. With *must_keep*, the sign-in does not start if the tokens
+        cannot be stored. Raises SignInRequired, or SignInNotRequired if the server needs no account.
         """
         if self._shared_sign_in is not None:
             await self._join_sign_in(self._shared_sign_in)
@@ -434,9 +438,9 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
-        """Return the place where a sign-in is stored.
+        """Return the place where the tokens in *sign_in* are stored.
 
-        If the sign-in could not be stored, the user is first asked for another place, if possible.
+        If they could not be stored, the user is first asked for another place, if possible.
         """
         if self._client_grant is None:
             await self._token_store.store_pending()
@@ -448,8 +452,8 @@ class OAuthProvider:
     async def logout(self) -> tuple[StoredSignIn | None, bool]:
         """Delete the stored tokens and revoke them (RFC 7009).
 
-        Returns the deleted sign-in (None if there was none), and whether the server confirmed the revocation. Raises
-        McpHostError if the sign-in cannot be read; it then remains stored.
+        Returns the deleted tokens with their OAuth client (None if no tokens were stored), and whether the server
+        confirmed the revocation. Raises McpHostError if the stored tokens cannot be read; they are then kept.
         """
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None
@@ -462,7 +466,7 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Make this account the selected one for its server, in this run and later ones.
+        """Select this account for its server, in this run and later ones.
 
         An account named in the configuration takes precedence.
         """
@@ -490,9 +494,9 @@ class OAuthProvider:
             self._is_account_resolved = True
 
     async def _load_once(self) -> None:
-        """Determine the account and load its stored sign-in, unless that has been done.
+        """Determine the account and load its stored tokens, unless this has already been done.
 
-        Other tasks wait until the first one has finished. If that one is cancelled, the next one starts again.
+        Other tasks wait for the first one; if it is cancelled, the next task starts again.
         """
         if self._has_loaded:
             return
@@ -508,9 +512,9 @@ class OAuthProvider:
             self._has_loaded = True
 
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """Refresh a sign-in; return None if the user must sign in again.
+        """Refresh the tokens of *old*; return None if the user must sign in again.
 
-        Only one task at a time refreshes a sign-in, across all processes.
+        Only one task at a time refreshes the tokens of an account, across all processes.
         """
         async with self._refresh_lock:
             if self.current_sign_in is not old:

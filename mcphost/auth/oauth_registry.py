@@ -160,9 +160,10 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """Clear the account selection for the server at *url*, unless there are other stored accounts for it.
+        """Clear the account selection for the server at *url*, unless other accounts are stored for it.
 
-        Without a selection, the unnamed account is used, which the user has not asked for if other accounts are stored.
+        Clearing it would select the unnamed account. If other accounts are stored, the server could then use an
+        account that the user has not selected.
         """
         if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
@@ -234,7 +235,7 @@ class OAuthRegistry:
 def uses_oauth(server: ServerConfig) -> bool:
     """Return whether the server may require an OAuth sign-in.
 
-    This is so if it uses HTTP and no Authorization header is configured.
+    The result is True if the server uses HTTP and has no configured Authorization header.
     """
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 

@@ -97,7 +97,7 @@ class SecretStorage:
 
     @property
     def encrypted_path(self) -> str:
-        """The path of the encrypted file, or "" if there is none."""
+        """The path of the encrypted file, or "" if storage in files is disabled."""
         return "" if self._encrypted is None else str(self._encrypted.path)
 
     def get_backend(self, place: str) -> SecretBackend | None:
@@ -113,10 +113,11 @@ class SecretStorage:
                 return None
 
     async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
-        """Ask the user, once per run, where to store sign-ins; afterwards, `place` is the chosen place.
+        """Ask the user, once per run, where to store tokens when the keyring cannot be used.
 
-        Never raises McpHostError. If this call is cancelled before the user has answered, it can be made again. An
-        answer takes effect even if the call is cancelled afterwards.
+        If the user chooses a file, `place` is that file afterwards; otherwise, `is_declined` is True. Never raises
+        McpHostError. If this call is cancelled before the user has answered, it can be made again. An answer takes
+        effect even if the call is cancelled afterwards.
         """
         async with self._question_lock:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
@@ -187,8 +188,9 @@ RESERVED_PREFIX = "sign-in-"
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
     """Return the secret that `${keyring:NAME}` refers to, or None if there is none.
 
-    The plain-text secrets file in *directory* is searched first, then *keyring*. Sign-ins are never returned: each
-    belongs to one server, and a configuration file could otherwise send it to another. Raises McpHostError.
+    The plain-text secrets file in *directory* is searched first, then *keyring*. mcphost's stored tokens and
+    OAuth clients are never returned, because a configuration file could send them to another server. Raises
+    McpHostError.
     """
     if name.startswith(RESERVED_PREFIX):
         return None

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 
 class SessionSecrets:
-    """Store for named secrets, in a backend that is opened on first use or, for some secrets, only in memory.
+    """Store for named secrets; secrets that cannot be stored are kept in memory for this run.
 
-    *open_storage* returns the backend, which is the keyring or the file that the user chose. A secret in memory takes
-    precedence over a stored secret with the same name. `get`, `set` and `delete` raise McpHostError if the backend
-    cannot be used. However, while any secret is in memory, `get` treats a backend that cannot be read as empty.
+    *open_storage* is called on first use and returns the backend: the keyring or the file that the user chose.
+    A secret in memory takes precedence over a stored secret with the same name. `get`, `set` and `delete` raise
+    McpHostError if the backend cannot be used. However, while any secret is in memory, `get` treats a backend
+    that cannot be read as empty.
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]", place: str = "keyring") -> None:

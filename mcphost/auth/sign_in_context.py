@@ -310,7 +310,11 @@ class SignInContext:
         self._on_progress = on_progress
 
     def begin(self, *, has_previous: bool, is_step_up: bool) -> None:
-        """Report the first step; *has_previous* means that the account was signed in before."""
+        """Report the first step of the sign-in.
+
+        *has_previous* means that the user has signed in with this account before; *is_step_up* means that the
+        server requires more scopes.
+        """
         self.is_step_up, self.is_new_account = has_previous and is_step_up, not has_previous
         self.report_step(SignInStep.RESOURCE)
 
@@ -348,7 +352,7 @@ class SignInContext:
     async def other_accounts(self) -> tuple[str, ...]:
         """Return the names of the other accounts that the user can select for this server.
 
-        There are none if the configuration names the account.
+        Returns an empty tuple if the configuration names the account.
         """
         target = self.target
         return (

@@ -1,7 +1,7 @@
-"""Storage for sign-ins (by server and account) and OAuth clients (by issuer), with an index of the accounts.
+"""Storage for tokens (by server and account) and OAuth clients (by issuer), with an account index.
 
-All data is also kept in memory, so that a failure of the secret storage affects only later runs. Processes share the
-storage: each change is made under a file lock, after the stored data has been read again.
+All data is also kept in memory, so that a failure of the secret storage affects only later runs. Processes
+share the storage: each change is made under a file lock, after the stored data has been read again.
 """
 
 import hashlib
@@ -49,16 +49,16 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     @property
     def entry_name(self) -> str:
-        """Name under which this sign-in is stored in secret storage."""
+        """Name under which these tokens are stored in secret storage."""
         return make_entry_name("tokens", self.url, self.issuer, self.account)
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The server URL and the account name, which together identify a sign-in."""
+        """The server URL and the account name, which together identify an account."""
         return self.url, self.account
 
     def to_account(self, place: str) -> Account:
-        """Return the sign-in without its secrets; *place* is where it is stored."""
+        """Return the account without its secrets; *place* is where its tokens are stored."""
         tokens = self.tokens
         return Account(
             server=self.server,
@@ -76,7 +76,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
         )
 
     def register_secrets(self) -> None:
-        """Register the sign-in's secrets for redaction in all later logs and output."""
+        """Register the tokens and the client secret for redaction in all later logs and output."""
         register_server_secret(self.tokens.access, self.issuer)
         register_server_secret(self.tokens.refresh, self.issuer)
         self.client.register_secrets()
@@ -92,11 +92,11 @@ T = TypeVar("T")
 
 
 class TokenStore:
-    """Storage of the user's sign-ins and OAuth clients.
+    """Storage of the user's tokens and OAuth clients.
 
-    *directory* holds the index and the lock files; if it is None, nothing is shared with other processes. *storage* is
-    where secrets are kept, either a SecretStorage or a single backend for all of them. *warn* is called with warnings
-    for the user.
+    *directory* holds the index and the lock files; if it is None, nothing is shared with other processes.
+    *storage* is where secrets are kept, either a SecretStorage or a single backend for all of them. *warn* is
+    called with warnings for the user.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class TokenStore:
     async def load(
         self, url: str, account: str = "", *, reload: bool = False, is_strict: bool = False
     ) -> StoredSignIn | None:
-        """Return the sign-in for a server URL and account name, or None if there is none.
+        """Return the tokens for a server URL and account name, or None if none are stored.
 
         With *reload*, the storage is read again. If the storage cannot be read, the user is warned once, and the
-        sign-in in memory is returned. However, McpHostError is raised if *is_strict* is set, or if *reload* is set and
-        another process has stored a newer sign-in: refreshing with the older token in memory could then revoke the
+        tokens in memory are returned. However, McpHostError is raised if *is_strict* is set, or if *reload* is set
+        and another process has stored newer tokens: refreshing with the older token in memory could then revoke the
         tokens of both processes (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
@@ -168,10 +168,10 @@ class TokenStore:
         return None
 
     async def save(self, sign_in: StoredSignIn) -> None:
-        """Store a sign-in, replacing the previous sign-in for the same server and account.
+        """Store tokens, replacing the previous tokens of the same account on the same server.
 
-        Cannot be cancelled and never raises. The sign-in takes effect in memory immediately. If it cannot be stored, it
-        is kept in memory until mcphost quits.
+        Cannot be cancelled and never raises. The new tokens take effect in memory immediately. If they cannot be
+        stored, they are kept in memory until mcphost quits.
         """
         with anyio.CancelScope(shield=True):
             name = sign_in.entry_name
@@ -194,14 +194,14 @@ class TokenStore:
                         await self._erase(entry.place, old_name)
 
     def storage_place(self, sign_in: StoredSignIn) -> str:
-        """Return the place where the sign-in is stored; "session" means memory only."""
+        """Return the place where the tokens are stored; "session" means memory only."""
         return self._place_by_entry.get(sign_in.entry_name, "session")
 
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
-        """Delete a sign-in and return it, or None if there is none.
+        """Delete the tokens of an account and return them, or None if none are stored.
 
-        If *only* is given, the stored sign-in is deleted only if it has the same tokens as *only*. Raises McpHostError
-        if *only* is not given and the sign-in cannot be read; the sign-in then remains stored.
+        If *only* is given, the stored tokens are deleted only if they are the same as those of *only*. Raises
+        McpHostError if *only* is not given and the tokens cannot be read; they are then kept.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -221,21 +221,21 @@ class TokenStore:
             return sign_in
 
     async def accounts(self) -> tuple[Account, ...]:
-        """Return all sign-ins without their secrets."""
+        """Return all accounts that are signed in, without their secrets."""
         unsaved = [self._sign_ins[name].to_account("session") for name in self._unsaved]
         hidden = {entry.identity for entry in unsaved}
         indexed = [entry for entry in await self._indexed_accounts() if entry.identity not in hidden]
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return an index entry, with the expiry updated if this process has loaded the token into memory."""
+        """Return an index entry, with the expiry updated if this process has the token in memory."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry
         return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
-        """Return whether the index lists a newer token than the sign-in *known*, without reading secret storage."""
+        """Return whether the index lists a newer token than *known*, without reading secret storage."""
         indexed = [
             entry.expires
             for entry in await self._indexed_accounts()
@@ -275,11 +275,12 @@ class TokenStore:
 
     # -- questions to the user, which are never asked during a sign-in
     async def prepare_storage(self, required_for: str = "") -> None:
-        """Unlock or test the secret storage before the user signs in, so that no question interrupts the sign-in.
+        """Unlock or test the secret storage before a sign-in, so that no prompt interrupts it.
 
-        If the keyring fails now, storing the token later is attempted only once. With the name of a server in
-        *required_for*, SignInRequired is raised if nothing can store the sign-in and the user cannot be asked for
-        another place; a user who configured "session" is not stopped. Otherwise, never raises.
+        If the keyring fails now, storing the tokens later is attempted only once. *required_for* is the name of a
+        server, or "". If it is given, SignInRequired is raised if the tokens cannot be stored and the user cannot
+        be asked for another place, unless the user configured the place "session". Otherwise, this method never
+        raises.
         """
         storage = self.storage
         backend = storage.get_backend(storage.place)
@@ -302,9 +303,9 @@ class TokenStore:
                     ) from error
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the sign-in is stored in the encrypted file.
+        """Ask for the passphrase if the account's tokens are stored in the encrypted file.
 
-        Return whether the file is now unlocked; False if the sign-in is not in it.
+        Return whether the file is now unlocked; False if the tokens are not in it.
         """
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
@@ -312,16 +313,16 @@ class TokenStore:
         return False
 
     async def find_locked_file(self, url: str, account: str = "") -> str:
-        """Return the path of the encrypted file if the sign-in is stored in it and it is locked, otherwise ""."""
+        """Return the path of the encrypted file if it is locked and contains the account's tokens, else ""."""
         if not self.storage.is_locked:
             return ""
         stored = [entry for entry in await self.accounts() if entry.identity == (url, account)]
         return self.storage.encrypted_path if any(entry.place == "encrypted" for entry in stored) else ""
 
     async def store_pending(self) -> None:
-        """Ask where to store the sign-ins that could not be stored, and store them there.
+        """Ask where to store the tokens that could not be stored, and store them there.
 
-        If this is cancelled, the sign-ins stay in memory.
+        If this is cancelled, the tokens stay in memory.
         """
         async with self._settle_lock:
             pending = [self._sign_ins[name] for name in self._unsaved if name in self._sign_ins]
@@ -346,7 +347,7 @@ class TokenStore:
                 listener()
 
     async def watch_pending(self) -> None:
-        """Call `store_pending` whenever a sign-in could not be stored. Runs until cancelled."""
+        """Call `store_pending` whenever tokens could not be stored. Runs until cancelled."""
         while True:
             await self._is_storage_needed.wait()
             self._is_storage_needed = anyio.Event()
@@ -371,7 +372,7 @@ class TokenStore:
         return client
 
     async def save_client(self, client: OAuthClient) -> None:
-        """Store a registered client."""
+        """Store a registered client; if that fails, keep it in memory until mcphost quits."""
         with anyio.CancelScope(shield=True):
             name = make_entry_name("client", client.issuer)
             self._clients[name] = client

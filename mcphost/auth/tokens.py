@@ -52,7 +52,7 @@ class TokenError(SignInRequired):
 
 
 class TokenSet(Struct, frozen=True):
-    """The tokens of one sign-in. The repr contains no secrets."""
+    """The access token of one account and, if issued, its refresh token. The repr contains no secrets."""
 
     access: str
     kind: str = "Bearer"

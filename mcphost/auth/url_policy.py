@@ -1,7 +1,7 @@
-"""Rules for URLs in a sign-in: https (http on loopback), and private hosts only for a private server.
+"""Rules for URLs used in OAuth: https (or http on loopback), private hosts only for private servers.
 
-Hosts are judged by the addresses that their names resolve to, because a public name may point to 127.0.0.1 or to the
-metadata service of a cloud provider.
+Hosts are judged by the addresses that their names resolve to, because a public name may point to 127.0.0.1
+or to the metadata service of a cloud provider.
 """
 
 import ipaddress

@@ -137,7 +137,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
     """Sign out of a server, even one that is no longer configured.
 
-    No configuration is needed, because the revocation endpoint is stored with the sign-in.
+    No configuration is needed, because the revocation endpoint is stored with the tokens.
     """
     from mcphost.auth.accounts import account_key
     from mcphost.cli.build_host import create_oauth_registry
@@ -384,7 +384,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
 
 
 def _describe_state(account: "Account") -> str:
-    """Describe whether a sign-in is still valid, and for how long, such as "signed in for 3 more hours"."""
+    """Describe whether an account is still signed in, such as "signed in for 3 more hours"."""
     from mcphost.host.servers.accounts import describe_validity, validity
 
     if validity(account) == "ended":
@@ -394,7 +394,7 @@ def _describe_state(account: "Account") -> str:
 
 
 class StoredSignIns:
-    """Stored sign-ins that only one server can use and that can therefore be deleted together with that server."""
+    """Stored accounts that only one server can use, and that can be deleted together with that server."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"
@@ -405,7 +405,7 @@ class StoredSignIns:
 
     @classmethod
     async def load(cls, options: "Options", config: "HostConfig", server: "ServerConfig") -> "StoredSignIns":
-        """Find the stored sign-ins for *server* that no other server in *config* can use."""
+        """Find the stored accounts for *server* that no other server in *config* can use."""
         if server.is_stdio:
             return cls((), None, None)
         from mcphost.cli.build_host import create_oauth_registry
@@ -420,11 +420,14 @@ class StoredSignIns:
         return cls(own, registry, await approved_or_none(server))
 
     def describe(self) -> tuple[str, ...]:
-        """Return one line per sign-in, such as "sign-in: work at https://login.example"."""
+        """Return one line per account, such as "sign-in: work at https://login.example"."""
         return tuple(f"sign-in: {account.name} at {account.issuer}" for account in self._accounts)
 
     async def sign_out(self) -> tuple[str, ...]:
-        """Delete the sign-ins and revoke their tokens; return one line per deleted sign-in, as `describe` does."""
+        """Sign out of the accounts: delete their tokens and revoke them.
+
+        Returns one line per account, as `describe` does.
+        """
         from mcphost.transport.http_client import proxy_for
 
         if self._registry is None:

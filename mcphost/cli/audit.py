@@ -206,7 +206,10 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
 
 
 def _find_format(target: str) -> str:
-    """Return the format of a file by its ending, JSON lines without one. Raises UsageError for another ending."""
+    """Return the export format for the suffix of a file name; without a suffix, "jsonl".
+
+    Raises UsageError for any suffix other than `.csv` and `.jsonl`.
+    """
     ending = PurePath(target).suffix.lower()
     if ending not in ("", ".jsonl", ".csv"):
         raise UsageError(f"{target} does not end with .jsonl or .csv.", "To write it anyway, add --format.")

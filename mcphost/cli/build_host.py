@@ -123,11 +123,11 @@ async def open_host(
 
 
 async def _project_places(options: Options) -> ProjectPlaces:
-    """Return the folders to search for instructions, custom commands and hooks, and how project files are approved.
+    """Return the folders to search for instructions, custom commands and hooks, and the approval mode.
 
-    The TUI asks the user to approve project files; without it, only files that are already approved are used. With
-    `--trust-project`, the files are approved as they are now; later versions are not, because the model may have
-    written them during the run.
+    In the TUI, the user is asked to approve project files; otherwise, only files that are already approved are
+    used. With `--trust-project`, the current versions of the files are approved; later versions are not,
+    because the model may have written them during the run.
     """
     approval = "stored" if options.one_shot else "ask"
     places = ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
@@ -192,7 +192,10 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """Open the audit store; a new one starts with a record of each permission that was granted before it existed."""
+    """Open the audit store.
+
+    A new store begins with one record for each permission that was granted before the store existed.
+    """
 
     async def load_initial() -> tuple[AuditRecord, ...]:
         from mcphost.store.audit_store import load_legacy_records  # needed only once per installation
@@ -315,7 +318,7 @@ def create_oauth_registry(
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
     """Return prompts for the passphrase of the secret storage, or None if the user cannot be asked.
 
-    The front end asks the user if it can; otherwise, the terminal is used, if there is one.
+    The prompts use the front end or, if it cannot ask for a passphrase, an interactive terminal.
     """
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
 

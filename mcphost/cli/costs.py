@@ -1,6 +1,6 @@
-"""Command `costs`: shows what model requests cost, by day and model, and by part of the request.
+"""Command `costs`: shows the cost of model requests by day and model, and by part of the requests.
 
-One part is, for example, the results of one tool.
+A part is, for example, the results of one tool.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print what model requests cost in recent days, by day and model, and by part of the requests."""
+    """Print the cost of recent model requests by day and model, and by part of the requests."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.parser import build_options
 

@@ -1,4 +1,4 @@
-"""Command `doctor`: checks configuration, directories, keyring, sign-ins, terminal, model and servers."""
+"""Command `doctor`: checks configuration, directories, keyring, accounts, terminal, model and servers."""
 
 import argparse
 import os
@@ -88,7 +88,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:
-    """Run all checks except those of servers: directories, configuration, sign-ins and so on."""
+    """Run all checks except those of servers: directories, configuration, stored tokens and so on."""
     config = await _load_config(options)
     keyring = await _check_keyring(config)
     return [
@@ -234,7 +234,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_keyring: bool) -> list[Check]:
-    """Check where sign-ins are stored, how many each place contains, and whether the storage files are usable."""
+    """Check where tokens are stored, how many accounts each place has, and whether its file is usable."""
     from mcphost.cli.build_host import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -278,9 +278,10 @@ def _check_terminal() -> Check:
 
 
 async def _check_servers(host: Any, names: list[str], update: Callable[[str], object]) -> list[Check]:
-    """Connect to the servers in *names*, or to all enabled servers if it is empty, and return the checks for each.
+    """Connect to the servers in *names*, and return the checks for each server.
 
-    Servers in *names*, and servers to which connecting failed, are then diagnosed step by step.
+    If *names* is empty, all enabled servers are checked. Servers in *names*, and servers to which connecting
+    failed, are then diagnosed step by step.
     """
     from mcphost.cli.command_runner import connect_servers
     from mcphost.serialization import replace
@@ -317,7 +318,10 @@ LINE_WIDTH = 110
 
 
 class RevisionSupport(Struct, frozen=True):
-    """What mcphost supports in one protocol revision: methods in both directions and client capabilities."""
+    """Features that mcphost supports in one protocol revision.
+
+    These are the transports, the requests and notifications in both directions, and the client capabilities.
+    """
 
     revision: str
     era: str

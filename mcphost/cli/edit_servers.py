@@ -241,7 +241,10 @@ def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry:
 
 
 async def _ask_approval(editor: "ServerFileEditor", saved: "SavedServer") -> "SavedServer":
-    """Show a saved server as a whole, and approve it if the user agrees; return *saved* with the result."""
+    """Show all settings of a saved server, and approve it if the user agrees.
+
+    Returns *saved*, with `is_approved` set if the server was approved.
+    """
     from mcphost.cli.printing import print_error
     from mcphost.cli.servers import show_settings, summarize_command
     from mcphost.cli.terminal_frontend import Confirmation

@@ -178,10 +178,11 @@ def _describe_state(candidate: "ImportCandidate") -> str:
 
 
 def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
-    """Ask which of the *candidates* to import and return those; the user types names, numbers, "all" or nothing.
+    """Ask the user which of the *candidates* to import, and return those.
 
-    For unknown names, the user is asked again; the others stay chosen. At the end of the input, nothing is chosen.
-    Raises UsageError if standard input is not a terminal.
+    The user types names, numbers, "all", "none" or an empty line. If a word is unknown or ambiguous, the user
+    is asked for more names, and the candidates chosen so far are kept. Returns an empty list at the end of the
+    input. Raises UsageError if standard input is not a terminal.
     """
     if not sys.stdin.isatty():
         raise UsageError(
@@ -213,11 +214,11 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
 
 
 def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[list[ImportCandidate], list[str]]":
-    """Return the candidates that an answer names, and the words in it that name none.
+    """Parse the user's answer; return the chosen candidates, and the words that match no single candidate.
 
-    A word is a name or a number, counted from 1; a name with spaces is in quotes, or is the whole answer. What could
-    mean several things names none: a number that is also the name of another candidate, a name whose words are names or
-    numbers themselves, and a name such as "all" or "none".
+    The answer consists of names, and of numbers counted from 1. A name with spaces must be quoted, or be the
+    whole answer. The following are ambiguous and match no candidate: a number that is also the name of another
+    candidate, an unquoted name whose words are themselves names or numbers, and a name such as "all" or "none".
     """
     by_name = {
         candidate.name: candidate for candidate in candidates if candidate.name.lower() not in {"all", *_NONE_WORDS}
@@ -240,7 +241,10 @@ def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[
 def _find_words(
     words: "Sequence[str]", candidates: "Sequence[ImportCandidate]", by_name: "Mapping[str, ImportCandidate]"
 ) -> "tuple[list[ImportCandidate], list[str]]":
-    """Return the candidates that the words name, and the words that name none or several."""
+    """Return the candidates that are matched by a word, and the words that match no candidate or more than one.
+
+    An ambiguous word selects no candidate.
+    """
     known: list[ImportCandidate] = []
     unknown: list[str] = []
     for word in words:

@@ -201,8 +201,9 @@ async def offer_undo(
 ) -> tuple[int, bool]:
     """Print the *error* that a newly installed or updated server caused, and offer to undo the change.
 
-    If *error* is None, do nothing. If the server requires a sign-in or the user cannot be asked (*terminal* is None, or
-    standard input is not a terminal), only print the error. Return the exit code and whether the change was undone.
+    If *error* is None, nothing is done. If the server requires a sign-in or the user cannot be asked
+    (*terminal* is None, or standard input is not a terminal), only the error is printed. Returns the exit code
+    and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.printing import print_error, print_note
@@ -258,10 +259,11 @@ def _describe_input(one: "PlanInput") -> str:
 def show_server(
     review: "Confirmation", server: "RegistryEntry", option: "InstallOption", name: str, others: list[str]
 ) -> tuple[str, ...]:
-    """Show the user who publishes a server; return warnings about the server.
+    """Show the details of a server in a registry, such as its publisher; return warnings about the server.
 
-    This is called before the user enters any values. *option* is the package or remote endpoint to install, *name* is
-    the name that the server will have in mcp.json, and *others* are the names of the configured servers.
+    This is called before the user enters any values. *option* is the package or remote endpoint to install,
+    *name* is the name that the server will have in mcp.json, and *others* are the names of the configured
+    servers.
     """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.lookalikes import find_warnings

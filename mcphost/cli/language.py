@@ -13,7 +13,7 @@ SETTINGS_FILE = "config.toml"
 def choose_command_language(arguments: Sequence[str]) -> str:
     """Return the language for the output of a command; *arguments* may contain `--config-dir`.
 
-    The configuration loader is not used, because it may report problems itself, and those must be translated.
+    The configuration loader is not used, because the problems that it reports must already be translated.
     """
     from mcphost import paths
 

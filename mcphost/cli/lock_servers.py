@@ -99,7 +99,11 @@ class LockableProject:
         self.entries = {name: self._lock_entry(server, entries[name]) for name, server in self.servers.items()}
 
     def _bind_env_files(self, options: "Options") -> None:
-        """Bind each server to the present content of its environment file, so that no other content can start it."""
+        """Pin each server to the current content of its environment file.
+
+        A server cannot start if that content changes afterwards. Files that cannot be read are added to
+        `unreadable`.
+        """
         from mcphost import paths
         from mcphost.config.env_file import with_env_file
         from mcphost.config.server_inputs import with_input_values
@@ -124,7 +128,10 @@ class LockableProject:
         return locked
 
     def bind(self, config: "HostConfig") -> "HostConfig":
-        """Return *config* with this project's servers bound to the environment files that were compared."""
+        """Return *config*, with this project's servers pinned to the environment files that were compared.
+
+        A server cannot start if the content of its environment file has changed since.
+        """
         from mcphost.serialization import replace
 
         return replace(config, servers=tuple(self._bind(server) for server in config.servers))
@@ -300,9 +307,9 @@ class Verification:
         self._tools: dict[str, int] = {}
 
     async def connect(self, options: "Options") -> None:
-        """Connect to the servers whose mcp.json entries match the lock file, and compare their identity and tools.
+        """Connect to the servers whose entries match the lock file, and compare their identity and tools.
 
-        A server whose entry differs is not started, because nobody has reviewed the difference.
+        A server whose entry differs is not started, because the difference has not been reviewed.
         """
         from mcphost.host.servers.lock_drift import compare_connected
 
@@ -444,7 +451,7 @@ class ServerReading:
 def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
     """Return the settings that determine which program is started or which URL is used.
 
-    If two readings of the server file yield different settings, the file was changed in between.
+    If these differ between two reads of the server file, the file was changed in between.
     """
     return (
         (server.argv, server.cwd, server.env, server.env_file),

@@ -193,7 +193,11 @@ def _run_turn(args: argparse.Namespace) -> int:
 
 
 async def _read_stdin(args: argparse.Namespace) -> bytes:
-    """Return standard input, to be attached to the prompt; b"" if there is none, or if it is the prompt itself."""
+    """Return the content of standard input to attach to the prompt, or b"" if there is nothing to attach.
+
+    Nothing is attached if standard input is the prompt itself. Raises UsageError if standard input is given
+    both as the prompt and as a file.
+    """
     import anyio.to_thread
 
     from mcphost.headless.run_input import STDIN, read_stdin

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """Database-backed store of each server's protocol eras, which saves mcphost from probing known servers again.
+    """Database-backed store of the protocol eras that each server supports.
 
-    The eras are handshake (protocol revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are
-    loaded before the first connection to a server and saved when they change. A server is identified by its
-    `client.connect.endpoint_digest`.
+    With it, mcphost need not probe known servers again. The eras are handshake (protocol revisions up to
+    2025-11-25) and stateless (revisions since 2026-07-28). They are loaded before the first connection to a
+    server and saved when they change. A server is identified by its `client.connect.endpoint_digest`.
     """
 
     def __init__(self, grants: GrantStore) -> None:
@@ -178,7 +178,7 @@ class LazySessionOpener:
         return await opener.sign_out_account(account, resolve_target(server) if server is not None else None)
 
     async def _account_opener(self) -> "ClientSessionOpener":
-        """Return an opener for managing stored sign-ins, after importing its modules in a thread."""
+        """Return an opener for managing stored accounts, after importing its modules in a thread."""
         for name in ("client.connect", "auth.oauth_registry"):
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
         from mcphost.client.connect import ClientSessionOpener

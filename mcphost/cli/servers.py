@@ -199,7 +199,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def show_settings(review: "Confirmation", server: "ServerConfig") -> None:
-    """Show all that the approval of a server covers, and the warnings about it."""
+    """Show every setting that approving the server would cover, and the warnings about the server."""
     from mcphost.cli.printing import translate_line
     from mcphost.config.approval_digest import describe_server
     from mcphost.host.servers.server_approval import server_warnings
@@ -334,7 +334,11 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 
 
 def _check_code(answers: "list[ServerConnectResult]", *, is_broken: bool, unread: int) -> int:
-    """Return the exit code of `servers check`; *unread* is the exit code of a file that could not be read, else 0."""
+    """Return the exit code of `servers check`.
+
+    *answers* are the results of connecting. *is_broken* is True if a server's entry is invalid. *unread* is the
+    exit code to use for a configuration file that could not be read, or 0 if all files were read.
+    """
     codes = [one.error.exit_code for one in answers if one.error is not None]
     if len(codes) == len(answers):
         return unread or (codes[0] if codes and set(codes) in ({5}, {6}) and not is_broken else 4)

@@ -104,7 +104,7 @@ class TerminalInput:
             print_note(_("Type one of these letters: {letters}.").format(letters=", ".join(choices)))
 
     def discard_input(self) -> None:
-        """Forget what was typed before a question was shown; without a terminal, do nothing."""
+        """Discard what the user typed before a prompt was shown; do nothing without a terminal."""
         if not sys.stdin or not sys.stdin.isatty():
             return
         import termios
@@ -144,7 +144,7 @@ class Confirmation:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is a user who can be asked."""
+        """Whether a user can be asked for confirmation."""
         return self._is_interactive and self._output is not None
 
     def show(self, *lines: str) -> None:

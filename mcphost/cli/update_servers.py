@@ -104,8 +104,8 @@ def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
 def _find_registry(record: "InstalledServer", server: "ServerConfig", configured: str) -> str:
     """Return the registry that a server was installed from.
 
-    Raises RegistryError if a project's file names a registry other than *configured*, the one that the user chose,
-    because whoever wrote that file must not decide where new versions come from.
+    Raises RegistryError if a project's file names a registry other than *configured*, the registry that the
+    user configured. The author of a project's file must not decide where new versions come from.
     """
     from mcphost.host.servers.registry_installer import absolute_place
 
@@ -218,9 +218,11 @@ class _Update:
             return await editor.is_approved(self._server)
 
     def _refuse_unasked(self) -> ConsentDenied | None:
-        """Make an update with `--yes` ask about a server that is not approved, because its approval needs an answer.
+        """Ignore `--yes` for a server that is not approved, because the update would also approve it.
 
-        Return an error if the user cannot be asked, or if `--yes` is meant for every server.
+        Returns None if the user can be asked for confirmation instead. Otherwise, or if `--yes` applies to all
+        servers because none was named, returns the error to report. Without `--yes`, or with `--dry-run`, does
+        nothing and returns None.
         """
         from mcphost.cli.terminal_frontend import Confirmation
 
@@ -288,9 +290,10 @@ class _Update:
     def _compare(
         self, editor: "ServerFileEditor", entry: dict[str, Any], planned: "PlannedEntry", *, was_approved: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines removed from and added to the server's description, as one tuple, and the new warnings.
+        """Return the changed lines of the server's description, and the new warnings.
 
-        A server that was not approved is described in full, because the update approves it.
+        The changed lines include both removed and added lines. If the server was not approved before, all lines of its
+        description are returned, because applying the update also approves the server.
         """
         from mcphost.config.server_files import find_server_file, plan_set
         from mcphost.host.servers.registry_installer import describe_update

@@ -40,9 +40,10 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """The pending response to a tool call that creates a task, or to tasks/result; the request runs in the background.
+    """Result or error of a background request: a tool call that creates a task, or tasks/result.
 
-    A server sends requests that belong to a task, such as elicitation, only while tasks/result is in flight.
+    `done` is set when the request has ended. A server sends requests that belong to a task, such as elicitation,
+    only while tasks/result is in flight.
     """
 
     def __init__(self) -> None:
@@ -66,8 +67,8 @@ class CoreTaskRunner:
     ) -> None:
         """Create a runner; *capability* is the server's `tasks` capability.
 
-        *send_with_renewal* awaits the function that it is given, which sends a request. If the HTTP session has
-        expired, it renews the session and awaits the function again.
+        *send_with_renewal* calls and awaits the function passed to it, which sends a request. If the HTTP session has
+        expired, it renews the session and calls the function again.
         """
         self._sender = sender
         self._send_with_renewal = send_with_renewal
@@ -117,7 +118,7 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the context of a request from the server: the tool call of its related task, or else *default*.
+        """Return the context of the tool call related to a server's request, or *default* if there is none.
 
         *params* are the params of the request, which contain the id of the related task.
         """

@@ -1,7 +1,7 @@
-"""Client capabilities for each protocol revision, and checks that messages use only negotiated capabilities.
+"""Client capabilities for each protocol revision, and checks for negotiated capabilities.
 
-A message that needs a capability that was not negotiated is not sent; a request from the server that needs one is
-rejected (specification: basic/lifecycle, operation).
+If a message needs a capability that was not negotiated, the client does not send it; if the message is a
+request from the server, the client rejects it (specification: basic/lifecycle, operation).
 """
 
 import re

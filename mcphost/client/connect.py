@@ -152,9 +152,10 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed.
+        """Return the negotiation plan for a server, and whether only that plan's protocol era is allowed.
 
-        The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions).
+        The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions). *known* contains
+        the eras that the server supported at its last connection, or is None.
         """
         if server.transport == "sse":
             return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28

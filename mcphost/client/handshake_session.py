@@ -158,9 +158,9 @@ _NO_CONTEXT = ServerRequestContext()
 class HandshakeSession:
     """The Session for revisions before 2026-07-28; `serve` must run while the session is in use.
 
-    If an HTTP server no longer knows the session, *renew* opens a new one, and the requests that failed for this reason
-    are sent again. If the new session expires before these requests succeed, the connection ends (specification
-    2025-11-25, basic/transports, "Session Management").
+    If an HTTP server reports that the session has expired, *renew* opens a new one, and the requests that failed
+    because of the expiry are sent again. If the new session expires before these requests succeed, the connection
+    ends (specification 2025-11-25, basic/transports, "Session Management").
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class HandshakeSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """The facts that the server declared in the handshake."""
+        """The protocol revision, capabilities and other facts that the server declared in the handshake."""
         return self._facts
 
     async def request(
@@ -244,9 +244,10 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask the user the questions that were postponed until this request, then let the server fetch changed roots.
+        """Ask the user any postponed questions, then wait until the server has received changed roots.
 
-        Raises RequestTimeout if the time that the user takes counts towards the time limit and exceeds it.
+        This is called before a client request is sent. The wait for roots/list requests to be answered is limited to
+        one second. Raises RequestTimeout if the time that the user takes counts towards the time limit and exceeds it.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline
@@ -329,7 +330,7 @@ class HandshakeSession:
 
     @property
     def watched(self) -> WatchedChanges:
-        """The changes that `changes` reports; resources that the server refused to watch are left out."""
+        """The changes that `changes` reports, without resources whose subscription the server refused."""
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
@@ -368,7 +369,10 @@ class HandshakeSession:
         return False
 
     async def set_log_level(self, level: str) -> None:
-        """Request log messages of this level and above; "" has no effect, because the server cannot stop logging."""
+        """Request log messages of this level and above from the server.
+
+        "" has no effect, because these protocol revisions provide no way to turn log messages off.
+        """
         if level:
             await self.request(SetLevel(level))
 
@@ -430,7 +434,7 @@ class HandshakeSession:
             self._closed.set()
 
     def _on_renewed(self, facts: ServerFacts) -> None:
-        """Store the facts that the server declared in the new session, and report all lists as changed.
+        """Store the ServerFacts of the new session, and report all lists as changed.
 
         Raises ConnectionLost if the protocol revision has changed.
         """

@@ -74,7 +74,10 @@ class PreInitHandler:
         self._pending_bytes = 0
 
     async def serve(self) -> None:
-        """Handle messages until cancelled or the connection is lost; whoever opened the connection reports the loss."""
+        """Handle messages until cancelled or until the connection is lost.
+
+        A lost connection raises no error here; the code that opened the connection reports it.
+        """
         try:
             async for message in self._channel.unsolicited():
                 self.handle(message, ServerRequestContext())
@@ -305,7 +308,7 @@ class ServerRequestDispatcher:
     ) -> JsonRpcMessage:
         """Return the response from the host's handler, or an error response if the handler fails.
 
-        *resolve_context* returns the request's context. Can be cancelled, but never raises an error otherwise.
+        *resolve_context* returns the request's context. This raises no error unless it is cancelled.
         """
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)

@@ -274,11 +274,12 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Opening of a connection on a pipe with two requests, `server/discover` and `initialize`, in either order.
+    """Opening of a connection on a pipe with `server/discover` and `initialize`, in either order.
 
-    The second request is sent after a delay. If the first request succeeds during the delay, the second is not sent. If
-    `initialize` succeeds, its result is used even if `server/discover` succeeds as well, because a server that supports
-    both protocol eras (handshake before revision 2026-07-28, stateless since) follows the request that it read last.
+    The second request is sent after a delay. If the first request succeeds during the delay, the second is not
+    sent. If `initialize` succeeds, its result is used even if `server/discover` succeeds as well, because a server
+    that supports both protocol eras (handshake before revision 2026-07-28, stateless since then) uses the era of
+    the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -367,8 +368,8 @@ class HedgedOpening:
     async def _until_read(self, answered: anyio.Event) -> None:
         """Wait until the server has read all data that was written, or *answered* is set.
 
-        This polls in timer callbacks, which run at the same times for all servers. A task with a cancel scope would
-        cost ten times as much, and with different times, starting ten servers would wake the process hundreds of times.
+        This polls in timer callbacks, which are ten times cheaper than a task with a cancel scope. The callbacks run at
+        the same times for all servers; otherwise, starting ten servers would wake the process hundreds of times.
         """
         loop = asyncio.get_running_loop()
 
@@ -421,12 +422,13 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Return the negotiation plan for a server, and whether only the protocol era of that plan is allowed.
+    """Return the negotiation plan for a server, and whether only that plan's protocol era is allowed.
 
     The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions). *era* is the
-    configured era, and *remembered* are the eras that the server supported at its last connection. On a pipe, a server
-    that supports both eras receives `server/discover` first and, if it responds in time, no `initialize`, which would
-    change its era.
+    configured era, and *remembered* contains the eras that the server supported at its last connection.
+
+    If a server on a pipe supports both eras, `server/discover` is sent first. If the server responds in time,
+    `initialize` is not sent, because it would switch the server to the handshake era.
     """
     if era != "auto":
         return era, True

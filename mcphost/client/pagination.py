@@ -40,9 +40,9 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions that a server sends resemble each other: ten thousand of them shrink to a thirtieth of their size.
-    Reading one item decompresses its block. The last decompressed block is cached, so that iteration decompresses each
-    block only once.
+    The definitions from one server are similar, so ten thousand of them compress to a thirtieth of their size.
+    Reading one item decompresses its block. The last decompressed block is cached, so that iteration decompresses
+    each block only once.
     """
 
     __slots__ = ("_blocks", "_first_indexes", "_is_compressing", "_last_expanded", "_next_offsets")

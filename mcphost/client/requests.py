@@ -107,9 +107,10 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Rules for retrying requests: any request if the server is busy, and requests for lists after a transient error.
+    """Rules for retrying requests if the server is busy, or after a transient error.
 
-    *warn* receives a message about each delay that the server demands, and *on_notification* receives progress
+    If the server is busy, any request is retried; after a transient error, only requests for lists are. *warn*
+    receives a message about each delay that the server demands, and *on_notification* receives progress
     notifications that count down the delay.
     """
 

@@ -54,9 +54,10 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue *notice* if it reports a wanted change or, with *is_forced*, any change; return whether it reports one.
+        """Queue *notice* if it reports a wanted change, and return whether it does.
 
-        A notification that does not report a change is never queued, and the result is False.
+        With *is_forced*, every change counts as wanted. A notification that does not report a change is never queued,
+        and the result is False.
         """
         if self._on_change is not None:
             self._on_change(notice)
@@ -123,7 +124,7 @@ def _count_entries(result: Any) -> int:
 
 
 def no_credential() -> str:
-    """Return "", the credential digest of a session without a sign-in."""
+    """Return "", the credential digest of a session without an access token."""
     return ""
 
 

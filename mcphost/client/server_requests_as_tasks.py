@@ -99,7 +99,7 @@ class _ServerTask:
             self.finished.set()
 
     def to_task(self) -> Task:
-        """Return the state of the task in the form in which it is sent to the server."""
+        """Return the current state of the task as a Task, to be sent to the server."""
         return Task(
             task_id=self.task_id,
             status=self.status,

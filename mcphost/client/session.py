@@ -25,7 +25,11 @@ The argument is True if the user has signed in, or a new session was opened, sin
 
 
 class ServerFacts(Struct, frozen=True):
-    """The facts that a server declared when the session was opened; they are not verified."""
+    """Information that a server declared when the session was opened, such as its capabilities.
+
+    `revision` is the negotiated protocol revision, and `info` contains the server's name and version. This
+    information is not verified.
+    """
 
     revision: Revision
     info: Implementation
@@ -52,7 +56,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> ServerFacts:
-        """The facts that the server declared when the session was opened."""
+        """The protocol revision, capabilities and other facts received when the session was opened."""
         ...
 
     async def request(
@@ -213,9 +217,10 @@ class SessionObserver(Protocol):
         ...
 
     def on_reachability_changed(self, error: ServerError | None) -> None:
-        """Handle that a remote server can no longer be reached, or can be reached again.
+        """Handle a change in whether a remote server can be reached.
 
-        *error* is None if it can be reached again. The session remains open, and requests are still sent.
+        *error* is the reason why the server cannot be reached, or None if it can be reached again. The session remains
+        open, and requests are still sent.
         """
         ...
 
@@ -278,8 +283,9 @@ class SessionOpener(Protocol):
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Let the user sign in again, for later connections. Raises SignInRequired or ConfigError.
 
-        With *account*, the sign-in is stored under that name, and selected for this run and later ones. This raises
-        UsageError if the user cannot select that account, for example because the configuration sets another one.
+        With *account*, the tokens are stored under that account name, and the account is selected for this run and
+        later ones. This raises UsageError if the user cannot select that account, for example because the configuration
+        sets another one.
         """
         ...
 

@@ -25,10 +25,10 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """The HTTP session of a connection; if several requests find it expired, it is renewed only once.
+    """HTTP session of a connection; if it expires, it is renewed once for all affected requests.
 
-    *renew* repeats the handshake. *on_renewed* receives the facts that the server declared in the new session, and may
-    raise ServerError. *on_failed* is called if the connection can no longer be used.
+    *renew* repeats the handshake. *on_renewed* receives the ServerFacts of the new session, and may raise
+    ServerError. *on_failed* is called if the connection can no longer be used.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ class StatelessSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """The facts that the server declared when the session was opened."""
+        """The protocol revision, capabilities and other facts received when the session was opened."""
         return self._facts
 
     async def request(
@@ -397,7 +397,7 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether a list change was announced outside a subscription although no subscription covers the list.
+        """Return whether a list change arrived outside a subscription, and no subscription covers the list.
 
         FastMCP 4 sends such notifications, which are accepted. If a subscription covers the list, notifications outside
         it are ignored (basic/patterns/subscriptions).

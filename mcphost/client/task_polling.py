@@ -60,11 +60,12 @@ _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class TaskContext(Struct, frozen=True):
-    """The tool call that a task belongs to; `limit` is its time limit in seconds.
+    """The tool call that a task belongs to, and the time limit of the task.
 
-    `tool` is the name of the tool, and `call_number` identifies the call (see ServerRequestContext). `is_resumed` means
-    that an earlier run of mcphost created the task, and `can_cancel` that the server can cancel tasks. The time that
-    the user takes to answer counts towards the limit only with `includes_user_time`.
+    `limit` is in seconds; the time that the user takes to answer questions counts towards it only if
+    `includes_user_time` is set. `tool` is the name of the tool, and `call_number` identifies the call (see
+    ServerRequestContext). `is_resumed` is set if an earlier run of mcphost created the task, and `can_cancel` if
+    the server can cancel tasks.
     """
 
     server: str
@@ -187,7 +188,7 @@ class TaskPoller:
         )
 
     def cancelled_error(self) -> RequestRefused:
-        """Return the error for a task that the server cancelled, although mcphost did not ask for that."""
+        """Return the error for a task that the server cancelled without a request from mcphost."""
         why = f": {self.status_message}" if self.status_message else "."
         return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
@@ -273,10 +274,11 @@ class TaskRegistry:
         self.by_id: dict[str, TaskPoller] = {}
 
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
-        """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
+        """Register a task, await *run* and return its result.
 
-        If *run* raises RequestRefused or ConnectionLost, the task is not cancelled, because the server has ended the
-        task or is gone. Raises MalformedMessage if a task with the same id is already running.
+        The task is cancelled if *run* is cancelled or fails. If *run* raises RequestRefused or ConnectionLost, however,
+        the task is not cancelled, because the server has already ended it or can no longer be reached. Raises
+        MalformedMessage if a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -329,10 +331,12 @@ async def run_extension_task(
 ) -> Raw:
     """Follow a task of the tasks extension (SEP-2663) and return its result as undecoded JSON.
 
-    *handler* answers each input request of the task once. *open_stream* opens a subscription to the state of the task,
-    which is used only if the server's poll interval is at least one second. Raises RequestRefused if the task failed or
-    was cancelled, and TooManyInputRounds if it asked for too many inputs. Errors raised while answering an input
-    request, such as ConsentDenied, and those raised by `TaskPoller.step` are passed on.
+    *handler* answers each input request of the task once. *open_stream* opens a subscription to the state of the
+    task; it is used only if the server's poll interval is at least one second.
+
+    Raises RequestRefused if the task failed or was cancelled, and TooManyInputRounds if it requested too many
+    inputs. Errors raised while answering an input request, such as ConsentDenied, and those raised by
+    `TaskPoller.step` are passed on.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()

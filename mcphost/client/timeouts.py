@@ -20,8 +20,8 @@ MAX_PAUSED_SECONDS = 4 * 3_600.0
 class Timeouts(Struct, frozen=True):
     """Time limits for a request in seconds; progress extends `request` up to `max_request`.
 
-    `task` is the limit for a tool call that the server runs as a task. With `includes_user_time`, the time that the
-    user takes to answer counts as well.
+    `task` is the limit for a tool call that the server runs as a task. If `includes_user_time` is set, the time
+    that the user takes to answer questions counts towards the limits.
     """
 
     request: float = 60
@@ -132,7 +132,7 @@ _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Make `pause_call_deadlines` call *pause_deadlines* in the current task during the `with` block.
+    """Set the function that `pause_call_deadlines` calls in this task during the `with` block.
 
     *pause_deadlines* returns a context manager that pauses the deadlines of requests.
     """

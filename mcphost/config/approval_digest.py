@@ -1,7 +1,7 @@
-"""What the user approves when approving a server: its settings, as a digest and as readable lines.
+"""Digest and readable description of the server settings that the user approves.
 
-This module also loads a server's certificate file. A "project's server" is one from a project's `.mcp.json`, which
-other people may have written.
+This module also loads a server's certificate file. A "project's server" is one from a project's `.mcp.json`,
+which other people may have written.
 """
 
 import hashlib
@@ -36,11 +36,11 @@ def ca_file_digest(path: str) -> str:
 
 
 def with_file_digests(server: ServerConfig) -> ServerConfig:
-    """Return *server* with digests of the files whose content is part of its approval.
+    """Return *server* with digests of the files that its approval covers.
 
     These are the environment file and, for a project's server, the certificate file. Connecting with the returned
-    server fails if one of these files has changed in the meantime. Raises ConfigError if a file is missing, unreadable
-    or too large.
+    server fails if one of these files has changed in the meantime. Raises ConfigError if a file is missing,
+    unreadable or too large.
     """
     server = with_env_file(server)
     if server.source != "project" or not server.ca_file or server.ca_digest:
@@ -75,17 +75,19 @@ MAX_COMPARED_LINES = 500
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of all settings that determine which program is started or which URL is used.
+    """Return the SHA-256 (hex) of all settings that determine which program or URL a server uses.
 
     The digest covers the command, its arguments and working directory, the URL, the trusted certificates, all
     environment variables and headers with their values, the environment file with its content, and the sign-in
-    settings. References (`${env:NAME}`) are not expanded.
+    settings. References (`${env:NAME}`) are not expanded. The server's name is not covered, because it grants no
+    permissions.
 
     For a project's server, the digest also covers the values of references in the command, arguments, directory and
-    URL, the content of the certificate file, and the restrictions (required reviews of results, disabled tools, rules
-    that forbid calls). Each secret is then covered by a fingerprint that is slow to compute. For any other server, only
-    the masked form of a secret is covered, so that a renewed token needs no new approval. The server's name is not
-    covered, because a name grants nothing.
+    URL, the content of the certificate file, and the restrictions (required reviews of results, disabled tools,
+    rules that forbid calls). Secrets are covered by fingerprints that are slow to compute.
+
+    For any other server, only the masked form of a secret is covered, so that a renewed token needs no new
+    approval.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)

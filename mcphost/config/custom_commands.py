@@ -68,9 +68,10 @@ class CustomCommand(Struct, frozen=True, kw_only=True):
 
 
 def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[CustomCommand, ...]:
-    """Read the user's slash commands, and then the project's, which never replace any of the user's.
+    """Read the user's slash commands, then the project's.
 
-    A file that cannot be used is reported and skipped. Blocks while reading.
+    A file that cannot be used, or whose command name is already taken, is reported and skipped, so that a project
+    cannot replace the user's commands. Blocks while reading.
     """
     root = find_project_root(Path(os.path.realpath(places.folder)))
     commands: dict[str, CustomCommand] = {}

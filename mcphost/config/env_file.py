@@ -1,4 +1,4 @@
-"""The environment file that a server's entry names in `envFile`: reading it, and checking that it was approved."""
+"""The environment file named by `envFile` in a server's entry: reading it and checking its approval."""
 
 import os
 import re

@@ -187,11 +187,11 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 
 @contextmanager
 def lock_file_blocking(path: Path) -> Generator[None]:
-    """Hold an exclusive inter-process lock on the file at *path*. Blocks the thread without a time limit.
+    """Hold an exclusive inter-process lock on the file at *path*; wait for it without a time limit.
 
-    `flock` is not fair: a process that releases a lock and takes it again can overtake waiting processes (for 11 s in
-    one measurement). Therefore, each process first locks a second file, and the process that holds that lock is the
-    next to get the first one. If one of the two files cannot be created, that lock is skipped.
+    Blocks the thread. `flock` is not fair: a process that releases a lock and takes it again can overtake waiting
+    processes (for 11 s in one measurement). Therefore, a process must hold the lock on a second file while it waits
+    for the lock on the first. If one of the two files cannot be created, its lock is skipped.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

@@ -85,9 +85,10 @@ def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None])
 
 
 def approve_current_files(places: ProjectPlaces) -> ProjectPlaces:
-    """Return *places* with the current content of the project's instructions and hooks approved for this run.
+    """Return *places* with the project's current instructions and hooks approved for this run.
 
-    Blocks while reading. Unusable files are not reported here, but when they are read for use.
+    Unusable files are skipped without a report, because they are reported when they are read for use. Blocks while
+    reading.
     """
     problems: list[str] = []
     hooks, _ = read_project_hooks(places, problems.append)

@@ -163,7 +163,7 @@ def _scan_object(plain: str, start: int) -> _Object:
 
 
 def _member_limit(span: _Object, position: int) -> int:
-    """Return the start of what follows the member at index *position*: the next member or the closing brace."""
+    """Return the start of the next member after index *position*, or the position of the closing brace."""
     return span.members[position + 1].start if position + 1 < len(span.members) else span.end
 
 

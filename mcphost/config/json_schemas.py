@@ -216,7 +216,7 @@ def _oauth_schema() -> Schema:
 def _table(kind: type[Struct], keys: Iterable[str]) -> Schema:
     """Return the schema of a TOML table whose *keys* are fields of the struct *kind*.
 
-    Types that may be null lose that alternative, because TOML has no null.
+    Null is removed from the allowed types, because TOML has no null.
     """
     fields = settable_fields(kind)
     return _closed({key: _without_null(build_json_schema(fields[key].type)) for key in keys})

@@ -27,7 +27,10 @@ class _File(Struct, frozen=True):
 
 
 class RestartRequests:
-    """File in which commands ask running chats to restart a server. The methods block; call them in a thread."""
+    """Store for restart requests in a file that every running chat watches.
+
+    The methods block; call them in a thread.
+    """
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / REQUESTS_FILE

@@ -216,7 +216,7 @@ def _join_origin_parts(text: str) -> str:
 def prohibit_origins(rule: Rule) -> Rule:
     """Return a rule from `consent.never` with `from:` in place of `never-from:`.
 
-    The two mean the same in `consent.never`, because every rule there forbids the calls that it covers.
+    Both operators have the same meaning in `consent.never`, because all rules in it forbid calls.
     """
     conditions = tuple(
         replace(condition, operator="from") if condition.operator == "never-from" else condition

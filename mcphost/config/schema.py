@@ -16,7 +16,10 @@ __all__ = ["ConfigWarning", "InvalidValue", "Meta", "convert_value", "find_confi
 
 
 class ConfigWarning(str):
-    """A problem in the configuration that disables neither a server nor a file; other problems are plain strings."""
+    """A harmless problem in the configuration: no server and no file is disabled because of it.
+
+    Other problems are plain strings, or instances of UnreadFile or UnreadSettings.
+    """
 
     __slots__ = ()
 
@@ -125,7 +128,7 @@ SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """OAuth settings for a server; empty settings are discovered or have a default.
+    """OAuth settings for a server; if a setting is empty, it is discovered or a default is used.
 
     `client_secret`, `key`, `assertion` and `idp_token` may contain references such as `${keyring:NAME}`.
     """
@@ -280,7 +283,10 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True):
-    """A model and how to reach it; `name` has the form `provider/model` used by litellm, or is `demo`."""
+    """Configuration of a model, such as its API, parameters and prices.
+
+    `name` has the form `provider/model` used by litellm, or is `demo`.
+    """
 
     name: Annotated[str, Meta(max_length=200)] = ""
     api_base: Annotated[str, Meta(max_length=2_000)] = ""

@@ -94,7 +94,7 @@ def find_server_file(server: ServerConfig, config_dir: Path, folder: Path) -> Se
 
 
 def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: bool = False) -> ServerEdit:
-    """Plan to add a server's entry or, if *replace* is set, to replace an existing one.
+    """Return an edit that adds a server's entry or, if *replace* is set, replaces an existing one.
 
     Raises ConfigError if the entry or the file is invalid, and UsageError if a server with this name exists and
     *replace* is not set.

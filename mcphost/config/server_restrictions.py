@@ -71,10 +71,12 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    The restrictions are result reviews, disabled tools, lower sampling limits, and the rules in *never*, which forbid
-    tool calls. A rule that forbids arguments copied from one of the user's servers then also covers text from a
-    project's entry for that server. Return all servers, and *never* with the added rules and server names. *limits* are
-    the sampling limits of servers that set none.
+    Returns all servers, and *never* with the added rules and server names. *limits* are the sampling limits of
+    servers that set none.
+
+    The restrictions are result reviews, disabled tools, lower sampling limits, and the rules in *never*, which
+    forbid tool calls. If a rule forbids arguments copied from one of the user's servers, it also covers text from a
+    project's entry for that server.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -134,10 +136,11 @@ def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
 
 
 def find_aliases(name: str, servers: Sequence[ServerConfig]) -> frozenset[str] | None:
-    """Return the other names in *servers* that may mean the same server as *name*; None if *name* is unknown.
+    """Return the other names in *servers* that may refer to the same server as *name*.
 
-    A project's entry may be for the same server if both entries have the same URL or program. If neither entry is a
-    project's, they may be for the same server only if all settings that determine what is started or reached are equal.
+    Returns None if *name* is unknown. If at least one of two entries comes from a project, they may refer to the
+    same server if they have the same URL or start the same program. Otherwise, all settings that determine the
+    program or the URL must be equal.
     """
     server = next((one for one in servers if one.name == name), None)
     if server is None:
@@ -152,7 +155,7 @@ def _may_be_same(one: ServerConfig, other: ServerConfig) -> bool:
 
 
 class _Target(Struct, frozen=True):
-    """What a server's entry starts or reaches: a program with its identifying arguments, or a URL."""
+    """Normalized URL, or program with its identifying arguments, from a server's entry."""
 
     address: tuple[str, ...]
     arguments: frozenset[str] = frozenset()

@@ -30,10 +30,11 @@ _MODEL_KEYS_OF_NAME = (
 
 
 def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
-    """Set `[model]` in a config.toml to the non-default values of *model*; create the file if it is missing.
+    """Set `[model]` in a config.toml to the non-default values of *model*.
 
-    With *profile*, set the model in that `[profiles.NAME]` table instead; the table must exist. If this fails,
-    ConfigError is raised, whose hint contains the lines to write, and the file is left unchanged.
+    The file is created if it is missing. With *profile*, the model is set in that `[profiles.NAME]` table instead;
+    the table must exist. If this fails, the file is left unchanged and ConfigError is raised; its hint contains the
+    lines to write.
     """
     values = _model_values(model)
     edit = partial(set_profile_model, profile=profile) if profile else set_model
@@ -87,7 +88,7 @@ def _edit_error(path: Path, error: Exception, place: str, values: Mapping[str, A
 
 
 def set_model(text: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a config.toml with *values* in `[model]`, without the other settings of the previous model.
+    """Return the text of a config.toml with the settings in `[model]` replaced by *values*.
 
     Prices and unknown keys are kept. Dictionaries are written as inline tables. Raises ValueError if the text is
     invalid or anything else would change.

@@ -127,7 +127,11 @@ class TomlTable:
                 self._refuse(key, _find_similar(key, known), f"Known keys: {', '.join(known)}.")
 
     def refuse_similar(self, tables: Collection[str], known: Collection[str]) -> None:
-        """Raise ConfigError for an unknown key if the most similar *known* key is the name of one of the *tables*."""
+        """Raise ConfigError for an unknown key that is probably a misspelling of one of the *tables*.
+
+        This is the case if the most similar key in *known* is the name of such a table. Use this for tables that set
+        limits or forbid calls, because a misspelt table would have no effect.
+        """
         for key in self.values:
             near = "" if key in known else _find_similar(key, known)
             if near in tables:
@@ -141,7 +145,7 @@ class TomlTable:
 
 
 def _find_similar(key: str, known: Collection[str]) -> str:
-    """Return the key in *known* that is most similar to *key*, or "" if none is similar enough for a typo."""
+    """Return the key in *known* that is most similar to *key*, or "" if there is no close match."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(key[:60], known, 1, _SIMILAR)), "")

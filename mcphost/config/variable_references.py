@@ -255,10 +255,10 @@ def nested_reference_error(where: str) -> ConfigError:
 
 
 def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
-    """Return the settings that determine what is started or reached: command, arguments and folder, or URL.
+    """Return the settings that determine which program is started or which URL is used.
 
-    Each item is a tuple of a label, the key in the configuration file, and the text. The folder is included only if it
-    contains references.
+    These are the command, the arguments and, if it contains references, the folder; for a remote server, only the
+    URL. Each item is a tuple of a label, the key in the configuration file, and the text.
     """
     if not server.is_stdio:
         return (("address", "url", server.url),)

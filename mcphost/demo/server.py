@@ -69,7 +69,7 @@ class DemoServer:
         self._page: VisitPage | None = None
 
     def serve(self) -> None:
-        """Answer messages until the input ends, then cancel the tool calls that are still running."""
+        """Handle messages until the input ends, then cancel the tool calls that are still running."""
         lines = sys.stdin.buffer
         while line := lines.readline(_MAX_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) >= _MAX_LINE_BYTES:

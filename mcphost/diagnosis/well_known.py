@@ -1,4 +1,7 @@
-"""Diagnosis step that checks the metadata in which a remote server names its authorization servers (RFC 9728)."""
+"""Diagnosis step that checks the protected resource metadata of a remote server (RFC 9728).
+
+The metadata names the server's authorization servers.
+"""
 
 import logging
 
@@ -20,8 +23,9 @@ _log = logging.getLogger(__name__)
 async def check_well_known(server: ServerConfig) -> DiagnosisStep:
     """Request the server's metadata from its well-known URLs and return the step "well-known".
 
-    The step is a warning if no metadata is found; the sign-in then follows the rules of protocol revision 2025-03-26.
-    Redirects to other origins are not followed. Can be cancelled.
+    The result is a warning if the metadata is missing or cannot be read. Sign-in to a server without metadata
+    follows the rules of protocol revision 2025-03-26. Redirects to other origins are not followed. Can be
+    cancelled.
     """
     found: list[str] = []
     try:

@@ -54,7 +54,10 @@ def grant_json(status: GrantStatus) -> dict[str, Any]:
 
 
 def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
-    """Return a stored answer about sharing a folder as JSON, including whether it applies now; times are Unix times."""
+    """Return the user's stored decision about sharing a folder as JSON.
+
+    The JSON includes whether the decision applies now. Times are in seconds since 1970.
+    """
     answer = status.answer
     return {
         "id": answer.id,
@@ -68,7 +71,10 @@ def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
 
 
 def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
-    """Return as JSON the folders that can be shared, and which of them each server has been told about."""
+    """Return as JSON the folders that can be shared, and the roots that each server has received.
+
+    For each server, the JSON also says whether the user refused or agreed to share folders.
+    """
     server_roots = [
         {
             "server": view.name,
@@ -135,14 +141,14 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Return text that says whether an account is still signed in, and for how long."""
+    """Return "expired", or text that says how long an account stays signed in."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
 
 
 def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
-    """Return a stored sign-in as JSON, including the configured servers that use it."""
+    """Return a stored account as JSON, including the configured servers that use it."""
     return {
         **account_json(stored.account),
         "in_use": bool(stored.used_by),

@@ -33,7 +33,7 @@ class InputLines:
     """
 
     def __init__(self, descriptor: int) -> None:
-        """Start to read the file *descriptor*, at most 64 lines ahead; an event loop must be running."""
+        """Start reading from the file *descriptor*, at most 64 lines ahead; an event loop must be running."""
         self._token = current_token()
         self._lines: deque[bytes | OversizedLine | None] = deque()
         self._arrived = anyio.Event()
@@ -57,7 +57,10 @@ class InputLines:
         return line
 
     def discard(self) -> None:
-        """Forget all lines that have been read but not yet returned, including those on their way from the thread."""
+        """Discard all lines that have been read but not yet returned.
+
+        This includes lines that the thread has read but not yet delivered to the event loop.
+        """
         self._discarded_until = monotonic()
         while self._lines and self._lines[0] is not None:
             self._lines.popleft()
@@ -142,7 +145,7 @@ class LineWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much output is queued that less important lines should be dropped."""
+        """Whether the queued output exceeds the limit, so that less important lines should be dropped."""
         return self._size > MAX_BACKLOG_BYTES
 
     def put(self, line: bytes) -> None:
@@ -158,7 +161,10 @@ class LineWriter:
             self._condition.notify()
 
     def close(self) -> None:
-        """Accept no more lines; `finished` is set when all queued lines have been written or the reader is gone."""
+        """Stop writing after all queued lines have been written; return without waiting.
+
+        `finished` is set when the lines have been written, or when the reader has closed its end.
+        """
         with self._condition:
             self._is_closing = True
             self._condition.notify()

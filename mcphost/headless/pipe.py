@@ -1,4 +1,4 @@
-"""The `pipe` protocol, with which another program controls the whole host, one JSON object per line."""
+"""The `pipe` protocol: another program controls the whole host with one JSON object per line."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -90,7 +90,7 @@ class PipeCommands:
         return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
 
     async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List all stored sign-ins, including those to servers that are no longer configured."""
+        """List all stored accounts, including those for servers that are no longer configured."""
         return {
             "accounts": [json_output.stored_account_json(one) for one in await self._host.accounts.list_accounts()]
         }, 0
@@ -381,8 +381,9 @@ class PipeServer:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
         The caller must have entered the host's context, but not started the host. At the end of the input, open
-        questions are answered with a refusal, and running commands get ten seconds to finish, unless the reader of the
-        output is gone; `quit` cancels the commands immediately. Every command gets a result before the program exits.
+        questions are answered with a refusal, and running commands get ten seconds to finish, unless the reader has
+        closed the output. `quit` cancels running commands immediately. Every command gets a result before the program
+        exits.
         """
         try:
             async with anyio.create_task_group() as tasks:

@@ -166,9 +166,9 @@ class _OpenQuestion:
 
 
 class PipeFrontend(Frontend):
-    """Front end that puts the host's questions to the program at the other end of the pipe.
+    """Front end that sends the host's questions to the program at the other end of the pipe.
 
-    A question stays open until it gets a valid answer or is withdrawn.
+    A question stays open until it receives a valid answer or is withdrawn.
     """
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:
@@ -184,7 +184,7 @@ class PipeFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """All kinds of questions, because any of them can be put to the program at the other end."""
+        """All kinds of questions, because the program at the other end can answer any of them."""
         return frozenset(kind.KIND for kind in get_args(AnyQuestion))
 
     @property
@@ -203,7 +203,10 @@ class PipeFrontend(Frontend):
         self._emit = emit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the program at the other end and return its answer; once the input has ended, return a refusal."""
+        """Send a question to the program at the other end of the pipe, and return the answer.
+
+        After the end of the input, no question is sent, and a refusal is returned.
+        """
         if self._is_refusing:
             return question.refusal()
         self._count += 1

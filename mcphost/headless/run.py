@@ -48,10 +48,10 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError if a rule contains the name of a configured server with a slash that is not written as %2F.
+    """Raise UsageError if a rule has an unescaped slash in the name of a configured server.
 
-    The server's name in a rule ends at the first slash, so the rule would otherwise apply to a different server.
-    *texts* are the rules, and *names* the names of the configured servers.
+    A slash in a server's name must be written as %2F. Otherwise, the name in the rule ends at the slash, and the
+    rule applies to a different server. *texts* are the rules, and *names* the names of the configured servers.
     """
     known = frozenset(names)
     for text in texts:
@@ -343,11 +343,12 @@ async def wait_for_servers(
     print_message: Callable[[str], None],
     print_starting: Callable[[Sequence[str]], None],
 ) -> tuple[str, ...]:
-    """Wait until each of the *wanted* servers is ready or has failed; return the enabled servers that are not approved.
+    """Wait until each of the *wanted* servers is ready or has failed.
 
-    If there are enabled servers that are not in *wanted*, and all of these are approved, *print_message* is called with
-    a message that names them. If the wait takes longer than a second, *print_starting* is called with the names of the
-    servers that are still starting.
+    Returns the names of all enabled servers that are not approved, even if they are not wanted. If there are
+    enabled servers that are not wanted, and all of them are approved, *print_message* receives a message that names
+    them. If the wait takes longer than a second, *print_starting* receives the names of the servers that are still
+    starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -402,9 +403,9 @@ def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
 
 
 def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
-    """Print the error of a run that could not start, in the form of a result, if *output* is "events" or "json".
+    """Print a result with the error of a run that could not start.
 
-    With "text", nothing is printed.
+    This applies to the formats "events" and "json"; with "text", nothing is printed.
     """
     if output == "events":
         _print_json_line(RunFinished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))

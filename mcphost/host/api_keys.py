@@ -46,7 +46,7 @@ class SessionSecretEntries(SecretEntries, Protocol):
 
 
 class ApiKeys:
-    """The models' API keys: find the one that is missing, and store one that the user enters."""
+    """Lookup and storage of the models' API keys."""
 
     def __init__(
         self,
@@ -54,7 +54,10 @@ class ApiKeys:
         secrets: SessionSecretEntries,
         notify: Callable[[NoticeLevel, str, str], None],
     ) -> None:
-        """Look for keys in *environ* and *secrets*; *notify* receives the level, text and hint of a notice."""
+        """Create the object; API keys are looked up in *environ* and *secrets*.
+
+        *notify* receives the level, text and hint of a notice for the user.
+        """
         self._environ = environ
         self._secrets = secrets
         self._notify = notify

@@ -14,12 +14,12 @@ OTHER_SERVERS = "*"
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):
     """Part of an argument that also occurs in text from another server or in an attached file.
 
-    `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`, or several paths joined by " + "
-    if the copied text is spread over them. `server` is the server that the text came from, or `FILES`; `source` names
-    the tool, resource or prompt. `characters` is the length of the copied text. `encoding` is the encoding of the copy,
-    such as "base64"; "" means none. `spans` are the start and end of each copied part within the argument. `digest` is
-    the hexadecimal SHA-256 of the copied text. `is_typed` means that the user typed the same text, and `is_own` that
-    the called server provided the same text.
+    `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`, or several paths joined by "
+    + " if the copied text is spread over them. `server` is the server that the text came from, or `FILES` for an
+    attached file; `source` names the tool, resource or prompt. `characters` is the length of the copied text.
+    `encoding` is the encoding of the copy, such as "base64"; "" means none. `spans` are the start and end of each
+    copied part within the argument. `digest` is the hexadecimal SHA-256 of the copied text. `is_typed` means that
+    the user typed the same text, and `is_own` that the called server provided the same text.
     """
 
     argument: str

@@ -135,7 +135,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 
 
 class SetupParts(NamedTuple):
-    """What the host needs to change its configuration: folders, keyring, and access to the configuration files."""
+    """Parts that the host needs to change its configuration: folders, keyring and configuration files."""
 
     places: SetupPlaces
     secrets: "SessionSecretEntries"

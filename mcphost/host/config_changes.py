@@ -88,7 +88,8 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     def needs_confirmation(self) -> bool:
         """Whether applying the changes needs the user's confirmation.
 
-        Changing the theme needs none; nor does adding servers, because the user must approve each one before it starts.
+        Changing the theme and adding servers need no confirmation: the user must approve each added server before it
+        starts.
         """
         has_settings = any(one is not None for one in (self.model, self.system_prompt, self.project_instructions))
         has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)

@@ -21,13 +21,14 @@ class HostEvent(Struct, frozen=True, tag_field="event"):
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
-    """The state of a server changed; `detail` describes it in one sentence, `hint` suggests what the user can do.
+    """Event published when the state of a server changes.
 
-    `revision` is the protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless";
-    both are "" until the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in
-    account, "" for none. `quarantined` is the number of changed tools that are waiting for the user's review. If
-    `retry_seconds` is not 0, the server failed, and mcphost starts it again after this time. `by_user` means that the
-    state is not a fault, because the user asked for it.
+    `detail` describes the state in one sentence, and `hint` suggests what the user can do. `revision` is the
+    protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless"; both are "" until
+    the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in account, "" for
+    none. `quarantined` is the number of changed tools that are waiting for the user's review. If `retry_seconds` is
+    not 0, the server has failed and will be restarted after that many seconds. `by_user` means that the state is not a
+    fault, because the user asked for it.
     """
 
     server: str
@@ -46,7 +47,10 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
-    """The tools of a server changed; the fields are the names of added, removed and changed tools."""
+    """Event published when the tools of a server change.
+
+    `added`, `removed` and `changed` contain the names of the tools.
+    """
 
     server: str
     added: tuple[str, ...] = ()
@@ -55,7 +59,10 @@ class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
 
 
 class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
-    """The user turned a tool on or off, which determines whether it is offered to the model."""
+    """Event published when the user turns a tool on or off.
+
+    A tool that is turned off is not offered to the model.
+    """
 
     server: str
     tool: str
@@ -63,10 +70,11 @@ class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
 
 
 class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
-    """Auto-approve mode was turned on or off, or approved a call; `why` is the reason for turning it off.
+    """Event published when auto-approve mode is turned on or off, or approves a call.
 
-    While the mode is on, `tools` is the number of tools it covers and `servers` names their servers; `calls_left`,
-    `seconds_left` and `tokens_left` are the remaining budget. `calls` is the number of calls in the full budget.
+    `why` is the reason for turning the mode off. While it is on, `tools` is the number of tools it covers and
+    `servers` names their servers; `calls_left`, `seconds_left` and `tokens_left` are the remaining budget. `calls`
+    is the number of calls in the full budget.
     """
 
     on: bool
@@ -99,15 +107,19 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The user changed the folders that may be shared with servers, or one of the folders appeared or disappeared."""
+    """Event published when the folders that may be shared with servers change.
+
+    This happens when the user edits them, or when one of the folders appears or disappears.
+    """
 
     folders: tuple[FolderInfo, ...]
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """A server received the user's folders as file: URIs, or the user refused to share folders with it.
+    """Event published when a server receives the user's folders, or the user refuses to share any with it.
 
-    `uris` are those that the server received last; `refused` means that the user's latest answer was a refusal.
+    `uris` are the file: URIs that the server received last; `refused` means that the user's latest answer was a
+    refusal.
     """
 
     server: str
@@ -132,14 +144,17 @@ class ServerLog(HostEvent, frozen=True, tag="log"):
 
 
 class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
-    """A subscribed resource, or one below it in the hierarchy, changed; mcphost does not read it automatically."""
+    """Event published when a subscribed resource, or one below it in the hierarchy, changes.
+
+    mcphost does not read the resource automatically.
+    """
 
     server: str
     uri: str
 
 
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
-    """A turn began; `message` is the user message, which is already saved.
+    """Event published when a turn begins; `message` is the user message, which is already saved.
 
     `again` means that no message was added, and that the model answers the last user message again.
     """
@@ -150,14 +165,17 @@ class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
 
 
 class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
-    """A user message was added to a running turn, after the tool results; `message` is already saved."""
+    """Event published when a user message is added to a running turn, after the tool results.
+
+    `message` is already saved.
+    """
 
     turn: int
     message: Message
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
-    """A request to the model is about to be sent; `number` counts the requests of this turn from 1.
+    """Event published before each request to the model; `number` counts the requests of the turn from 1.
 
     `shares` are the estimated input tokens of each part of the request.
     """
@@ -170,9 +188,10 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
 
 
 class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
-    """The selection of tools for requests changed.
+    """Event published when the selection of tools for model requests changes.
 
-    `sent` is the number of tools whose definitions are sent, and `deferred` the number that the model must search for.
+    `sent` is the number of tools whose definitions are sent, and `deferred` the number that the model must search
+    for.
     """
 
     sent: int
@@ -194,13 +213,16 @@ class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
 
 
 class ServersAwaited(HostEvent, frozen=True, tag="servers_awaited"):
-    """A turn is waiting for these servers to start before sending its first request to the model."""
+    """Event published when a turn waits for these servers to start before its first model request."""
 
     servers: tuple[str, ...]
 
 
 class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
-    """A request to the model failed with `reason` and will be retried after `seconds`."""
+    """Event published when a request to the model fails and will be retried after `seconds` seconds.
+
+    `reason` explains the failure.
+    """
 
     turn: int
     seconds: float
@@ -209,7 +231,7 @@ class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
 
 
 class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
-    """A message from the model was saved, either complete or marked as cut off."""
+    """Event published when a message from the model is saved, either complete or marked as cut off."""
 
     turn: int
     message: Message
@@ -217,10 +239,10 @@ class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
 
 
 class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
-    """The model proposed a tool call, which may still need approval.
+    """Event published when the model proposes a tool call, which may still need approval.
 
-    `call` is an id that is unique in the conversation. `arguments` is None if `raw`, the text sent by the model, is not
-    a JSON object.
+    `call` is an id that is unique in the conversation. `arguments` is None if `raw`, the text sent by the model, is
+    not a JSON object.
     """
 
     call: str
@@ -231,10 +253,10 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """An approved tool call was sent with these arguments; `by` is what approved it (see `Approval.source`).
+    """Event published when an approved tool call is sent.
 
-    `by` is "user" for a call that the user made without the model, and "earlier" if an earlier run of mcphost sent the
-    call and this run resumes its unfinished MCP task.
+    `by` is what approved the call (see `Approval.source`). It is "user" for a call that the user made without the
+    model, and "earlier" if an earlier run of mcphost sent the call and this run resumes its unfinished MCP task.
     """
 
     call: str
@@ -255,10 +277,11 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 
 
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
-    """A tool call ended; `text` is its result as text for the user, and `seconds` its duration.
+    """Event published when a tool call ends.
 
-    `stored_file` is the file with the complete result if the model received only its beginning, else "". `images` are
-    the valid images in the result that do not exceed the size limit.
+    `text` is the result as text for the user, and `seconds` is the duration. `stored_file` is the file with the
+    complete result if the model received only its beginning, else "". `images` are the valid images in the result
+    that do not exceed the size limit.
     """
 
     call: str
@@ -274,7 +297,10 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
-    """The user sent a running call to the background; its turn continues, and a ToolFinished event follows later."""
+    """Event published when the user sends a running call to the background.
+
+    The turn continues, and a ToolFinished event for the call follows later.
+    """
 
     call: str
     server: str
@@ -282,7 +308,10 @@ class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
 
 
 class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
-    """A background call ended and any required review is complete; its result will be added to its conversation."""
+    """Event published when a background call has ended and any required review is complete.
+
+    The result is added to the call's conversation afterwards.
+    """
 
     call: str
     server: str
@@ -291,22 +320,29 @@ class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
 
 
 class MessagesInserted(HostEvent, frozen=True, tag="messages_inserted"):
-    """The messages of an MCP prompt were added to the end of the open conversation; they are already saved."""
+    """Event published when the messages of an MCP prompt are added to the end of the open conversation.
+
+    The messages are already saved.
+    """
 
     messages: tuple[Message, ...]
 
 
 class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
-    """The result of a background call was added to the open conversation; `message` is already saved."""
+    """Event published when the result of a background call is added to the open conversation.
+
+    `message` is already saved.
+    """
 
     message: Message
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A call or other request to a server ended while questions that the server asked during it are still open.
+    """Event published when a request to a server ends while questions from the server are still open.
 
-    `number` identifies these questions (see `Question.number`). They stay open until the user answers them or the
-    server cancels its requests.
+    The request is a tool call or any other request during which the server asked the questions. `number` identifies
+    these questions (see `Question.number`). They stay open until the user answers them or the server cancels its
+    requests.
     """
 
     server: str
@@ -314,9 +350,10 @@ class CallEnded(HostEvent, frozen=True, tag="call_over"):
 
 
 class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
-    """The user reviewed a tool result; `text` is what the model receives, "" if the result was withheld.
+    """Event published when the user has reviewed a tool result.
 
-    `stored_file` has the same meaning as in ToolFinished.
+    `text` is what the model receives, "" if the result was withheld. `stored_file` has the same meaning as in
+    ToolFinished.
     """
 
     call: str
@@ -328,11 +365,11 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """A turn ended, for the reason given by `outcome`.
+    """Event published when a turn ends; `outcome` is the reason.
 
-    The outcome is "rounds" if the limit of model requests with tool calls was reached, and "budget" if a spending limit
-    was reached. `usage` is the sum over all requests of the turn; `error` and `hint` describe a failure or the exceeded
-    budget.
+    The outcome is "rounds" if the limit of model requests with tool calls was reached, and "budget" if a spending
+    limit was reached. `usage` is the sum over all requests of the turn; `error` and `hint` describe a failure or
+    the exceeded budget.
     """
 
     turn: int
@@ -343,10 +380,11 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
 
 
 class SpendingChanged(HostEvent, frozen=True, tag="spent"):
-    """A model request ended, and its `cost` was recorded in US dollars; None means that it is unknown.
+    """Event published when the cost of a finished model request is recorded.
 
-    `conversation` is the id of the request's conversation, "" if there is none. `total` is the cost of the whole
-    conversation, including branches that are no longer current.
+    `cost` and `total` are in US dollars; `cost` is None if it is unknown. `conversation` is the id of the request's
+    conversation, "" if there is none. `total` is the cost of the whole conversation, including branches that are no
+    longer current.
     """
 
     conversation: str
@@ -366,7 +404,10 @@ class NoticeEvent(HostEvent, frozen=True, tag="told"):
 
 
 class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
-    """Another model was selected, or the state of the selected model changed; `detail` explains a failure."""
+    """Event published when another model is selected, or the state of the selected model changes.
+
+    `detail` explains a failure.
+    """
 
     name: str
     label: str
@@ -375,7 +416,10 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation, which contains `messages` messages, was opened (see `host.conversation`)."""
+    """Event published when another conversation is opened (see `host.conversation`).
+
+    `messages` is the number of messages in the conversation.
+    """
 
     id: str
     title: str
@@ -396,9 +440,10 @@ class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
 
 
 class CompactionChanged(HostEvent, frozen=True, tag="compaction_changed"):
-    """A summary now replaces the first `messages` messages in model requests; 0 means that there is no summary.
+    """Event published when a summary starts or stops replacing messages in model requests.
 
-    The summary has `sentences` sentences, of which `unknown` cite no message.
+    The summary replaces the first `messages` messages; 0 means that there is no summary. It has `sentences`
+    sentences, of which `unknown` cite no message.
     """
 
     messages: int = 0

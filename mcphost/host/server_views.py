@@ -36,7 +36,10 @@ class OutputValidation(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """Everything that one server offered when it was last asked; `left_out` has a sentence for each omitted entry."""
+    """The tools, resources, prompts and skills of one server, as last listed.
+
+    `left_out` contains a sentence for each omitted entry.
+    """
 
     tools: Sequence[Tool] = ()
     """The definitions of the tools; each is decoded when it is accessed."""

@@ -1,4 +1,4 @@
-"""First-run setup: find models and servers on this computer, and start using the chosen ones."""
+"""First-run setup, which finds models and servers on this computer and starts using the chosen ones."""
 
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress

@@ -23,7 +23,7 @@ def recognize_provider(key: str) -> str:
 
 
 def is_long_word(text: str) -> bool:
-    """Return whether *text* is one long word with a digit, as every provider's API keys are."""
+    """Return whether *text* is one long word that contains a digit, like every provider's API keys."""
     return len(text) >= _MIN_KEY_LENGTH and _is_word(text) and any(char.isdigit() for char in text)
 
 

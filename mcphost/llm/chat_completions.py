@@ -128,11 +128,11 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Adapt inserted prompts and background results to the message order that all providers accept.
+    """Adapt messages from MCP prompts and background results to an order that all providers accept.
 
-    Some providers reject two consecutive messages with the same role, or a conversation that begins with an assistant
-    message, and all of them reject media in an assistant message. Messages written by the user or the model change only
-    if they are merged with an adjacent message from a prompt or with a background result.
+    Some providers reject two consecutive messages with the same role, or a conversation that begins with an
+    assistant message. All providers reject media in an assistant message. A message written by the user or the
+    model changes only if it is merged with an adjacent message from a prompt or with a background result.
     """
     held: Message | None = None
     for message in messages:
@@ -197,7 +197,10 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message; it is a string if possible, because some servers accept only strings."""
+    """Return the content of a user message.
+
+    The content is a string if possible, because some servers accept only strings.
+    """
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -272,7 +275,10 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """Return the id to send for a tool call: the provider's own id if this model accepts it, otherwise mcphost's id."""
+    """Return the id to send for a tool call.
+
+    This is the provider's own id if this model accepts it, otherwise mcphost's id.
+    """
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id

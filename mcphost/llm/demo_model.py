@@ -51,7 +51,10 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern that recognizes a request, the tool to call, and an argument name for each group in the pattern."""
+    """A rule of the demo model: a regular expression for a request, and the tool to call.
+
+    `argument_names` has an argument name for each group of the pattern; see `match_arguments`.
+    """
 
     pattern: str
     tool: str
@@ -149,7 +152,7 @@ class DemoModel:
 
 
 def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
-    """Return the text and the tool calls with which the demo model answers a request."""
+    """Return the text and the tool calls of the demo model's answer to a request."""
     last = request.messages[-1] if request.messages else None
     if last is None:
         return HELP, ()

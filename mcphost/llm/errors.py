@@ -80,7 +80,7 @@ MAX_PROVIDER_MESSAGE = 600
 class ErrorContext(Struct, frozen=True, kw_only=True):
     """Names to use in error messages, and the API key (`secret`) to remove from the messages.
 
-    `is_key_set` says whether the environment variable `key_name` is set, also if it was not sent.
+    `is_key_set` is True if the environment variable `key_name` is set, even if its value was not sent.
     """
 
     model: str
@@ -92,7 +92,7 @@ class ErrorContext(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The address of the user's own server, or else the provider's name."""
+        """The destination of the request, for error messages: the configured base URL or the provider's name."""
         return self.api_base or self.provider
 
 
@@ -173,7 +173,7 @@ def is_retryable(failure: CallFailure) -> bool:
 
 
 def refuses_tools(failure: CallFailure) -> bool:
-    """Return whether a request failed because the model does not support tools, according to its error message."""
+    """Return whether the error message of a request says that the model does not support tools."""
     return failure.status in (0, 400, 404, 422, 500, 501) and NO_TOOLS_PATTERN.search(failure.message) is not None
 
 
@@ -196,7 +196,10 @@ def extract_provider_message(message: str) -> str:
 
 
 def extract_message(value: Any) -> str:
-    """Return the message in a provider's error object (`error.message`, `error` or `message`), or "" if it has none."""
+    """Return the message in a provider's error object, or "" if it has none.
+
+    The message is in `error.message`, `error` or `message`.
+    """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return extract_message(members.get("error", members.get("message")))
@@ -204,7 +207,10 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Replace *secret* and anything else that looks like an API key with `***`, because providers may quote keys."""
+    """Replace API keys in *text* with `***`, because providers may quote keys.
+
+    Both *secret* and anything else that looks like an API key are replaced.
+    """
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)

@@ -1,4 +1,7 @@
-"""HTTP client for small JSON responses from model servers and providers, and checks of the values in them."""
+"""HTTP client for small JSON responses from model servers and providers.
+
+This module also validates values in these responses.
+"""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -100,7 +103,7 @@ def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list
 
 
 def valid_names(names: Iterable[object]) -> list[str]:
-    """Return those *names* that can be displayed and used in settings exactly as they are."""
+    """Return the strings in *names* that can be displayed and used in settings without changes."""
     return [
         name
         for name in names

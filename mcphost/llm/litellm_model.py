@@ -72,7 +72,10 @@ class LiteLlmModel:
         deadlines: ModelDeadlines | None = None,
         refusals: ToolRefusals | None = None,
     ) -> None:
-        """Create a model; if its provider rejects tools, *refusals* stores this for later runs."""
+        """Create a model.
+
+        If the model's provider rejects tools, this is recorded in *refusals* for later runs; None disables this.
+        """
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
         self._environ = environ

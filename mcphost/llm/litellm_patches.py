@@ -1,11 +1,11 @@
-"""Patches, applied in the worker process, that work around defects of litellm and make httpx reject redirects.
+"""Patches for the worker process that work around litellm's defects and make httpx reject redirects.
 
-litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks the
-stream as refused.
+litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks
+the stream as refused.
 
-A request contains the user's API key and the entire conversation. If httpx followed a redirect to another origin, it
-would remove only the `Authorization` header and send the headers in which Anthropic and Gemini expect the key.
-Therefore, every redirect is rejected.
+A request contains the user's API key and the entire conversation. If httpx followed a redirect to another
+origin, it would remove only the `Authorization` header; it would still send the headers that contain the key
+for Anthropic or Gemini. Therefore, every redirect is rejected.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,10 @@ def patch_refusals(chat: Any) -> None:
 
 
 def patch_stream_errors(responses: Any) -> None:
-    """Patch *responses*, litellm's stream class for the Responses API, to report the message in an `error` event.
+    """Patch *responses*, litellm's stream class for the Responses API, to report error messages.
 
-    litellm 1.105 looks for the message in a member named `error`, which OpenAI's events do not have.
+    litellm 1.105 looks for the message of an `error` event in a member named `error`, which OpenAI's events do not
+    have.
     """
     _wrap_method(responses, "_maybe_raise_for_error_event", _nest_error)
 

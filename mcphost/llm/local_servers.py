@@ -1,9 +1,9 @@
 """Discovery of model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM) and of their models.
 
-Only loopback addresses are contacted, with GET requests and a POST to Ollama's `/api/show`, none of which loads a
-model. A server is identified by its API endpoints, never by its port alone. Sources: Ollama's API reference
-(`/api/version`, `/api/tags`, `/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's server README
-(`/props`) and vLLM's OpenAI-compatible server (`/version`, `/v1/models`).
+Only loopback addresses are contacted, with GET requests and a POST to Ollama's `/api/show`. These requests do
+not load any model. A server is identified by its API endpoints, never by its port alone. Sources: Ollama's API
+reference (`/api/version`, `/api/tags`, `/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's
+server README (`/props`) and vLLM's OpenAI-compatible server (`/version`, `/v1/models`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """A URL to probe, without its ending `/v1`, and the kind of model server that usually listens there."""
+    """A URL to probe, without a trailing `/v1`, and the kind of model server that usually listens there."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
@@ -79,7 +79,8 @@ class LocalModel(Struct, frozen=True, kw_only=True):
 class LocalModelServer(Struct, frozen=True):
     """A running model server and its models; `url` has no path.
 
-    `api_key_env` is the variable of the API key with which the server listed its models, or "" if it needed no key.
+    `api_key_env` is the variable of the API key that the server required to list its models, or "" if it required
+    none.
     """
 
     kind: LocalServerKind
@@ -100,16 +101,20 @@ class LocalModelServer(Struct, frozen=True):
 
 
 def normalize_base(api_base: str) -> str:
-    """Return the base URL of an API in the form in which two spellings of a local address are equal."""
+    """Normalize the base URL of an API, so that different spellings of a local address are equal.
+
+    A trailing `/` or `/v1` is removed, and the host `localhost` becomes `127.0.0.1`.
+    """
     # Under the name localhost, a server would be listed twice.
     return api_base.rstrip("/").removesuffix("/v1").replace("//localhost:", "//127.0.0.1:")
 
 
 def list_addresses(environ: Mapping[str, str], more: Iterable[ModelConfig] = ()) -> tuple[LocalAddress, ...]:
-    """Return the addresses on this machine at which model servers may listen.
+    """Return the addresses on this machine to probe for model servers.
 
-    These are the usual ports, the address in `OLLAMA_HOST`, and the base URLs of the models in *more*, with the key
-    variables that these models name. Addresses that are not on this machine are omitted.
+    These are the usual ports, the address in `OLLAMA_HOST`, and the base URLs of the models in *more*. If such a
+    model names a variable for its API key, the address includes the variable. Addresses that are not on this
+    machine are omitted.
     """
     ollama = parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [
@@ -137,10 +142,10 @@ async def find_local_servers(
 ) -> tuple[LocalModelServer, ...]:
     """Probe all addresses concurrently, and return the servers found within *seconds*, in the given order.
 
-    *keys* has the API keys by variable. A key is sent only to an address that names its variable, only with
-    `GET /v1/models`, and only if the server does not list its models without it. Several keys for one address are tried
-    in order until one is accepted. *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not
-    respond in time, or send an unknown response are left out. Safe to cancel.
+    *keys* maps variables to API keys. A key is sent only with `GET /v1/models`, only to an address that names the
+    key's variable, and only if no server was identified there without a key. Several keys for one address are tried
+    in order until one is accepted. *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do
+    not respond in time, or send an unknown response are left out. Safe to cancel.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:
@@ -168,7 +173,8 @@ async def find_local_servers(
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
     """Return *server* with its models' capabilities and context sizes added; only Ollama provides them.
 
-    Any other server is returned unchanged, and so is a model for which no response arrives within *seconds*.
+    Other servers are returned unchanged. A model also stays unchanged if no response for it arrives within
+    *seconds*.
     """
     if server.kind != "ollama":
         return server
@@ -284,7 +290,7 @@ def _parse_openai_list(
 ) -> LocalModelServer | None:
     """Return the server that sent a list of models in OpenAI's format, or None if *answer* is not one.
 
-    If *kind* is "vllm", the server's first model must have this owner.
+    If *kind* is "vllm", *answer* must name "vllm" as the owner of the first model.
     """
     owner = "vllm" if kind == "vllm" else ""
     entries = list_objects(answer, "data", MAX_MODELS)

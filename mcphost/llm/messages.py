@@ -12,7 +12,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     """Tokens and cost of one model request; `cost` is in US dollars, or None if unknown.
 
     `cached_tokens` is the number of input tokens that were read from the provider's cache, and `saved` is the
-    amount that this saved, in US dollars.
+    amount that the cache saved, in US dollars.
     """
 
     input_tokens: int = 0
@@ -172,7 +172,7 @@ def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
 
 
 class PromptSource(Struct, frozen=True):
-    """The server and name of the prompt from which a message was inserted."""
+    """The source of a message that came from an MCP prompt: the prompt's server and name."""
 
     server: str
     name: str
@@ -181,10 +181,10 @@ class PromptSource(Struct, frozen=True):
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
     """A message in a conversation; `at` is the time of the message in seconds since 1970.
 
-    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of the
-    request that produced the message; it is None for other messages, and for messages stored by early versions.
-    `prompt` is the prompt from which the message was inserted, or None. `is_automatic` means that mcphost wrote the
-    message, because the user asked for more of an answer that was cut off.
+    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of
+    the request that produced the message; it is None for other messages, and for messages stored by early versions.
+    `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that mcphost wrote the
+    message, because the user asked to continue an answer that was cut off.
     """
 
     role: Role
@@ -215,7 +215,11 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def is_typed(self) -> bool:
-        """Whether the user wrote the message, not a prompt, a background call or mcphost."""
+        """Whether the user typed the message.
+
+        False for messages from an MCP prompt, results of background calls, messages that mcphost wrote, and other
+        roles.
+        """
         return self.role == "user" and self.prompt is None and self.late_result is None and not self.is_automatic
 
     @property

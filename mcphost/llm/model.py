@@ -19,9 +19,9 @@ class ToolSpec(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 
-    A `tool_choice` of "required" demands at least one tool call, and "none" forbids tool calls. A provider that does
-    not support `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the provider is asked to limit the
-    answer to one tool call, if it supports that.
+    A `tool_choice` of "required" requires at least one tool call, and "none" forbids tool calls. A provider that
+    does not support `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the provider is told to
+    limit the answer to one tool call, if it supports this.
     """
 
     messages: tuple[Message, ...]
@@ -80,10 +80,11 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class ToolsRefused(Struct, frozen=True):
-    """Event before an answer without tools, because the model does not support them; emitted once per model.
+    """Event before an answer without tools, sent once for each model that does not support tools.
 
-    `reason` is the provider's error message, or "" if no request was needed to find out. If the provider rejected tools
-    in an earlier run, `refused_at` is the time of that rejection in seconds since 1970; otherwise, it is 0.
+    `reason` is the provider's error message, or "" if the known facts about the model say that it does not support
+    tools. If the provider rejected tools in an earlier run, `refused_at` is the time of that rejection in seconds
+    since 1970; otherwise, it is 0.
     """
 
     reason: str = ""
@@ -98,7 +99,10 @@ class ToolQuarantined(Struct, frozen=True):
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Event for a tool that later requests will send with a simpler schema, because the provider rejected its own."""
+    """Event for a tool that later requests will send with a simpler schema.
+
+    The provider rejected the tool's original schema.
+    """
 
     name: str
     reason: str
@@ -158,12 +162,12 @@ class ChatModel(Protocol):
 
     @property
     def label(self) -> str:
-        """Display name of the model; that of the demo model states that it is not an AI."""
+        """Display name of the model; the demo model's label states that it is not an AI."""
         ...
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts known about the model; more facts may become known with the first answer."""
+        """Facts known about the model; the first answer may add more."""
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:

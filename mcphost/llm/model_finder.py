@@ -170,7 +170,7 @@ class ModelFinder:
         return tuple(await self._mark_refused(self._put_first(first, found, origins)))
 
     async def find_late(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
+        """Return local models that are not in *known*, waiting a few seconds for slow servers.
 
         The addresses of the *known* models are probed too. Safe to cancel.
         """
@@ -183,8 +183,8 @@ class ModelFinder:
     ) -> tuple[AvailableModel, ...]:
         """Return all models: remembered models, models with an API key, local models, and then all others.
 
-        Remembered models, which are favorites or were used recently, keep the parameters with which they were last
-        used. The *selected* model follows them if it is not one of them. Safe to cancel.
+        Remembered models are favorites or were used recently; they keep their most recent parameters. If the
+        *selected* model is not remembered, it follows the remembered models. Safe to cancel.
         """
         remembered = (
             *remembered,
@@ -211,14 +211,17 @@ class ModelFinder:
         return [*first, *(model for model in found if self._endpoint(model.config) in others)]
 
     def _endpoint(self, config: ModelConfig) -> tuple[str, str]:
-        """Return what identifies a model: its full name, or at an address of its own, its name on that server."""
+        """Return a key that identifies a model: its name and the base URL of its server.
+
+        The provider prefix is removed from the name if the base URL is known. Otherwise, the base URL is "".
+        """
         base = config.api_base
         if not base and parse_provider(config.name) in ("ollama", "ollama_chat"):
             base = parse_ollama_host(self._environ.get("OLLAMA_HOST", ""))
         return (config.name.partition("/")[2] or config.name if base else config.name), normalize_base(base)
 
     async def find_listed(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Ask each provider that has an API key which models it offers; return those that are not in *known*.
+        """Request the model lists of providers with an API key; return the models that are not in *known*.
 
         Safe to cancel.
         """
@@ -266,7 +269,10 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     async def _describe_keys(self, keys: Sequence[FoundKey], remembered: Sequence[RememberedModel]) -> dict[str, str]:
-        """Return where API keys were found, such as "KEY is set", by provider and, if a model names it, by variable."""
+        """Return descriptions of where API keys were found, such as "KEY is set".
+
+        The descriptions are keyed by provider and, for keys that a remembered model names, by variable.
+        """
         origins = {key.provider: describe_key(key) for key in keys}
         names = {item.config.api_key_env for item in remembered} - {""}
         for name in await self._read_named_keys(names):
@@ -277,7 +283,10 @@ class ModelFinder:
         return origins
 
     async def _read_named_keys(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the API keys that were found in the environment or the keyring, by the name of their variable."""
+        """Return the API keys that were found in the environment or the keyring, keyed by variable.
+
+        The keys are registered for redaction.
+        """
         found = {name: value for name in names if (value := self._environ.get(name, "").strip())}
         with anyio.move_on_after(KEYRING_SECONDS), suppress(McpHostError):
             for name in sorted(set(names) - found.keys()):
@@ -290,8 +299,9 @@ class ModelFinder:
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
         """Return a remembered model that is neither in litellm's table nor on a local server.
 
-        The model is considered usable if an address is configured for it, or if its provider's API key was found.
-        *origins* maps each provider whose key was found to a phrase that says where.
+        The model is considered usable if an address is configured for it, if its API key was found, or if its
+        provider needs no key. *origins* maps each provider whose key was found to a description of where it was
+        found.
         """
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
@@ -316,7 +326,7 @@ class ModelFinder:
     ) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
         """Find API keys, local models and the models in litellm's table concurrently.
 
-        The addresses of the user's *own* models are asked too if they are on this machine.
+        The addresses of the user's *own* models are also probed if they are on this machine.
         """
         keys: tuple[FoundKey, ...] = ()
         local: list[AvailableModel] = []
@@ -349,7 +359,10 @@ class ModelFinder:
 
 
 def _as_remembered(selected: ModelConfig | None) -> tuple[RememberedModel, ...]:
-    """Return the selected model in the form of a remembered one, or () if there is none or it is the demo model."""
+    """Return a tuple with the selected model as a RememberedModel.
+
+    The tuple is empty if no model is selected, or if the demo model is selected.
+    """
     return () if selected is None or selected.name in ("", "demo") else (RememberedModel(config=selected),)
 
 
@@ -379,7 +392,10 @@ def describe_key(key: FoundKey) -> str:
 
 
 def proposed_model(key: FoundKey) -> AvailableModel | None:
-    """Return the default model of the provider whose key was found, or None if the provider has no default model."""
+    """Return the default model of the provider whose key was found.
+
+    Returns None if the provider has no default model.
+    """
     return _make_proposed(key, {}) if key.provider in DEFAULT_MODELS else None
 
 

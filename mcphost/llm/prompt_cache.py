@@ -6,7 +6,10 @@ from mcphost.llm.providers import parse_provider
 
 
 def marks_cache(model: str) -> bool:
-    """Return whether prompts need explicit cache breakpoints, as for Claude on Anthropic, Bedrock or Vertex AI."""
+    """Return whether a model needs explicit cache breakpoints in its prompts.
+
+    This is the case for Claude on Anthropic, Bedrock or Vertex AI.
+    """
     provider = parse_provider(model)
     return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
 

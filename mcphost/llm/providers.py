@@ -171,7 +171,7 @@ def _needs_named_key(url: str) -> bool:
 
 
 def _has_unencrypted_base(provider: str, key_names: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Return whether an environment variable sets the provider's base URL to a URL without TLS on another machine.
+    """Return whether an environment variable sets the provider's base URL to a remote URL without TLS.
 
     The variables are those that litellm and the provider's library read, such as `OPENAI_BASE_URL`.
     """
@@ -184,9 +184,9 @@ def _has_unencrypted_base(provider: str, key_names: Sequence[str], environ: Mapp
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Return the API key for a model from the environment or, if it is not set there, from the keyring.
 
-    Raises ModelError (auth) if a required key is missing. A model server on this machine, or one without TLS, receives
-    a key only if the model's configuration names the key's variable. If the base URL comes from an environment variable
-    such as `OPENAI_BASE_URL`, only servers without TLS on other machines are restricted in this way.
+    A model server on this machine, or one without TLS, receives a key only if the model's configuration names the
+    key's variable. If an environment variable such as `OPENAI_BASE_URL` sets the base URL, this restriction applies
+    only to servers without TLS on other machines. Raises ModelError (auth) if a required key is missing.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)
@@ -229,7 +229,7 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
 
 
 async def find_missing_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> str:
-    """Return the environment variable in which to set the API key that a model lacks, or "" if it lacks none.
+    """Return the variable in which to set a model's missing API key, or "" if no key is missing.
 
     A key that cannot be read from the keyring counts as missing.
     """

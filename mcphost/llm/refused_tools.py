@@ -1,9 +1,10 @@
-"""Handling of tool definitions that a provider rejects: find the tools at fault, and simplify their schemas.
+"""Handling of tool definitions that a provider rejects.
 
-Providers support different parts of JSON Schema: OpenAI requires an object without alternatives at the top level, and
-`items` for each array; Gemini supports few keywords and no `$ref`; Anthropic rejects some property names. The simpler
-schemas use only what all providers accept. Arguments are still validated against the server's own schema before a call,
-so simplification permits nothing more.
+The rejected tools are identified, and their schemas are simplified if possible. Providers support different
+parts of JSON Schema: OpenAI requires an object without alternatives at the top level, and `items` for each
+array; Gemini supports few keywords and no `$ref`; Anthropic rejects some property names. The simpler schemas
+use only keywords that all providers accept. Arguments are still validated against the server's own schema
+before a call, so a simpler schema does not permit any additional calls.
 
 Sources: OpenAI's "Function calling" and its error messages about invalid schemas, the description of `tools` in
 Anthropic's Messages API reference, and Google's `FunctionDeclaration`. This module does no I/O itself.
@@ -70,7 +71,10 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
 
 async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
-    """Return the rejected tool, with a simpler schema added if a test request shows that the provider accepts it."""
+    """Return the rejected tool, with a simpler schema if the provider accepts one.
+
+    A test request shows whether the provider accepts the simpler schema.
+    """
     simple = simplify_tool(refused.spec)
     return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)
 
@@ -239,8 +243,8 @@ def _list(value: Any) -> list[Any]:
 def find_schema_problem(schema: Raw, provider: str) -> str:
     """Return why a provider would reject a tool's input schema, or "" if no reason is known.
 
-    For a provider without known rules, only a schema that is not an object schema is a problem. If *provider* is "",
-    the rules of all providers apply.
+    For a provider whose rules are unknown, the only requirement is an object schema. If *provider* is "", the rules
+    of all providers apply.
     """
     try:
         root: Any = loads(schema) if bytes(schema) else {"type": "object"}

@@ -1,7 +1,8 @@
-"""OpenAI's Responses API: conversion of Chat Completions JSON to requests, and of the API's events to worker events.
+"""OpenAI's Responses API: conversion of requests from Chat Completions, and of events for the host.
 
-litellm's own conversion loses data that this API expects back: it moves all reasoning items before the text and the
-tool calls, drops their summaries, and replaces the call ids. This module runs in the worker process and does no I/O.
+Requests are converted from Chat Completions JSON, and the API's events to worker events. litellm's own
+conversion loses data that this API expects back: it moves all reasoning items before the text and the tool
+calls, drops their summaries, and replaces the call ids. This module runs in the worker process and does no I/O.
 
 See https://platform.openai.com/docs/api-reference/responses and .../responses-streaming.
 """
@@ -78,7 +79,7 @@ def _input_part(part: Json) -> Json:
 
 
 def _assistant_items(message: Json) -> Iterator[Json]:
-    """Yield the reasoning, text and tool calls of an answer, if possible in the order in which they were produced."""
+    """Yield the reasoning, text and tool calls of an answer, if possible in their original order."""
     text: str = message.get("content") or ""
     reasoning: list[Json] = list(message.get("reasoning_items") or ())
     written: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}

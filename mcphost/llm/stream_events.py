@@ -55,7 +55,10 @@ class StreamSummary:
 
 
 def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker_protocol.WorkerEvent]:
-    """Convert a litellm chunk to worker events, and update *summary*. Any part of the chunk may be missing or None."""
+    """Convert a litellm chunk to worker events, and update *summary*.
+
+    Any part of the chunk may be missing or None.
+    """
     notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):
         summary.set_usage(usage)

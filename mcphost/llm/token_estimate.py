@@ -113,9 +113,10 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate is based on the provider's token count for the latest answer, unless that answer is older than *since*.
-    *since* is the time, in seconds since 1970, at which the beginning of requests last changed: because of a new system
-    prompt, a summary of earlier messages, or tool results that were shortened.
+    The estimate is the provider's token count for the latest answer, plus estimates for the later messages. If that
+    answer is older than *since*, the whole request is estimated instead. *since*, in seconds since 1970, is when
+    earlier parts of the conversation last changed: because of a new system prompt, a summary of earlier messages,
+    or tool results that were shortened.
     """
     size = 0
     for message in reversed(request.messages):

@@ -105,7 +105,7 @@ class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
     """Normal end of a stream; `cost` is in US dollars, or None if unknown.
 
     `cached_tokens` is the number of input tokens that were read from the provider's cache, and `saved` is the
-    amount that this saved, in US dollars.
+    amount that the cache saved, in US dollars.
     """
 
     call_id: int

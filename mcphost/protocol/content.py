@@ -1,4 +1,7 @@
-"""Content blocks in results, prompts and sampling messages; a block of an unknown type becomes UnknownContent."""
+"""Content blocks in results, prompts and sampling messages.
+
+A block of an unknown type becomes UnknownContent.
+"""
 
 from typing import Any, cast
 

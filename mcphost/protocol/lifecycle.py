@@ -84,7 +84,7 @@ class Initialize(ClientRequest[InitializeResult], frozen=True):
 
 
 class InitializedNotification(Notification, frozen=True):
-    """The notifications/initialized notification, with which the client ends the handshake."""
+    """The notifications/initialized notification, which the client sends to end the handshake."""
 
     METHOD: ClassVar[str] = "notifications/initialized"
 

@@ -21,7 +21,7 @@ class ProgressNotification(Notification, frozen=True):
 
 
 class CancelledNotification(Notification, frozen=True):
-    """The notifications/cancelled notification, with which the sender cancels one of its requests."""
+    """The notifications/cancelled notification, which cancels one of the sender's own requests."""
 
     METHOD: ClassVar[str] = "notifications/cancelled"
     request_id: RequestId | None = None

@@ -1,8 +1,8 @@
-"""The supported protocol revisions, with their features and eras (https://modelcontextprotocol.io/specification).
+"""Supported protocol revisions, with their features and eras.
 
-There are two eras. In the handshake era (up to revision 2025-11-25), a connection begins with an initialize
-handshake. In the stateless era (revision 2026-07-28 and later), each request contains everything that the
-server needs to know about the client.
+See https://modelcontextprotocol.io/specification. There are two eras. In the handshake era (up to revision
+2025-11-25), a connection begins with an initialize handshake. In the stateless era (revision 2026-07-28 and
+later), each request contains everything that the server needs to know about the client.
 """
 
 from enum import StrEnum

@@ -55,7 +55,7 @@ class UrlElicitationRequired(WireStruct, frozen=True):
 
 
 class ListRoots(WireStruct, frozen=True):
-    """The roots/list request, with which a server asks for the user's shared folders."""
+    """The roots/list request, which asks the client for the folders that the user shares."""
 
     METHOD: ClassVar[str] = "roots/list"
 
@@ -90,10 +90,10 @@ class ListRootsResult(WireStruct, frozen=True):
 
 
 class ServerRequestRejection(WireStruct, frozen=True):
-    """The rejection of a server's request.
+    """Error that the client returns when it rejects a server's request.
 
-    Before revision 2026-07-28, the rejection is sent as an error response; in that revision and later, it makes the
-    client's own request fail.
+    Before revision 2026-07-28, it is sent as an error response; in that revision and later, it makes the client's
+    own request fail.
     """
 
     message: str

@@ -146,15 +146,19 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return a digest that covers every file's URI and digest; the user's approval is valid only for this digest."""
+    """Return a digest of the URIs and digests of all files in a skill.
+
+    The user's approval of the skill is valid only for this digest.
+    """
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
 
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
-    """Explain how *content* differs from the listed *file*, such as "its SHA-256 differs"; return "" if it matches.
+    """Explain how *content* differs from the listed *file*; return "" if it matches.
 
-    The size and the SHA-256 are compared, and for SKILL.md also each field of the front matter.
+    An example is "its SHA-256 differs". The size and the SHA-256 are compared, and for SKILL.md also each field of
+    the front matter.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

@@ -1,4 +1,7 @@
-"""Messages for both versions of tasks: those in revision 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
+"""Messages for both versions of tasks: revision 2025-11-25, and the tasks extension (SEP-2663).
+
+The extension is for revision 2026-07-28.
+"""
 
 from typing import Any, ClassVar
 
@@ -99,7 +102,10 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """The tasks/result request (revision 2025-11-25); the server sends the task's result when the task has ended."""
+    """The tasks/result request (revision 2025-11-25), which returns the result of a task.
+
+    The server responds when the task has ended.
+    """
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -115,7 +121,10 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """The tasks/update request (extension), which answers the task's input requests under the same keys."""
+    """The tasks/update request (extension), which sends the input that a task requested.
+
+    `input_responses` has the same keys as the task's input requests.
+    """
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -217,7 +226,10 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
-    """Add the id of the related task to the `_meta` of *result*; return *result* unchanged if *task_id* is empty."""
+    """Add the id of the related task to the `_meta` of *result*.
+
+    Returns *result* unchanged if *task_id* is empty.
+    """
     if not task_id:
         return result
     meta = encode({RELATED_TASK: {"taskId": task_id}})

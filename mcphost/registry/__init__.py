@@ -1,1 +1,1 @@
-"""Support for MCP registries: reading their entries, planning installations, unpacking bundles, updating servers."""
+"""Support for MCP registries: search, installation plans, bundles and updates."""

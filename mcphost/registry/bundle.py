@@ -84,9 +84,9 @@ async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> Ope
 async def download(url: str, sha256: str, path: Path) -> None:
     """Download a file of at most MAX_BUNDLE_BYTES to *path* and verify it against *sha256* (hex).
 
-    Redirects may lead to other hosts, as they do for GitHub releases. Every URL must be https and lead to a public
-    address; if *url* is on this machine, other URLs on this machine are accepted as well. Raises RegistryError or
-    OSError.
+    Redirects to other hosts are followed, because GitHub releases use them. Every URL must be https and resolve to
+    a public address, except that URLs on this machine are accepted if *url* itself is on this machine. Raises
+    RegistryError or OSError.
     """
     policy = UrlPolicy(url)
     start = url
@@ -107,7 +107,10 @@ async def download(url: str, sha256: str, path: Path) -> None:
 
 
 async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -> str:
-    """Save and verify the response body and return "", or return the target URL if the response is a redirect."""
+    """Download *url* to *path* and verify the body, or return the target if the response is a redirect.
+
+    Returns "" after a download.
+    """
     host = split_url(url).netloc
     try:
         proxy = proxy_for(url)

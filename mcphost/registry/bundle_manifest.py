@@ -1,4 +1,4 @@
-"""Manifests of MCPB bundles (versions 0.1 to 0.4): the command to start, and the settings to ask the user for."""
+"""Manifests of MCPB bundles (versions 0.1 to 0.4): the command to start, and the user's settings."""
 
 import os
 import re
@@ -45,7 +45,7 @@ class BundleServer(Struct, frozen=True):
 
 
 class BundleSetting(Struct, frozen=True):
-    """An item of `user_config` in a bundle's manifest: a value to ask the user for."""
+    """An item of `user_config` in a bundle's manifest: a value that the user is asked to enter."""
 
     type: str = "string"
     title: str = ""
@@ -72,7 +72,7 @@ class BundleManifest(Struct, frozen=True):
     compatibility: BundleCompatibility = BundleCompatibility()
 
     def inputs(self) -> tuple[PlanInput, ...]:
-        """Return the settings to ask the user for."""
+        """Return the settings that the user is asked to enter."""
         words = " ".join(_command_of(self).args)
         return tuple(
             PlanInput(
@@ -89,7 +89,10 @@ class BundleManifest(Struct, frozen=True):
         )
 
     def input_names(self) -> dict[str, set[str]]:
-        """Return the names of the settings that each of the command's environment variables uses, keyed by variable."""
+        """Return the names of the settings used in each environment variable of the command.
+
+        The dictionary is keyed by variable name.
+        """
         prefix = "user_config."
         return {
             name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
@@ -138,7 +141,10 @@ def _check_manifest(manifest: BundleManifest) -> None:
 
 
 def _command_of(manifest: BundleManifest) -> BundleCommand:
-    """Return the command for this platform. Raises RegistryError if the manifest's override for it is invalid."""
+    """Return the command for this platform.
+
+    Raises RegistryError if the manifest overrides the command for this platform with an invalid one.
+    """
     config = manifest.server.mcp_config
     override = config.platform_overrides.get(_PLATFORM)
     if override is None:

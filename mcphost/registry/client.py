@@ -1,6 +1,7 @@
-"""Clients for MCP registries: one for the HTTP API (`/v0.1/servers`, `/v0/servers`), and one for JSON files.
+"""Clients for MCP registries: one for the HTTP API, and one for JSON files.
 
-The HTTP client caches responses on disk, which avoids repeated requests and makes registries usable offline.
+The HTTP client supports `/v0.1/servers` and `/v0/servers`. It caches responses on disk, which avoids repeated
+requests and makes registries usable offline.
 """
 
 import hashlib
@@ -110,11 +111,11 @@ class PageCache:
 
 
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
-    """Entries that match a query, and a sentence for each entry that had to be left out.
+    """Result of a registry query: the matching entries, and a sentence for each entry that was left out.
 
-    `fetched` is the time at which the oldest response used for the result was fetched, in seconds since 1970; 0 if
-    unknown. `offline_reason` says why the registry could not be reached; it is "" if the registry was reached or the
-    cached responses were recent enough.
+    `fetched` is the time, in seconds since 1970, at which the oldest response used for the result was fetched; 0 if
+    unknown. `offline_reason` says why the registry could not be reached; it is "" if the registry was reached or
+    the cached responses were recent enough.
     """
 
     entries: tuple[RegistryEntry, ...]
@@ -126,7 +127,7 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ServerRegistry(Protocol):
-    """Interface for a registry in which servers can be found; every method may raise RegistryError."""
+    """Interface of a registry of MCP servers; every method may raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """Search for *text*, ignoring case; return at most *limit* servers, each in its latest version.
@@ -282,9 +283,9 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return the newest cached entry for each server version, and when the oldest response used was fetched.
+        """Return the newest cached entry for each server version, and the age of the cache.
 
-        The time is in seconds since 1970.
+        The age is given as the time, in seconds since 1970, at which the oldest of the used responses was fetched.
         """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
@@ -352,7 +353,10 @@ _RETRY = "Check the network and the address of the registry, then try again."
 
 
 class FileRegistry:
-    """A registry in a JSON file: a list of servers as in the HTTP API, a list of entries, or one server.json."""
+    """A registry in a JSON file.
+
+    The file contains a list of servers as in the HTTP API, a list of entries, or one server.json.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()

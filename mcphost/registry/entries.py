@@ -271,7 +271,10 @@ def _check_version(document: _ServerDocument) -> None:
 
 
 def _check_value(value: Any, depth: int = 0) -> Any:
-    """Return JSON data without null members. Raises RegistryError if *value* exceeds the limits for an entry."""
+    """Return JSON data without null members.
+
+    Raises RegistryError if *value* exceeds the limits for an entry.
+    """
     if depth > _MAX_DEPTH:
         raise RegistryError(f"It is nested deeper than {_MAX_DEPTH} levels.")
     match value:
@@ -289,8 +292,9 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 
 
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
-    """Describe who owns the entry's namespace as `name_publisher` does, and whether a file only claims this.
+    """Describe the owner of the entry's namespace, as `name_publisher` does.
 
+    If the entry comes from a file, the description adds that this is claimed by the file and not verified.
     *translate* is called with an English string and returns it in the language of the user interface.
     """
     name = name_publisher(entry, translate)
@@ -300,7 +304,10 @@ def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = s
 
 
 def name_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
-    """Return the owner of the entry's namespace: a GitHub account, or the holder of a domain."""
+    """Return the owner of the entry's namespace: a GitHub account, or a domain.
+
+    *translate* is called with an English string and returns it in the language of the user interface.
+    """
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:
         return translate(N_("GitHub account {name}")).format(name=labels[2])

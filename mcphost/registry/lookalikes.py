@@ -1,4 +1,7 @@
-"""Warnings about registry entries that imitate another server: similar names, mixed scripts, wrong publishers."""
+"""Warnings about registry entries that imitate another server.
+
+Signs are similar names, mixed scripts and wrong publishers.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -35,8 +38,8 @@ def find_warnings(
 ) -> tuple[str, ...]:
     """Return a sentence for each sign that a registry entry imitates another server.
 
-    *option* is the package or remote URL that would be installed, *name* is the name that the server would get in
-    mcp.json, and *configured* are the names of the servers already there.
+    *option* is the package or remote URL that would be installed, and *name* is the planned name of the server in
+    mcp.json. *configured* are the names of the servers that are already in mcp.json.
     """
     return tuple(dict.fromkeys([
         *_name_warnings(server, option),
@@ -102,7 +105,10 @@ def _is_within(host: str, domain: str) -> bool:
 
 
 def _host_and_owner(url: str) -> tuple[str, str]:
-    """Return the host of a URL and the first segment of its path, or two empty strings if the URL is invalid."""
+    """Return the host of a URL and the first segment of its path.
+
+    Returns two empty strings if the URL is invalid.
+    """
     try:
         parts = split_url(url[:2_000])
         return (parts.hostname or "").lower().removeprefix("www."), parts.path.strip("/").partition("/")[0]

@@ -66,7 +66,10 @@ RUNNERS = {
 
 
 class PackageWords(Struct, frozen=True):
-    """The words of a command line that runs a package; runtime arguments go between `runner` and `package`."""
+    """The words of a command line that runs a package.
+
+    Runtime arguments are inserted between `runner` and `package`.
+    """
 
     runner: tuple[str, ...]
     package: tuple[str, ...]
@@ -312,7 +315,10 @@ def _position_after(argv: Sequence[str], option: str) -> int:
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
-    """Split a word into the name and version of a package; return None if they are not valid for the package type."""
+    """Split a command-line word into the name and version of a package.
+
+    Returns None if they are not valid for the package type *kind*.
+    """
     if kind == "oci":
         match = _IMAGE.fullmatch(text)
         return PackageReference(kind, match["name"], match["tag"] or "", match["digest"] or "", word) if match else None

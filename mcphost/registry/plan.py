@@ -1,4 +1,4 @@
-"""Install plans: what a registry entry would start or connect to, and the entry that it would get in mcp.json."""
+"""Install plans: the command or URL that a registry entry stands for, as an entry for mcp.json."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """A planned entry for mcp.json, the places in it that contain secrets, and warnings for the user."""
+    """A planned entry for mcp.json, with the keys of its secret values and with notes for the user."""
 
     entry: dict[str, Any]
     secret_keys: tuple[tuple[str, str], ...] = ()
@@ -152,9 +152,9 @@ def check_bundle(package: RegistryPackage) -> None:
 
 
 def _check_secrets(inputs: Sequence[PlanInput]) -> None:
-    """Raise RegistryError if a required secret would become part of a command-line argument or of the server's URL.
+    """Check that no required secret would become part of a command-line argument or the server's URL.
 
-    Other programs can read the arguments, and the URL is written to a file.
+    Other programs can read the arguments, and the URL is written to a file. Raises RegistryError.
     """
     for one in inputs:
         if one.is_secret and one.is_required and one.place in ("argument", "address"):
@@ -185,10 +185,11 @@ def _remote_option(remote: RegistryTransport) -> InstallOption:
 
 
 def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool = False) -> PlannedEntry:
-    """Create the entry for mcp.json, with the user's values filled in; *given* maps input names to these values.
+    """Create the entry for mcp.json, with the user's values filled in.
 
-    Raises UsageError for an invalid or missing value, and RegistryError for a URL that is not allowed. With
-    *show_missing*, a missing value is replaced by a placeholder instead.
+    *given* maps input names to the user's values. Raises UsageError for an invalid or missing value, and
+    RegistryError for a URL that is not allowed. With *show_missing*, a missing value is replaced by a placeholder
+    instead.
     """
     known = {one.name for one in option.inputs}
     if unknown := next((name for name in given if name not in known), ""):
@@ -215,9 +216,9 @@ class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
     def pairs(self, ones: Sequence[Any]) -> tuple[dict[str, str], list[str]]:
-        """Return the values of the environment variables or headers in *ones*, and the names of the secret ones.
+        """Return the values of environment variables or headers by name, and the names with secret values.
 
-        Variables and headers without a value are left out.
+        *ones* are the definitions of the variables or headers; those without a value are left out.
         """
         pairs: dict[str, str] = {}
         secrets: list[str] = []
@@ -280,6 +281,9 @@ def check_address(url: str) -> None:
 
 
 def suggest_name(server: RegistryEntry) -> str:
-    """Suggest a short name for mcp.json: the part after the namespace or, if that is generic, the publisher."""
+    """Suggest a short name for mcp.json, based on the part of the server's name after the namespace.
+
+    If that part is generic, the name is based on the publisher.
+    """
     namespace, _, name = server.name.partition("/")
     return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

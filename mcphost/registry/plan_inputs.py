@@ -1,4 +1,4 @@
-"""Inputs for a registry entry: values that the user enters for arguments, environment variables, headers and URLs."""
+"""Values that the user enters for the arguments, variables, headers and URLs of a registry entry."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
 class PlanInput(Struct, frozen=True, kw_only=True):
-    """A value to ask the user for; the planned mcp.json entry can use it in several places."""
+    """A value that the user is asked to enter; it can be used in several places of an mcp.json entry."""
 
     name: str
     place: InputPlace
@@ -39,8 +39,8 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 def input_name(one: RegistryInput, number: int) -> str:
     """Return the name of an input, as the user writes it after `--set`.
 
-    This is the name of the variable, header or flag, or else the value's hint, or else a name made from *number*, the
-    position of the argument.
+    This is the name of the variable, header or flag. If there is none, it is the value's hint or, without a hint, a
+    name made from *number*, the position of the argument.
     """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
     return sanitize(name[:100], keep_newlines=False).replace("=", "-")
@@ -56,7 +56,8 @@ def is_bare_flag(one: RegistryInput) -> bool:
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
     """Yield the inputs that are needed for the arguments, environment variables or headers in *ones*.
 
-    Each value that is not fixed is an input. In a fixed value, each variable is an input. *place* says what *ones* are.
+    A value that is not fixed is one input. A fixed value has an input for each variable in it. *place* is the kind
+    of definitions that *ones* contains, such as "header".
     """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
@@ -68,9 +69,10 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
 
 
 def list_variables(place: InputPlace, template: str, variables: Mapping[str, InputVariable]) -> Iterator[PlanInput]:
-    """Yield an input for each variable in *template* that is defined in *variables* and has no fixed value.
+    """Yield an input for each variable in *template* that is defined and has no fixed value.
 
-    An input is required if its variable is marked as required; publishers rarely mark the header or argument too.
+    *variables* contains the definitions. An input is required if its variable is marked as required, even if the
+    header or argument that contains it is not: publishers rarely mark both.
     """
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
@@ -96,7 +98,10 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
 
 
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
-    """Merge inputs that have the same name; a merged input is secret or required if any of the originals is."""
+    """Merge inputs that have the same name.
+
+    A merged input is secret or required if any of the original inputs is.
+    """
     merged: dict[str, PlanInput] = {}
     for one in inputs:
         known = merged.get(one.name)
@@ -111,10 +116,11 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 
 
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
-    """Check the names, fixed values, defaults and choices in a registry entry; *place* says what *ones* are.
+    """Check the names, fixed values, defaults and choices of the definitions in *ones*.
 
-    Raises RegistryError for a reference such as `${env:NAME}` or `${keyring:NAME}`, which would send the user's secrets
-    to the server, and for a fixed environment variable that decides which code programs load.
+    *place* is the kind of definitions, such as "header". Raises RegistryError for a reference such as `${env:NAME}`
+    or `${keyring:NAME}`, which would send the user's secrets to the server, and for a fixed environment variable
+    that decides which code programs load.
     """
     for one in ones:
         variables = list(one.variables.values())
@@ -149,9 +155,9 @@ def _is_risky(name: str) -> bool:
 
 
 def check_value(one: PlanInput, text: str) -> str:
-    """Check and normalize a value that the user entered for the input *one*. Raises UsageError if it is invalid.
+    """Check and normalize a value that the user entered for the input *one*.
 
-    Paths are made absolute, and booleans are converted to lower case.
+    Paths are made absolute, and booleans are converted to lower case. Raises UsageError if the value is invalid.
     """
     problem = ""
     if len(text) > MAX_VALUE_LENGTH:
@@ -175,9 +181,10 @@ def check_value(one: PlanInput, text: str) -> str:
 
 
 def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, tuple[str, ...]]:
-    """Check the user's values and return them, together with the defaults of other inputs, keyed by input name.
+    """Check the user's values, and return the values of all inputs, keyed by input name.
 
-    Raises UsageError for an invalid value, for too many values, and for a secret in a command or URL.
+    An input that the user did not set has its default; without a default, it is omitted. Raises UsageError for an
+    invalid value, for too many values, and for a secret in a command or URL.
     """
     values: dict[str, tuple[str, ...]] = {}
     for one in inputs:
@@ -197,7 +204,7 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each input that seems to be a secret, by its name, and is used in a command or URL."""
+    """Return a note for each value that is used in a command or URL although its name suggests a secret."""
     return tuple(
         f"{one.name} looks like a secret, and others can read it in the command."
         if one.place == "argument"

@@ -1,4 +1,7 @@
-"""Updates for servers that were installed from a registry: records of their origin, and updated mcp.json entries."""
+"""Updates of servers that were installed from a registry.
+
+This includes records of where each server was installed from, and updated mcp.json entries.
+"""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -65,11 +68,12 @@ def merge_update(
     old: Mapping[str, Any],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Merge *planned* into *old*, the mcp.json entry of an installed server; return the new entry and the updated plan.
+    """Merge *planned* into *old*, the mcp.json entry of an installed server.
 
-    The user's settings are kept. A variable or header that is built from inputs may hold a reference to a secret, so it
-    is replaced only if one of these inputs is in *given*. *asked* contains the names of the inputs that each variable
-    and header is built from. The returned plan lists only the missing inputs that are still needed.
+    Returns the new entry and the updated plan, which lists only the missing inputs that are still needed. The
+    user's settings are kept. A variable or header that is built from inputs may hold a reference to a secret, so it
+    is replaced only if one of these inputs is in *given*, the names of the inputs with new values. *asked* contains
+    the names of the inputs that each variable and header is built from.
     """
     kept: set[str] = set()
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry

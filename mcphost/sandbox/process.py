@@ -33,11 +33,12 @@ SandboxFailure = Literal["busy", "slow", "ended", "silent"]
 
 
 class SandboxProcess:
-    """A worker process (`python -m MODULE`) that is started by the first request, and restarted after `close`.
+    """A worker process (`python -m MODULE`) that is started by the first request.
 
-    The module must print a line when it is ready, read requests from standard input, and answer each with one line of
-    at most *max_response_size* bytes. *timeout* limits the time for one response, and *queue_timeout* limits the wait
-    for earlier requests; both are in seconds.
+    After `close`, the next request starts a new process. The module must print a line when it is ready, read
+    requests from standard input, and respond to each with one line of at most *max_response_size* bytes.
+    *timeout* limits the time for one response, and *queue_timeout* limits the wait for earlier requests; both
+    are in seconds.
     """
 
     def __init__(

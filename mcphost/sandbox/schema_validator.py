@@ -52,8 +52,8 @@ class _WorkerResponse(Struct, frozen=True):
 class SchemaValidator:
     """Validator that runs in its own worker process and validates one value at a time.
 
-    *timeout* is the time limit for one validation in seconds, and must be less than the two seconds after which the
-    worker ends itself. After `close`, the next validation starts a new process.
+    *timeout* is the time limit for one validation in seconds. It must be less than two seconds, because the
+    worker ends itself after that time. After `close`, the next validation starts a new process.
     """
 
     def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:

@@ -1,4 +1,4 @@
-"""Storage of accepted tool definitions and their fingerprints, and of tools that the user disabled or pinned."""
+"""Storage of accepted tool definitions and their fingerprints, and of disabled and pinned tools."""
 
 import sqlite3
 import time
@@ -143,7 +143,7 @@ def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Return the definitions, compressed; those that would exceed the server's size limit are replaced with b""."""
+    """Compress tool definitions, and replace those that would exceed the server's size limit with b""."""
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()
@@ -197,7 +197,7 @@ class ToolToggleStore:
     async def load(self) -> StoredToggles:
         """Return the disabled and the pinned tools, newest first, at most 20,000 of each.
 
-        Both are read in one step, because servers wait for them when they start.
+        Both lists are read in one database call, because the startup of servers waits for the result.
         """
 
         def work(db: sqlite3.Connection) -> StoredToggles:

@@ -36,8 +36,8 @@ _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"
 class AuditFilter(Struct, frozen=True, kw_only=True):
     """Filter for rows of the audit log; an empty field matches every row.
 
-    `since` is in microseconds since 1970. Each word of `text` must occur in one of the row's names, such as the server,
-    the subject or the decision.
+    `since` is in microseconds since 1970. Each word of `text` must occur in one of the row's short text fields,
+    such as the server, the subject or the decision.
     """
 
     server: str = ""
@@ -65,8 +65,9 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    `reached` is the number and hash of the last row that was checked. A user can write them down: if a later log
-    does not contain this row, it was rewritten. `stopped` means that verification ended before the last row.
+    `reached` is the number and hash of the last row that was checked. A user can note them to detect a rewritten
+    log later: a log that no longer contains this row was rewritten. `stopped` means that verification ended before
+    the last row.
     """
 
     rows: int
@@ -93,8 +94,8 @@ class AuditReader:
     ) -> tuple[AuditRow, ...]:
         """Return the newest rows that match the filter, at most *limit*, newest first.
 
-        *describe*, if given, returns the displayed text of a row, in which the filter's words are also searched for. It
-        must not raise an error.
+        If *describe* is given, it returns the text displayed for a row, and the words of the filter can also match this
+        text. It must not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 
@@ -165,7 +166,10 @@ class AuditReader:
             return AuditVerification(0, AuditPosition(), (AuditFinding(0, "unreadable", error.message),))
 
     def _read_checkpoint(self) -> AuditPosition | None:
-        """Return the checkpoint, or None if it cannot be read; call this before reading rows, which may be added."""
+        """Return the checkpoint, or None if it cannot be read.
+
+        Call this before reading rows, because another process may add rows and update the checkpoint in the meantime.
+        """
         try:
             return self._checkpoint.read()
         except OSError:
@@ -266,7 +270,10 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
 
 
 def _check_gap(last: AuditPosition, seq: int) -> list[AuditFinding]:
-    """Return one finding if rows are missing between *last* and row *seq*; otherwise, return []."""
+    """Check that no rows are missing between *last* and row *seq*.
+
+    Returns a list with one finding if rows are missing; otherwise, returns [].
+    """
     gap = seq - last.seq - 1
     if not gap:
         return []
@@ -275,7 +282,10 @@ def _check_gap(last: AuditPosition, seq: int) -> list[AuditFinding]:
 
 
 def _check_link(last: AuditPosition, seq: int, prev: str) -> list[AuditFinding]:
-    """Return one finding if row *seq*, with the previous hash *prev*, does not continue *last*; else, return []."""
+    """Check that row *seq*, whose previous hash is *prev*, continues the chain after *last*.
+
+    Returns a list with one finding if it does not; otherwise, returns [].
+    """
     if prev == (last.hash if last.seq else INITIAL_HASH):
         return []
     before = f"row {last.seq}" if last.seq else "the beginning"
@@ -298,9 +308,10 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Return one finding if the end of the log does not match the checkpoint; otherwise, return [].
+    """Check that the end of the log matches the checkpoint.
 
-    *what* is the result of `find_chain_break`, and *last* is the position of the log's last row.
+    *what* is the result of `find_chain_break`, and *last* is the position of the log's last row. Returns a list
+    with one finding if the end does not match; otherwise, returns [].
     """
     if not what:
         return []

@@ -1,8 +1,9 @@
-"""The audit log: an append-only table of questions to the user, decisions and actions, chained by hashes.
+"""The audit log: an append-only table of questions to the user, decisions and actions.
 
-The log is a separate file because it must outlive the database, whose conversations can be deleted, and because only
-its commits are synced to disk. docs/audit.md explains how to verify it without mcphost. A new audit log begins with
-records of the permissions that were granted before it existed.
+Its rows are chained by hashes. The log is a separate file because it must outlive the database, whose
+conversations can be deleted, and because only its commits are synced to disk. docs/audit.md explains how to
+verify it without mcphost. A new audit log begins with records of the permissions that were granted before it
+existed.
 """
 
 import fcntl
@@ -40,9 +41,9 @@ class AuditPosition(Struct, frozen=True):
 
 
 class AuditCheckpoint:
-    """File that stores the position of the audit log's last row, to detect the removal of rows at the end of the log.
+    """File that stores the position of the audit log's last row.
 
-    Several processes can update it concurrently.
+    It makes the removal of rows from the end of the log detectable. Several processes can update it concurrently.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -202,10 +203,10 @@ class AuditStore:
         warn: Callable[[str, str], None] = lambda text, hint: None,
         initial_records: Callable[[], Awaitable[tuple[AuditRecord, ...]]] | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None; *checkpoint* is the path of the checkpoint file, or None.
+        """Use the file at *path*, or memory if it is None.
 
-        *warn* is called with a warning for the user and a hint. *initial_records* returns the first records of a new
-        audit log.
+        *checkpoint* is the path of the checkpoint file, or None for no checkpoint. *warn* is called with a warning for
+        the user and a hint. *initial_records* returns the first records of a new audit log.
         """
         self.files = (path, checkpoint)
         self._database = Database(path, warn, migrations=MIGRATIONS, durable=True, name="audit log")
@@ -228,7 +229,7 @@ class AuditStore:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many audit rows are waiting to be written that actions must be refused."""
+        """Whether the queue of unwritten audit rows is full; actions must then be refused."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
@@ -406,7 +407,10 @@ def _last_position(db: sqlite3.Connection) -> AuditPosition:
 
 
 def _make_ledger_record(event: str, detail: str, decision: str = "") -> AuditRecord:
-    """Create a record about the audit log itself, whose table is named `ledger`."""
+    """Create a record about the audit log itself.
+
+    Its `kind` is "ledger", the name of the table that contains the audit rows.
+    """
     return AuditRecord(
         at=current_microseconds(), kind="ledger", event=event, decision=decision, who="mcphost", detail=detail
     )
@@ -417,7 +421,10 @@ def _make_first_record() -> AuditRecord:
 
 
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """Return the content of a row; it is created on the first call and cached, so a retry writes the same content."""
+    """Return the content of a row, created on the first call and cached.
+
+    A retry therefore writes the same content.
+    """
     if entry.record is None:
         try:
             record = entry.factory()

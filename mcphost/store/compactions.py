@@ -28,10 +28,11 @@ class SummarySentence(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """A summary of the first `messages` messages of a branch; `last` is the number of the last message it covers.
+    """A summary of the first `messages` messages of a branch.
 
-    `model` is the model that wrote the summary, `usage` the total token usage of its requests, and `at` the time in
-    seconds since 1970. `number` is assigned by the store.
+    `last` is the number of the last message that the summary covers. `model` is the model that wrote the summary,
+    `usage` the total token usage of its requests, and `at` the time in seconds since 1970. `number` is assigned by
+    the store.
     """
 
     last: int
@@ -49,7 +50,10 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
 
 def find_active_compaction(compactions: Sequence[Compaction], numbers: Collection[int]) -> Compaction | None:
-    """Return the newest compaction that applies to the branch with these message *numbers*, or None if none does."""
+    """Return the newest compaction that applies to a branch, or None if none does.
+
+    *numbers* are the numbers of the messages on the branch.
+    """
     return next((one for one in reversed(compactions) if one.last in numbers), None)
 
 
@@ -87,7 +91,10 @@ class CompactionStore:
         return tuple(replace(found, number=number) for number, found in decoded if found is not None)
 
     async def undo(self, number: int) -> None:
-        """Mark a compaction as undone; it stays stored because its cost still counts."""
+        """Mark a compaction as undone.
+
+        It stays in the database, because the cost of creating it still counts.
+        """
         await self._database.run(
             lambda db: db.execute("UPDATE compactions SET undone = unixepoch() WHERE number = ?", (number,))
         )

@@ -20,7 +20,7 @@ _NOT_INDEXED_WITH_FILE = """
 
 
 class ConversationDeletion:
-    """Deleter for stored conversations and everything that belongs to them."""
+    """Deletion of stored conversations and everything that belongs to them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

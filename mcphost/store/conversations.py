@@ -1,7 +1,8 @@
-"""Storage of conversations with their branches and system prompts; a message is on disk once `append` returns.
+"""Storage of conversations with their branches and system prompts.
 
-A conversation is a tree: if the user goes back to an earlier message, a new branch begins there, and the later messages
-stay stored. The current branch ends with the newest message, or with the message that the user went back to.
+A message is on disk once `append` returns. A conversation is a tree: if the user goes back to an earlier
+message, a new branch begins there, and the later messages stay stored. The current branch ends with the newest
+message, or with the message that the user went back to.
 """
 
 import itertools
@@ -45,23 +46,30 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class StoredMessage(NamedTuple):
-    """A message and its number in the conversation, starting at 1; number 0 is a draft left behind by a crash."""
+    """A message and its number in the conversation.
+
+    Numbers start at 1; number 0 marks a draft left behind by a crash.
+    """
 
     number: int
     message: Message
 
 
 class BranchBodies(NamedTuple):
-    """The messages of a branch as stored JSON, with their numbers; number 0 is a draft left behind by a crash."""
+    """The messages of a branch as stored JSON, with their numbers.
+
+    Number 0 marks a draft left behind by a crash.
+    """
 
     numbers: list[int]
     bodies: list[bytes]
 
 
 class BranchInfo(Struct, frozen=True):
-    """A branch other than the current branch of a conversation: the number of its last message, and its length.
+    """Summary of a branch other than the current branch of a conversation.
 
-    `text` is the text of its last user message, and `at` is the time of its last message in seconds since 1970.
+    `number` is the number of its last message, and `messages` the number of messages on the branch. `text` is the
+    text of its last user message, and `at` is the time of its last message in seconds since 1970.
     """
 
     number: int
@@ -71,9 +79,10 @@ class BranchInfo(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A tool call in a stored conversation, with the time of the model's answer that contains it.
+    """A tool call in a stored conversation.
 
-    The time is in seconds since 1970. Declined calls are included; calls without any result are not.
+    `at` is the time, in seconds since 1970, of the model's message that contains the call. Declined calls are
+    included; calls without any result are not.
     """
 
     conversation: str
@@ -177,7 +186,10 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
-        """Save the model's unfinished answer as a draft, in case of a crash; None deletes it. Raises StoreError."""
+        """Save the model's unfinished message as a draft, in case of a crash; None deletes the draft.
+
+        Raises StoreError.
+        """
 
         def work(db: sqlite3.Connection) -> None:
             if message is None:
@@ -438,11 +450,11 @@ def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
 
 
 def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
-    """Return the indexes in *links* of the messages on the branch that ends with number *end*, oldest first.
+    """Return the indexes in *links* of the messages on a branch, oldest first.
 
-    *links* must be sorted by number. If *end* is None, the branch ends with the last message; if it is 0, the branch is
-    empty. The branch begins at a message whose predecessor is missing or not older, so that a damaged file cannot cause
-    an endless loop.
+    *end* is the number of the last message on the branch. If it is None, the branch ends with the last message in
+    *links*; if it is 0, the branch is empty. *links* must be sorted by number. The branch begins at a message whose
+    predecessor is missing or not older, so that a damaged file cannot cause an endless loop.
     """
     if end is None and all(link.parent is None for link in links):
         return list(range(len(links)))
@@ -468,9 +480,10 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the branch's length, its last message, and its last user message; messages are stored JSON.
+    """Return the number of a branch's last message, the branch length, and two of its messages as JSON.
 
-    The last item is None if no user message was found.
+    The number is *end*. The messages are the last message and the last user message; the latter is None if no user
+    message was found.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""

@@ -75,7 +75,7 @@ class Database:
         name: str = "conversation store",
         companion: Path | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None; *name* is what error messages call the database.
+        """Use the file at *path*, or memory if it is None; error messages call the database *name*.
 
         *warn* is called on the event loop with a warning and a hint.
 
@@ -83,8 +83,8 @@ class Database:
         written then raises StoreError at each attempt instead of falling back to memory, and a file that was deleted or
         replaced is opened again.
 
-        *companion* is a file that exists only next to a database that has been used: if it exists but the database has
-        no tables, the data is reported as lost.
+        *companion* is a file that is created only after the database has been used. If it exists but the database has
+        no tables, the user is warned that the data was lost.
         """
         self._path = path
         self._migrations = migrations
@@ -114,9 +114,9 @@ class Database:
     ) -> T:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
-        If the caller's cancel scope is cancelled, the call still waits for the work to finish. If the caller's asyncio
-        task is cancelled, the call does not wait, and work that has not begun is done by the next call. After the
-        commit, *on_commit* is called with the result on the same thread; it must not raise an error.
+        If the caller's cancel scope is cancelled, this method still waits until *work* has finished. If the caller's
+        asyncio task is cancelled, it does not wait, and if *work* has not begun yet, the next call of `run` executes
+        it. After the commit, *on_commit* is called with the result on the same thread; it must not raise an error.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
@@ -171,9 +171,9 @@ class Database:
                 cancelled.set()
 
     async def checkpoint(self) -> None:
-        """Move the write-ahead log into the database file and empty the log, so that it contains no deleted data.
+        """Move the write-ahead log into the database file and empty the log.
 
-        Does nothing while another connection is reading. Raises StoreError.
+        This removes deleted data from the log. Does nothing while another connection is reading. Raises StoreError.
         """
 
         def work() -> None:

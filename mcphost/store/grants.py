@@ -1,4 +1,4 @@
-"""Storage of lasting permissions (grants for tools, approved servers) and of the protocol eras that servers support.
+"""Storage of grants for tools, approved servers, and the protocol eras that servers support.
 
 The protocol revisions are divided into two eras: handshake (up to 2025-11-25) and stateless (2026-07-28 and
 later). A server supports one of them, or both ("dual").
@@ -29,13 +29,13 @@ EXPIRED_REASON = "it expired"
 class Grant(Struct, frozen=True, kw_only=True):
     """A permission to call tools until it expires or is revoked; times are in seconds since 1970.
 
-    The grant applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project
-    folder, or "" for everywhere. `tools` maps the names of the tools that the grant covered when it was created to the
-    digests of their definitions. The user is asked again about a new tool, and about a tool whose digest has changed.
-    `suspended` is the reason why the grant is suspended, or "".
+    The grant applies to one configuration of a server (`server_digest`) and one account. `place` limits it to a
+    conversation (its id) or a project folder; "" means everywhere. `tools` maps the names of the tools that the
+    grant covered when it was created to the digests of their definitions. The user is asked again about a new tool,
+    and about a tool whose digest has changed. `suspended` is the reason why the grant is suspended, or "".
 
-    `account` is None for grants created before mcphost distinguished accounts; the account in `rule` is not stored. If
-    `session` is true, the grant is not stored, and ends with the program.
+    `account` is None for grants created before mcphost distinguished accounts. This account is stored in the
+    database; `rule.account` is not. If `session` is true, the grant is not stored, and ends with the program.
     """
 
     id: str = ""
@@ -225,9 +225,10 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Replace a server's approval with *after*, and transfer everything stored under the digest *before* to it.
+        """Replace a server's approval with *after*, and transfer the stored data to its new digest.
 
-        Returns False, and changes nothing, if the server was not approved with the digest *before*.
+        Everything stored under the digest *before* is transferred. Returns False, and changes nothing, if the server
+        was not approved with the digest *before*.
         """
 
         def work(db: sqlite3.Connection) -> bool:
@@ -252,9 +253,10 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return the protocol eras that the server with this endpoint digest last supported, or None if unknown.
+        """Return the protocol eras that a server last supported, or None if unknown.
 
-        "handshake" means revisions up to 2025-11-25, "stateless" means 2026-07-28 and later, and "dual" means both.
+        *digest* is the digest of the server's address or command. "handshake" means revisions up to 2025-11-25,
+        "stateless" means 2026-07-28 and later, and "dual" means both.
         """
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
@@ -262,7 +264,7 @@ class GrantStore:
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Store the protocol eras that a server supports, so that the next connection need not detect them.
+        """Store the protocol eras that a server supports, so that the next connection can skip detection.
 
         *digest* is the digest of the server's address or command, as for `load_eras`.
         """

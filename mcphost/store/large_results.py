@@ -1,4 +1,7 @@
-"""Storage of tool results that are too large to send to a model, in private files with limits on age and size."""
+"""Storage of tool results that are too large to send to a model.
+
+Each result is a private file; the age and the total size of the files are limited.
+"""
 
 import os
 import re
@@ -82,7 +85,10 @@ class ResultStore:
             await self._run(lambda folder: _unlink_all(folder / f"{name}{_SUFFIX}" for name in found))
 
     async def delete_expired(self) -> None:
-        """Delete results that are too old, and the oldest ones beyond the size limit. Raises only CancelledError."""
+        """Delete results that are too old, and then the oldest ones until the size limit is met.
+
+        Raises only CancelledError.
+        """
         with suppress(StoreError):
             await self._run(self._delete_expired)
 
@@ -168,9 +174,9 @@ def read_text_part(text: str, offset: int, limit: int) -> StoredText:
 
 
 def _decode_part(body: bytes, start: int, size: int) -> StoredText:
-    """Decode *body*, a part of a text of *size* bytes, without incomplete characters at either end.
+    """Decode *body*, which is part of a longer text, and drop incomplete characters at its ends.
 
-    *start* is the byte at which the part begins.
+    *start* is the position of *body* in the text, and *size* is the length of the text, both in bytes.
     """
     first = next((at for at in range(min(4, len(body))) if not _is_continuation_byte(body[at])), 0) if start else 0
     end = start + len(body)

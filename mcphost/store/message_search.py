@@ -1,8 +1,8 @@
-"""Full-text search in all conversations, and in messages that the user sent earlier.
+"""Full-text search of all conversations, and of the messages that the user sent earlier.
 
-A query consists of words, "phrases", -words, prefix* and filters such as `tool:NAME` and `after:2026`. Every text is a
-valid query: invalid parts are treated as words, or ignored with a note. Results are ranked by relevance and age, with
-excerpts in which the matches are marked.
+A query consists of words, "phrases", -words, prefix* and filters such as `tool:NAME` and `after:2026`. Every
+text is a valid query: invalid parts are treated as words, or ignored with a note. Results are ranked by
+relevance and age, with excerpts in which the matches are marked.
 """
 
 import datetime as dt
@@ -40,10 +40,11 @@ _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 *
 
 
 class SearchQuery(NamedTuple):
-    """A parsed search: an FTS5 expression ("" if there is nothing to search for), and limits on message times.
+    """A parsed search: an FTS5 expression and limits on message times.
 
-    `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked`
-    tells whether relevance can be computed quickly; it is False for single characters and -words.
+    `match` is the expression, or "" if there is nothing to search for. `marks` are the words and phrases to mark in
+    matches, and `notes` are sentences about ignored parts. `is_ranked` tells whether relevance can be computed
+    quickly; it is False for single characters and -words.
     """
 
     match: str
@@ -134,7 +135,10 @@ class _QueryBuilder:
 
 
 def _split_scripts(text: str) -> list[str]:
-    """Split *text* into runs in scripts that put spaces between words and runs in scripts that do not, in order."""
+    """Split *text* into pieces, in order, so that each piece has one kind of script.
+
+    The two kinds are scripts that separate words with spaces and scripts that do not, such as Chinese.
+    """
     pieces: list[str] = []
     end = 0
     for run in UNSPACED.finditer(text):
@@ -157,7 +161,7 @@ def _make_term(piece: str, *, is_prefix: bool) -> str:
 
 
 def parse_time(text: str, now: float) -> float | None:
-    """Return the time denoted by a date such as 2026-01, by "today" or "yesterday", or by an age such as 7d.
+    """Return the time denoted by a date, by "today" or "yesterday", or by an age such as 7d.
 
     Dates are in the local time zone; 2026, 2026-01 and 2026-01-31 are allowed. Units of ages are h, d, w, m and y.
     Returns seconds since 1970, or None for any other text.
@@ -223,7 +227,10 @@ class SearchHit(Struct, frozen=True):
 
 
 class FoundConversation(Struct, frozen=True):
-    """A conversation with matches; `hits` are the best ones, and `count` is the number of ranked matches."""
+    """A conversation that matches a search.
+
+    `hits` are its best matches, and `count` is the number of its ranked matches.
+    """
 
     id: str
     title: str
@@ -258,9 +265,9 @@ class EarlierPrompt(Struct, frozen=True):
 
 
 class EarlierPrompts(Struct, frozen=True):
-    """Messages that the user sent, newest first, without duplicates; `has_more` means that older ones were not read.
+    """Messages that the user sent, newest first, without duplicates.
 
-    `notes` are sentences for the user.
+    `has_more` means that older ones were not read. `notes` are sentences for the user.
     """
 
     prompts: tuple[EarlierPrompt, ...] = ()
@@ -404,7 +411,10 @@ def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
 
 
 class _FoldedCharacters(dict[int, str]):
-    """Table for `str.translate` that maps characters to lower case without accents; entries are cached on first use."""
+    """Table for `str.translate` that maps characters to lower case without accents.
+
+    Entries are computed and cached on first use.
+    """
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold_character(chr(code))

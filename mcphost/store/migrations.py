@@ -62,7 +62,10 @@ def m002_tasks(db: sqlite3.Connection) -> None:
 
 
 def m003_grants(db: sqlite3.Connection) -> None:
-    """Convert the user's grants for single tools to rules with conditions, scope and expiry; the grants stay valid."""
+    """Convert the user's grants for single tools to rules with conditions, scope and expiry.
+
+    The grants stay valid.
+    """
     db.execute("ALTER TABLE grants RENAME TO grants_001")
     _execute_script(
         db,
@@ -223,9 +226,10 @@ def m013_search(db: sqlite3.Connection) -> None:
 
 
 def m014_conversation_details(db: sqlite3.Connection) -> None:
-    """Add columns to conversations for who chose the title and when it was pinned; create a table for unsent text.
+    """Add columns for named and pinned conversations, and create a table for unsent text.
 
     `named` is 0 for a title made from the first message and 2 for a title chosen by the user; 1 is no longer used.
+    `pinned` is the time at which the conversation was pinned, or NULL.
     """
     db.execute("ALTER TABLE conversations ADD COLUMN named INTEGER NOT NULL DEFAULT 0")
     db.execute("ALTER TABLE conversations ADD COLUMN pinned REAL")
@@ -299,7 +303,10 @@ def m018_pinned_tools(db: sqlite3.Connection) -> None:
 
 
 def create_search_index(db: sqlite3.Connection) -> None:
-    """Create the full-text index, which stores no copy of the indexed text; do nothing if SQLite lacks FTS5."""
+    """Create the full-text index; do nothing if SQLite lacks FTS5.
+
+    The index stores no copy of the indexed text.
+    """
     try:
         db.execute(
             "CREATE VIRTUAL TABLE search_index USING fts5("

@@ -20,9 +20,10 @@ _FIND_MESSAGE = """
 
 
 class RecordedResult(NamedTuple):
-    """A tool result that the model received, with the time of the call and the id of the grant that allowed it.
+    """A tool result that was sent to the model and can be reused for an identical call.
 
-    `grant_id` is "" if no grant was needed.
+    `at` is the time of the call in seconds since 1970. `grant_id` is the id of the grant that allowed the call, or
+    "" if no grant was needed.
     """
 
     part: ToolReturnPart
@@ -33,14 +34,17 @@ class RecordedResult(NamedTuple):
 class ReusableResultStore:
     """Index that maps tool calls to their results, which are stored in messages.
 
-    A call is identified by a digest of everything that must be equal before its result can be reused.
+    A call is identified by a digest of its server, account, tool, tool definition and arguments.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def has_later(self, conversation_id: str, number: int) -> bool:
-        """Return whether the conversation has any message after message *number*, on any branch. Raises StoreError."""
+        """Return whether any branch of the conversation has a message after message *number*.
+
+        Raises StoreError.
+        """
         query = "SELECT 1 FROM messages WHERE conversation = ? AND seq > ? LIMIT 1"
         return await self._database.run(lambda db: db.execute(query, (conversation_id, number)).fetchone() is not None)
 
@@ -96,5 +100,8 @@ def _load_links(db: sqlite3.Connection, conversation_id: str) -> list[MessageLin
 
 
 def _follows(links: list[MessageLink], number: int, after: int) -> bool:
-    """Return whether message *number* comes after message *after* on its branch; always True if *after* is 0."""
+    """Return whether message *number* comes after message *after* on its branch.
+
+    The result is always True if *after* is 0.
+    """
     return after == 0 or any(links[at].number == after for at in trace_branch(links, number))

@@ -77,12 +77,18 @@ def list_single_characters(text: str) -> Iterable[str]:
 
 
 def make_label(kind: str, name: str) -> str:
-    """Return the index label for the *name* of a tool, server or other *kind* of thing, as one lowercase word."""
+    """Return the index label for a tool, a server or something else with a name, as one lowercase word.
+
+    *kind* is the kind of the thing, and *name* its name.
+    """
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a stored result's file without folder and suffix, or "" if *path* is not a result file."""
+    """Return the file name of a stored result, without folder and suffix.
+
+    Returns "" if *path* is not the path of a result file.
+    """
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 
@@ -180,9 +186,10 @@ def first_id(at: float) -> int:
 
 
 def id_range(after: float | None, before: float | None) -> tuple[int, int]:
-    """Return the first and last possible document ids for times from *after* (inclusive) to *before* (exclusive).
+    """Return the first and last possible document ids for a period.
 
-    None means no limit. Times are in seconds since 1970.
+    *after* is the start of the period (inclusive) and *before* its end (exclusive), in seconds since 1970; None
+    means no limit.
     """
     return (0 if after is None else first_id(after)), (_LAST_ID if before is None else first_id(before) - 1)
 

@@ -30,11 +30,12 @@ class TokenShare(Struct, frozen=True):
 
 
 class SpendingEntry(Struct, frozen=True, kw_only=True):
-    """A model request with its tokens and its cost in US dollars, which is None if the price is unknown.
+    """A record of one model request, with its token counts and costs in US dollars.
 
     `turn` identifies the turn within the conversation. `purpose` is the purpose of the request, such as "answer" or
-    "sampling". `input_cost` is the cost of the input alone. `is_estimated` means that the provider reported no token
-    counts, because the request was stopped or mcphost was killed.
+    "sampling". `cost` is None if the price is unknown, and `input_cost` is the cost of the input alone.
+    `is_estimated` means that the provider reported no token counts, because the request was stopped or mcphost was
+    killed.
     """
 
     at: float
@@ -69,7 +70,7 @@ class SpendingSum(Struct, frozen=True):
 
 
 class SpendingTotals(Struct, frozen=True):
-    """Amounts spent in one turn, in the whole conversation with all its branches, and today in all conversations."""
+    """Amounts spent in a turn, in a conversation with all its branches, and today in all conversations."""
 
     turn: SpendingSum = SpendingSum()
     conversation: SpendingSum = SpendingSum()
@@ -132,9 +133,9 @@ class SpendingStore:
         await self._database.run(lambda db: db.execute("DELETE FROM spending WHERE id = ?", (number,)))
 
     async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
-        """Return the amounts spent in a turn, in a conversation, and in all conversations since *since*.
+        """Return the amounts spent in a turn, in a conversation, and in all conversations together.
 
-        *since* is in seconds since 1970.
+        The amount for all conversations covers requests at or after the time *since*, in seconds since 1970.
         """
 
         def work(db: sqlite3.Connection) -> SpendingTotals:
@@ -150,15 +151,18 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def list_days(self, *, since: float) -> tuple[DailySpending, ...]:
-        """Return totals by local day and model since *since*, newest day first, and highest cost first within a day."""
+        """Return the totals of each day and model, newest day first, highest cost first within a day.
+
+        Days are in local time. Only requests at or after the time *since*, in seconds since 1970, are counted.
+        """
         query = _LIST_DAYS.format(sum=_SUM)
         rows = await self._database.run(lambda db: db.execute(query, (since,)).fetchall())
         return tuple(DailySpending(row[0], row[1], SpendingSum(*row[2:])) for row in rows)
 
     async def list_entries(self, *, since: float = 0.0, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the entries of requests since *since*, newest first, at most 100,000.
+        """Return the entries of requests at or after the time *since*, newest first, at most 100,000.
 
-        If *conversation* is not "", only entries of that conversation are returned.
+        *since* is in seconds since 1970. If *conversation* is not "", only entries of that conversation are returned.
         """
         query = _LIST_ENTRIES.format(
             columns=_COLUMNS, where="AND conversation = ?" if conversation else "", limit=_MAX_LISTED

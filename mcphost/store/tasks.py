@@ -13,9 +13,10 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished MCP task, stored with the server's digest: no other server may receive the task's id.
+    """An unfinished MCP task and the digest of its server.
 
-    `expires` is the time, in seconds since 1970, after which the server may delete the task, or None if unknown.
+    The digest ensures that the task's id is never sent to another server. `expires` is the time, in seconds since
+    1970, after which the server may delete the task, or None if unknown.
     """
 
     server: str
@@ -27,7 +28,10 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskRecord(Struct, frozen=True):
-    """A stored MCP task; `created` is in seconds since 1970, and `owner` is the id of the process that polls it."""
+    """A stored MCP task with its creation time and owner.
+
+    `created` is in seconds since 1970, and `owner` is the id of the process that polls the task.
+    """
 
     task: StoredTask
     created: float
@@ -35,7 +39,10 @@ class TaskRecord(Struct, frozen=True):
 
 
 class TaskStore:
-    """Store for unfinished MCP tasks, each owned by the process that polls it; every method may raise StoreError."""
+    """Store for unfinished MCP tasks, each owned by the process that polls it.
+
+    Every method may raise StoreError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,7 @@
-"""Storage of unsent text in the input field, for each conversation and for new conversations without an id."""
+"""Storage of unsent text in the input field, separately for each conversation.
+
+A new conversation that has no id yet is stored under a temporary key.
+"""
 
 import os
 import secrets
@@ -51,7 +54,7 @@ class UnsentTextStore:
         self._database = database
 
     async def save(self, texts: Mapping[str, UnsentText]) -> None:
-        """Store the unsent text of each place, or delete the stored text if the new one is empty. Raises StoreError.
+        """Store the unsent text of each place; an empty text deletes the stored one. Raises StoreError.
 
         Attachments are omitted if the text of a place would exceed 4 MB with them.
         """
@@ -67,7 +70,10 @@ class UnsentTextStore:
         await self._database.run(work)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the unsent text of a place; it is empty if none is stored or it is damaged. Raises StoreError."""
+        """Return the unsent text of a place. Raises StoreError.
+
+        The result is empty if no text is stored or the stored text is damaged.
+        """
         row = await self._database.run(
             lambda db: db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)).fetchone()
         )

@@ -1,4 +1,4 @@
-"""Interfaces that transports implement: Connector, which connects to a server, and Channel, a live connection."""
+"""Interfaces for transports: Connector, which connects to a server, and Channel, a live connection."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -53,9 +53,9 @@ class Channel(Protocol):
 
     @property
     def is_drained(self) -> bool:
-        """Whether the server has read everything that was sent to it, as far as the operating system can tell.
+        """Whether the server has read everything that was sent to it.
 
-        Always True over HTTP.
+        The value is an estimate if the operating system cannot report this. Always True over HTTP.
         """
         ...
 
@@ -127,7 +127,7 @@ class SessionExpired(RequestNotSent):
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
-    """Return the error for a response that repeats the id of *request* as the wrong JSON type.
+    """Return the error for a response that has the id of *request*, but with the wrong JSON type.
 
     For example, the response has the id "1" where the request has the id 1.
     """

@@ -1,4 +1,4 @@
-"""Flow control: a bounded queue of messages, and processing in steps between which other tasks can run."""
+"""Flow control: a bounded message queue, and processing in steps so that other tasks can run."""
 
 import asyncio
 from collections import deque
@@ -11,9 +11,10 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """Base class for objects on which one task at a time can wait for a wakeup.
+    """Base class for objects that let one task at a time wait for a wakeup.
 
-    A wakeup is lost if no task is waiting, so before a task waits, it must check whether it still needs to.
+    A wakeup is lost if no task is waiting. Therefore, a task must check whether it still needs to wait before it
+    waits.
     """
 
     __slots__ = ("_waiter",)

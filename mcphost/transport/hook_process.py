@@ -27,7 +27,10 @@ STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner for hook processes, each of which is ended at its time limit, on cancellation, or when mcphost exits."""
+    """Runner for hook processes.
+
+    Each process is ended at its time limit, on cancellation, or when mcphost exits.
+    """
 
     def __init__(self) -> None:
         self._watchdog = Watchdog()

@@ -408,7 +408,8 @@ def create_client(
 
     *name* is the server's name. *warn* is called with warnings about the server. *authorizer* supplies credentials.
     *ca_file* contains certificate authorities to trust in addition to the system's, and *ca_digest* is the required
-    SHA-256 of that file. *on_reachability_changed* is called when the server can no longer be reached, or can be again.
+    SHA-256 of that file. *on_reachability_changed* is called when the server becomes unreachable or reachable
+    again.
     """
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts

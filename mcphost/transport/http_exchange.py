@@ -59,7 +59,7 @@ class PostChannel(Protocol):
         ...
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that was left before the response arrived."""
+        """Handle an exchange whose `async with` block was left before the response arrived."""
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:

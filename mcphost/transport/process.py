@@ -54,8 +54,8 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server process: a few harmless variables, network settings, and *extra*.
 
     API keys are never inherited. Relative folders in PATH and relative certificate paths are dropped, because their
-    meaning would depend on the working folder. A proxy's password is included, because nothing could be installed from
-    behind the proxy without it; it is redacted in logs and output.
+    meaning would depend on the working folder. A proxy's password is included, because without it, servers could
+    not install packages through the proxy; it is redacted in logs and output.
     """
     # Check the names first: reading a value decodes it, and most variables are not inherited.
     named = ((name, os.environ[name]) for name in os.environ if _is_inherited(name))
@@ -236,7 +236,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """Drop lines of error output that exceed the limit, which is one line per 14 bytes plus 10,000 lines."""
+        """Drop the oldest *lines* of error output that exceed the limit, and add a line that counts them.
+
+        The limit is 10,000 lines, plus one for every 14 bytes that the server has written. *size* is the number of
+        bytes of *lines*.
+        """
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:

@@ -1,4 +1,4 @@
-"""Monitor that notices when an HTTP server can no longer be reached, and when it can be reached again."""
+"""Monitor that reports when an HTTP server becomes unreachable, and when it is reachable again."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,11 +14,11 @@ MAX_DELAY = 60.0
 
 
 def ignore_reachability(_error: ServerError | None) -> None:
-    """Do nothing; for a ReachabilityMonitor whose changes nobody needs."""
+    """Do nothing; the default callback for a ReachabilityMonitor."""
 
 
 class ReachabilityMonitor:
-    """Monitor of one server, which is reachable at first; each change is reported once.
+    """Monitor of one server, which is initially considered reachable; each change is reported once.
 
     *connect* opens and closes a connection without sending a request, and raises RequestNotSent if that fails.
     """
@@ -46,7 +46,7 @@ class ReachabilityMonitor:
         self._report(error)
 
     async def run(self) -> None:
-        """While the server cannot be reached, try to connect, with increasing delays; run until cancelled."""
+        """Try to connect with increasing delays while the server is unreachable; run until cancelled."""
         while True:
             delay = FIRST_DELAY
             while self._error is not None:

@@ -184,7 +184,7 @@ class HttpChannel:
 
     @property
     def is_drained(self) -> bool:
-        """Always True, because it is not known over HTTP what the server has read."""
+        """Always True, because a client cannot tell over HTTP what the server has read."""
         return True
 
     @property
@@ -302,7 +302,7 @@ class HttpChannel:
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Cancel a request on the server, because its exchange was left before the response arrived."""
+        """Cancel a request whose `async with` block was left before the response arrived."""
         if request.id in self._in_flight and not self._is_closed:
             self._tasks.start_soon(self._cancel, request)
 

@@ -203,10 +203,10 @@ _GROUP_LIMIT = 2**31
 
 
 class Watchdog:
-    """Handle to the watchdog process, which starts with the first process group and exits when mcphost ends.
+    """Handle to the watchdog process, which starts with the first process group and exits with mcphost.
 
-    If *folder* is given, groups are also recorded in a file there. Recording the first group also ends the groups that
-    were left behind by killed mcphost processes.
+    If *folder* is given, groups are also recorded in a file in that folder. When the first group is recorded, the
+    groups left behind by killed mcphost processes are ended.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -220,7 +220,8 @@ class Watchdog:
     async def watch(self, group: int) -> None:
         """Make the watchdog end the process group *group* when mcphost ends.
 
-        If the watchdog cannot be started, the group is only recorded in the file, if there is a folder for it.
+        If the watchdog cannot be started, the group is still recorded in the file, provided that there is a folder for
+        it.
         """
         folder: Path | None = None
         if self._group_file is not None:

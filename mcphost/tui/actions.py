@@ -404,5 +404,8 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 def find_slash_command(word: str) -> Action | None:
-    """Return the action whose slash command or alias is *word*, given without the slash, or None if there is none."""
+    """Return the action whose slash command or alias is *word*, or None if there is none.
+
+    *word* does not include the slash.
+    """
     return next((action for action in ACTIONS if word in (action.slash, *action.aliases)), None)

@@ -53,7 +53,10 @@ class ServerObserver(Protocol):
     """Interface for screens that must be refreshed when a server or a subscribed resource changes."""
 
     def handle_server_change(self) -> None:
-        """Refresh the screen after a change to any server's state, sign-in, shared folders or features."""
+        """Refresh the screen because a server has changed.
+
+        The change may affect its state, sign-in progress, shared folders or features.
+        """
 
     def handle_resource_change(self, server: str, uri: str) -> None:
         """Refresh the screen after *server* has reported a change to the subscribed resource at *uri*."""
@@ -347,9 +350,10 @@ class McpHostApp(NoticeApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Answer all open questions with a refusal, and quit the app after its first frame has been drawn. Idempotent.
+        """Refuse all open questions, and quit the app after its first frame has been drawn.
 
-        Call this in the event loop's thread, for example from a signal handler registered with the event loop.
+        Idempotent. Call this in the event loop's thread, for example from a signal handler registered with the
+        event loop.
         """
         self._is_quitting = True
         if self.chat.drafts is not None:
@@ -359,7 +363,7 @@ class McpHostApp(NoticeApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Answer all open questions with a refusal and quit the app."""
+        """Refuse all open questions and quit the app."""
         self.request_quit()
 
     def action_interrupt(self) -> None:
@@ -383,7 +387,10 @@ class McpHostApp(NoticeApp):
             self._deferred_calls.append(call)
 
     def _run_unless_exiting(self, call: Callable[[], None]) -> None:
-        """Invoke *call*, unless the app is exiting; an exiting app cannot mount widgets and would raise MountError."""
+        """Invoke *call*, unless the app is exiting.
+
+        An exiting app cannot mount widgets and would raise MountError.
+        """
         if not self._exit:
             call()
 
@@ -497,7 +504,10 @@ class McpHostApp(NoticeApp):
         self.run_worker(partial(answer_file_diff, message), group="file")
 
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
-        """Start a worker that finds the tool calls matched by an edited permission rule; cancel the previous worker."""
+        """Start a worker that finds the tool calls matched by an edited permission rule.
+
+        The previous worker, if any, is cancelled.
+        """
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)

@@ -21,9 +21,9 @@ _MAX_TOTAL_CHARS = 2_000_000
 
 
 async def summarize(chat: "ChatScreen") -> None:
-    """Ask the model to summarize earlier messages, and use the summary if the user agrees; Esc cancels the request.
+    """Ask the model to summarize earlier messages, and use the summary if the user agrees.
 
-    On failure, add a notice to the transcript.
+    Esc cancels the request. On failure, add a notice to the transcript.
     """
     if chat.host.conversation.is_busy or chat.is_sending:
         chat.notify(_("Still answering. Press Esc to stop, then summarize."), markup=False, timeout=6)

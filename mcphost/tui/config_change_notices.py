@@ -1,4 +1,4 @@
-"""Handling of changes to configuration files: a notice in the chat, and a screen on which to apply them."""
+"""Handling of changes to configuration files: a notice in the chat, and a screen to apply them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -41,7 +41,10 @@ class ConfigChangeNotices:
         self._use_theme = use_theme
 
     async def watch(self) -> None:
-        """Watch the configuration files until cancelled; in the demo, which has none, return immediately."""
+        """Watch the configuration files until cancelled.
+
+        Return immediately in the demo, which has no configuration files.
+        """
         if self._detector is not None:
             await self._detector.watch(self._handle_change)
 
@@ -68,7 +71,10 @@ class ConfigChangeNotices:
             self._apply(change)
 
     async def review(self) -> None:
-        """Compare the files with the configuration in use, and open the screen on which the user can apply changes."""
+        """Compare the files with the configuration in use, and open the screen for applying changes.
+
+        If there is nothing to apply, add a notice to the chat instead.
+        """
         from mcphost.tui.screens.config_changes import ConfigChangesScreen
 
         if self._detector is None:
@@ -85,7 +91,7 @@ class ConfigChangeNotices:
         self._open_page(ConfigChangesScreen(changes), self._apply_if_confirmed)
 
     def open_profiles(self) -> None:
-        """Open the screen on which the user can choose a profile."""
+        """Open the screen for choosing a profile."""
         from mcphost.tui.screens.profiles import ProfilesScreen
 
         if self._detector is None:

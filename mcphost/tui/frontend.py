@@ -84,12 +84,13 @@ _MIN_LISTED_CALLS = 2
 
 
 class QuestionDisplay(Protocol):
-    """Interface through which TuiFrontend shows questions in the app. No method waits for the user."""
+    """Interface that TuiFrontend uses to show questions in the app. No method waits for the user."""
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
         """Show a question's dialog or, depending on *mode*, a small card that announces the question.
 
-        *mode* is explained at `OpenMode`. *on_answer* receives the value with which the dialog is dismissed.
+        *mode* is explained at `OpenMode`. *on_answer* is called with the dialog's result when the dialog is
+        dismissed.
         """
         ...
 
@@ -220,9 +221,10 @@ class TuiFrontend:
         return [waiting for waiting in self._queue if waiting.is_call]
 
     def _show_next(self) -> None:
-        """Show the first queued question unless one is already open; update the queue position that the dialog shows.
+        """Show the first queued question, unless a question is already open.
 
-        If the first question is about a tool call and other calls are waiting too, all of them are shown in one list.
+        If the first question is about a tool call and other calls are waiting too, all of them are shown in one
+        list. The queue position that the open dialog shows is updated.
         """
         stage = self._display
         if stage is None:

@@ -17,7 +17,10 @@ _FAILURE_BYTES = 200  # size in bytes that is assumed for a cached error
 
 
 def images_unsupported_reason(app: App[Any]) -> str:
-    """Return why the terminal cannot show images, and a remedy if there is one; return "" if it can show them."""
+    """Return why the terminal cannot show images, and a remedy if there is one.
+
+    Return "" if the terminal can show images.
+    """
     if is_reader(app):
         return _("A screen reader cannot read it.")
     if app.no_color:

@@ -122,9 +122,10 @@ def keys_in_use(node: Any) -> KeyTable:
 
 
 class _Key(NamedTuple):
-    """A key from the settings, in Textual's spelling, with a fault and a warning, either of which may be "".
+    """A key from the settings, in Textual's spelling, and the problems with it.
 
-    `fault` says why the key cannot be used; `warning` says which terminals cannot send it.
+    `fault` says why the key cannot be used, and `warning` says which terminals cannot send it; each is "" if it
+    does not apply.
     """
 
     key: str

@@ -1,7 +1,8 @@
-"""Images drawn with Kitty's graphics protocol: the pixels are sent once, and placeholder cells show them.
+"""Images drawn with Kitty's graphics protocol.
 
-The cells scroll, clip and are covered like text. Each cell contains the protocol's placeholder character, with two
-combining marks that encode the cell's row and column in the image; the text color encodes the number of the image. See
+The pixels are sent once, and placeholder cells show them. The cells scroll, clip and are covered like text.
+Each cell contains the protocol's placeholder character, with two combining marks that encode the cell's row and
+column in the image; the text color encodes the number of the image. See
 https://sw.kovidgoyal.net/kitty/graphics-protocol/#unicode-placeholders.
 """
 
@@ -90,8 +91,9 @@ def can_place_pictures(environ: Mapping[str, str]) -> bool:
 def draws_pictures(environ: Mapping[str, str]) -> bool:
     """Return whether the terminal is kitty or Ghostty, and graphics sequences reach it.
 
-    The variables that kitty and Ghostty set are not sufficient proof, because another terminal started inside them
-    inherits those variables. Such a terminal is recognized by variables of its own.
+    The environment variables that kitty and Ghostty set are not conclusive, because another terminal that is
+    started from kitty or Ghostty inherits them. Other terminals are recognized by the environment variables
+    that they set.
     """
     if environ.get("ZELLIJ") or not can_place_pictures(environ):
         return False

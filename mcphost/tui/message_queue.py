@@ -14,7 +14,7 @@ MAX_QUEUED = 20
 
 @dataclass(eq=False)
 class QueuedMessage:
-    """A message that is sent after the answer or, if `is_steering` is true, after the next tool results."""
+    """A message to send after the current answer or, if `is_steering` is true, with the next tool results."""
 
     draft: Draft
     attachments: "Sequence[Part]" = ()
@@ -42,7 +42,8 @@ class MessageQueue:
     def take_next(self) -> QueuedMessage | None:
         """Remove and return the oldest message, or return None if the queue is empty.
 
-        Call this after an answer has ended. Messages that were meant to join that answer are then sent like any other.
+        Call this after an answer has ended. Messages that were passed to that answer but not delivered stay in
+        the queue, and are sent like any other message.
         """
         for one in self._messages:
             one.is_steering = False
@@ -61,9 +62,8 @@ class MessageQueue:
     def take(self, place: tuple[int, str] | None) -> QueuedMessage | None:
         """Remove and return the message at *place*, a pair of its position and its text.
 
-        Return None if a different message is at this position, or if the message has been passed to the running answer.
-        If
-        *place* is None, behave like `take_last`.
+        Return None if a different message is at this position, or if the message has been passed to the running
+        answer. If *place* is None, behave like `take_last`.
         """
         if place is None:
             return self.take_last()

@@ -84,7 +84,10 @@ class NavigationApp(InputGuardApp):
         """
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        """Open a screen over the chat, replacing any other such screen; *on_result* receives the screen's result."""
+        """Open a screen over the chat, in place of any other non-modal screen that is open there.
+
+        *on_result* receives the screen's result.
+        """
         # At most one screen is open over the chat: F3 replaces the screen that F4 opened.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
@@ -116,7 +119,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(ServersScreen(self.host, name), finish)
 
     def action_registry(self) -> None:
-        """Open the screen on which the user can install servers from a registry."""
+        """Open the screen for installing servers from a registry."""
         from mcphost.tui.screens.registry import RegistryScreen
 
         def finish(result: "str | ResourcePart | None") -> None:
@@ -170,7 +173,10 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(drawn)
 
     def _choose_pictures(self) -> None:
-        """Set up Kitty or Sixel graphics if enabled and supported; otherwise, half-block characters draw images."""
+        """Set up Kitty or Sixel graphics if enabled and supported.
+
+        Otherwise, images are drawn with half-block characters.
+        """
         terminal, how = self._driver, self.host.config.screen.pictures
         if terminal is None or self._kitty_graphics is not None or self._sixel_graphics is not None:
             return
@@ -212,11 +218,11 @@ class NavigationApp(InputGuardApp):
         self.push_screen(QrScreen(message.title, message.text))
 
     def action_model(self) -> None:
-        """Open the screen on which the user can choose a model."""
+        """Open the screen for choosing a model."""
         self._open_models(self._use_model)
 
     def action_retry_with(self) -> None:
-        """Open the screen on which the user can choose another model to answer the last message again."""
+        """Open the screen for choosing another model, which then answers the last message again."""
         self._open_models(self._retry_with)
 
     def _open_models(self, use: "Callable[[ModelChoice | None], None]") -> None:
@@ -295,7 +301,7 @@ class NavigationApp(InputGuardApp):
             self.chat.explain_missing_model()
 
     def action_profile(self) -> None:
-        """Open the screen on which the user can choose a profile."""
+        """Open the screen for choosing a profile."""
         self.config_change_notices.open_profiles()
 
     def action_instructions(self) -> None:
@@ -417,7 +423,10 @@ class NavigationApp(InputGuardApp):
         self.open_page(ContextScreen(self.host))
 
     def action_pin_tool(self) -> None:
-        """Pin or unpin the tool that is selected on the tools screen; on other screens, explain how to select one."""
+        """Pin or unpin the tool that is selected on the tools screen.
+
+        On other screens, explain how to select a tool.
+        """
         from mcphost.tui.screens.tools import ToolsScreen
 
         if isinstance(self.screen, ToolsScreen):
@@ -433,7 +442,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(CostsScreen(self.host))
 
     def action_rewind(self) -> None:
-        """Open the rewind screen, on which the user can go back to an earlier message."""
+        """Open the rewind screen, where the user can go back to an earlier message."""
         self._open_rewind(None)
 
     def _open_rewind(self, selected: int | None) -> None:
@@ -522,7 +531,10 @@ class NavigationApp(InputGuardApp):
         self.send_to_background(message.call)
 
     def send_to_background(self, call: str) -> None:
-        """Let the turn continue without waiting for this tool call; show in a notification whether that succeeded."""
+        """Let the turn continue without waiting for this tool call.
+
+        A notification says whether that succeeded. *call* is the id of the call.
+        """
         from mcphost.errors import McpHostError
 
         try:

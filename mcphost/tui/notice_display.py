@@ -1,4 +1,7 @@
-"""Display of brief notices (Textual's notifications), which hide neither a question nor outlive their cause."""
+"""Display of brief notices (Textual's notifications).
+
+A notice does not cover an open question, and it is removed when it is obsolete.
+"""
 
 from collections.abc import Callable
 from time import monotonic, time
@@ -24,7 +27,7 @@ _NoticeKey = tuple[str, str, SeverityLevel]
 
 
 class NoticeApp(QuestionApp):
-    """Part of the app that shows brief notices, holds them back during a question, and removes obsolete ones."""
+    """App that shows brief notices, holds them back during a question, and removes obsolete ones."""
 
     _announcer: "Announcer | None" = None
 
@@ -42,10 +45,11 @@ class NoticeApp(QuestionApp):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notification, shortened if it is long, unless an identical one is still visible.
+        """Show a notification, unless an identical one is still visible. Long messages are shortened.
 
-        Otherwise, holding down a key could stack up hundreds of notifications. While a question is on top, the
-        notification is held back until the question closes. In screen reader mode, the message is announced instead.
+        Identical notifications are skipped because holding down a key could otherwise stack up hundreds of
+        them. While a question is on top, the notification is held back until the question closes. In screen
+        reader mode, the message is announced instead.
         """
         # It may contain a name or an error message that a server chose.
         message = clean_notice(translate_sentence(message))
@@ -77,7 +81,11 @@ class NoticeApp(QuestionApp):
         return bool(self._screen_stack) and isinstance(self.screen, Guarded)
 
     def _hold_notice(self, held: _NoticeKey, timeout: float | None, *, markup: bool) -> None:
-        """Keep a notice until no question is on top; if there are too many, drop the oldest, errors last."""
+        """Keep a notice until no question is on top.
+
+        If more than MAX_HELD_NOTICES are kept, drop the oldest informational one or, if there is none, the
+        oldest notice.
+        """
         self._held_notices.pop(held, None)
         self._held_notices[held] = (timeout, markup)
         if len(self._held_notices) > MAX_HELD_NOTICES:
@@ -85,7 +93,10 @@ class NoticeApp(QuestionApp):
             del self._held_notices[next((one for one in self._held_notices if one[2] == "information"), oldest)]
 
     def _clear_question(self) -> None:
-        """Remove the visible notices, which would cover a question's key hints; hold back those to be read later."""
+        """Remove the visible notices, which would cover a question's key hints.
+
+        Warnings, errors and notices that have just appeared are held back, and shown again after the question.
+        """
         for notice in list(self._notifications):
             if notice.severity != "information" or notice.raised_at > time() - _UNREAD_SECONDS:
                 key = (notice.message, notice.title, notice.severity)

@@ -34,9 +34,10 @@ _TITLE_ROWS = 2
 
 
 class QuestionCard(Widget):
-    """Card that announces a waiting question without taking the focus; a click on the card opens the question.
+    """Card that announces a waiting question without taking the focus.
 
-    With the class "slim", it is a single row at the bottom of the screen, so that it hides nothing of a form.
+    A click on the card opens the question. With the CSS class "slim", the card is a single row at the bottom of
+    the screen, so that it does not cover a form.
     """
 
     can_focus = False
@@ -123,7 +124,7 @@ class QuestionApp(NavigationApp):
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "auto") -> None:
         """Show a question's dialog or, depending on *mode*, a card, once the host has started.
 
-        *on_answer* receives the value with which the dialog is dismissed.
+        *on_answer* is called with the dialog's result when the dialog is dismissed.
         """
 
         def answered(answer: Any) -> None:

@@ -88,7 +88,7 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Announcer for screen readers, which reports state changes and questions in lines of text.
+    """Announcer that reports state changes and questions to screen readers in lines of text.
 
     While a question is waiting, each announcement also says which key opens it.
     """
@@ -157,7 +157,10 @@ class Announcer:
         )
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
-        """Announce a question that has just been minimized to a card; pass None while no question is minimized."""
+        """Announce a question that has just been minimized to a card.
+
+        Pass None while no question is minimized.
+        """
         if dialog is not None and dialog is not self._card:
             self.announce_question(dialog, is_open=False)
         self._card = dialog

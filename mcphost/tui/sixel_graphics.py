@@ -1,9 +1,9 @@
-"""Images drawn as Sixel graphics, which replace placeholder cells whenever the cells are written to the terminal.
+"""Images drawn as Sixel graphics in place of placeholder cells in the terminal output.
 
-A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is therefore a
-separate image, which is written again whenever that row is written. A sixel is a column of six pixels; a band of sixels
-is written once for each of its colors. See "Sixel Graphics" in the VT330/VT340 Programmer Reference Manual, volume 2,
-chapter 14.
+A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is
+therefore a separate image, which is written again whenever that row is written. A sixel is a column of six
+pixels; a band of sixels is written once for each of its colors. See "Sixel Graphics" in the VT330/VT340
+Programmer Reference Manual, volume 2, chapter 14.
 """
 
 import asyncio

@@ -192,9 +192,10 @@ class ResilientDriver(LinuxDriver):
         return self._parser
 
     def ask_for_background(self, on_answer: Callable[[bool], None]) -> None:
-        """Ask the terminal for its background color; *on_answer* is called with True if it is dark, otherwise False.
+        """Ask the terminal for its background color.
 
-        *on_answer* is not called if the terminal does not answer within two seconds.
+        *on_answer* is called with True if the color is dark, otherwise False. It is not called if the terminal
+        does not answer within two seconds.
         """
         if can_ask_terminal(os.environ):
             self._on_background, self._asked_at = on_answer, monotonic()
@@ -209,7 +210,10 @@ class ResilientDriver(LinuxDriver):
             self._parser.is_answer_expected = False
 
     def _handle_color(self, is_dark: bool) -> None:
-        """Pass the terminal's color reply on to the event loop's thread; this method is called on the input thread."""
+        """Pass the terminal's color reply on to the event loop's thread.
+
+        This method is called on the input thread.
+        """
         answer, self._on_background = self._on_background, None
         if answer is not None and monotonic() - self._asked_at <= ANSWER_SECONDS:
             self._loop.call_soon_threadsafe(answer, is_dark)

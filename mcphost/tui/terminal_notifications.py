@@ -1,4 +1,4 @@
-"""Notifications on the desktop or in the terminal while the terminal is not focused, and the window title."""
+"""Desktop and terminal notifications while the terminal is not focused, and the window title."""
 
 import os
 import sys
@@ -72,7 +72,10 @@ def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Chan
 
 
 def is_tmux(environ: Mapping[str, str]) -> bool:
-    """Return whether the app runs in tmux, including tmux on the machine from which the user connected with SSH."""
+    """Return whether the app runs in tmux.
+
+    This includes tmux on the machine from which the user has connected with SSH.
+    """
     return bool(environ.get("TMUX")) or environ.get("TERM", "").startswith("tmux")
 
 
@@ -123,10 +126,10 @@ _TURN_ENDS = {
 
 
 class TerminalNotifier:
-    """Notifier that alerts the user while the terminal is not focused, and shows mcphost's state in the window title.
+    """Notifier that alerts the user while the terminal is not focused.
 
-    The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A user whose terminal does not report its
-    focus gets no notifications.
+    It also shows mcphost's state in the window title: "mcphost - asks", "mcphost - answering" or "mcphost -
+    ready". A user whose terminal does not report its focus gets no notifications.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
-"""Color themes, and the choice of a theme. A theme is a TOML file with a color for each role, such as "accent".
+"""Color themes, and the choice of a theme.
 
-The theme is the one that the user chose last, or else the configured one, or else dark or light to match the terminal.
+A theme is a TOML file with a color for each role, such as "accent". The theme that the user chose last takes
+precedence over the configured theme. If neither is set, the dark or light theme is used, to match the terminal.
 """
 
 import os
@@ -64,7 +65,10 @@ def names(user_folder: Path | None = None) -> tuple[str, ...]:
 
 
 def find_file(name: str, user_folder: Path | None = None) -> Path | None:
-    """Return the path of a theme's file, or None if there is none; a file in the user's folder takes precedence."""
+    """Return the path of a theme's file, or None if there is none.
+
+    A file in the user's folder takes precedence.
+    """
     if not _FILE_NAME.fullmatch(name):
         return None
     files = (folder / f"{name}.toml" for folder in folders(user_folder))
@@ -277,7 +281,10 @@ class ThemeChoice:
             self._remembered.save(self.wanted, self.configured)
 
     def use_background(self, is_dark: bool) -> None:
-        """Use the default dark or light theme, whichever matches the terminal, unless the user chose another theme."""
+        """Use the default dark or light theme, whichever matches the terminal's background.
+
+        Do not replace a theme that was chosen or configured.
+        """
         self._detected = DEFAULT if is_dark else DEFAULT_LIGHT
         if self.is_automatic and self._app.theme in {DEFAULT, DEFAULT_LIGHT}:
             self.show_wanted()

@@ -1,4 +1,4 @@
-"""Textual driver for chats that are shown in a browser (`mcphost serve`), which writes the frames to a pipe."""
+"""Textual driver for chats shown in a browser (`mcphost serve`); it writes the frames to a pipe."""
 
 import os
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Textual messages with which widgets report the user's actions and send requests to the app."""
+"""Textual messages that widgets post to report user actions and send requests to the app."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -64,7 +64,10 @@ class FileAttachRequested(Message):
 
 
 class PathsPasted(Message):
-    """Posted when the user pastes text that may be file paths; `on_found` is called with them if all of them exist."""
+    """Posted when the user pastes text that may be file paths.
+
+    `on_found` is called with the paths if all of them exist.
+    """
 
     def __init__(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
         super().__init__()
@@ -80,7 +83,10 @@ class ClipboardImageRequested(Message):
 
 
 class ScrollRequested(Message):
-    """Posted when the user scrolls the conversation while the composer has the focus; negative `pages` scroll up."""
+    """Posted when the user scrolls the conversation while the composer has the focus.
+
+    Negative `pages` scroll up.
+    """
 
     def __init__(self, pages: int) -> None:
         super().__init__()
@@ -175,7 +181,8 @@ class RulePreviewRequested(Message):
 class ArgumentCheckRequested(Message):
     """Posted when the user edits the arguments of a tool call, to have them validated.
 
-    `on_checked` receives the violations of the tool's input schema as SchemaErrors, which is false if there are none.
+    `on_checked` receives the violations of the tool's input schema as SchemaErrors, which is falsy if there are
+    none.
     """
 
     def __init__(
@@ -221,7 +228,10 @@ class EditRequested(Message):
 
 
 class BackgroundRequested(Message):
-    """Posted when the user wants the turn to continue without the running tool call whose id is `call`."""
+    """Posted when the user wants the turn to continue without waiting for a running tool call.
+
+    `call` is the id of the call.
+    """
 
     def __init__(self, call: str) -> None:
         super().__init__()
@@ -229,9 +239,10 @@ class BackgroundRequested(Message):
 
 
 class QueueRecallRequested(Message):
-    """Posted when the user wants to move a queued message back to the composer or, if `is_removal`, to drop it.
+    """Posted when the user wants to move a queued message back to the composer, or to drop it.
 
-    `place` is the position and the text of the message, or None for the newest one.
+    The message is dropped if `is_removal` is true. `place` is the position and the text of the message, or None
+    for the newest one.
     """
 
     def __init__(self, place: tuple[int, str] | None = None, *, is_removal: bool = False) -> None:

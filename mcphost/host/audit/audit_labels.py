@@ -68,19 +68,26 @@ _SEPARATORS = re.compile(r"(, |: )")
 
 
 def kind_label(kind: str) -> str:
-    """Return the translated name of an audit row's kind, such as "tool"; an unknown kind is returned unchanged."""
+    """Return the translated name of an audit row's kind, such as "tool".
+
+    An unknown kind is returned unchanged.
+    """
     return _(KIND_LABELS[kind]) if kind in KIND_LABELS else kind
 
 
 def source_label(who: str) -> str:
-    """Return the translated name of who or what made a decision; an unknown source is returned unchanged."""
+    """Return the translated name of the source of a decision, such as the user or a grant.
+
+    An unknown source is returned unchanged.
+    """
     return _(SOURCE_LABELS[who]) if who in SOURCE_LABELS else who
 
 
 def decision_label(decision: str) -> str:
-    """Return the translation of a stored answer or outcome, such as "allowed once"; keep unknown words unchanged.
+    """Return the translation of a recorded decision or outcome, such as "allowed once".
 
-    A decision can have several parts, such as "not sent: the tool changed", or begin with a number, as in "2 folders".
+    Unknown words are returned unchanged. A decision can have several parts, such as "not sent: the tool changed",
+    or begin with a number, as in "2 folders".
     """
     if decision in DECISION_LABELS:
         return _(DECISION_LABELS[decision])

@@ -92,9 +92,10 @@ class AuditLog:
         return AuditingFrontend(frontend, self)
 
     async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
-        """Record the user's answer and return it; return a refusal instead if a required row cannot be written.
+        """Record the user's answer to a question, and return it.
 
-        *who* is the source of the answer (see `Frontend.who`); *seconds* is how long the question was open.
+        Returns a refusal instead if a required row cannot be written. *who* is the source of the answer (see
+        `Frontend.who`); *seconds* is how long the question was open.
         """
         make = self._make_question_record(question, "answered", answer_label(question, answer), who, seconds, answer)
         if self._is_acceptable(await self.store.append(make)):
@@ -149,18 +150,19 @@ class AuditLog:
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that an action starts and what allowed it; the caller must call `end` on the result afterwards.
+        """Record that an action starts, and what allowed it.
 
-        Raises ConsentDenied if a required row cannot be written; the action must then not be started.
+        The caller must call `end` on the result when the action has ended. Raises ConsentDenied if a required row
+        cannot be written; the action must then not be started.
         """
         span = AuditSpan(self, subject)
         await span.start(who=who, grant=grant)
         return span
 
     def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
-        """Wrap *open_url* to record the origin of each URL before a browser opens it; return None if given None.
+        """Wrap *open_url* so that the origin of each URL is recorded before a browser opens the URL.
 
-        If a required row cannot be written, the wrapper raises ConsentDenied.
+        Returns None if *open_url* is None. If a required row cannot be written, the wrapper raises ConsentDenied.
         """
         if open_url is None:
             return None

@@ -1,4 +1,4 @@
-"""What the audit log records about questions to the user and their answers, with secrets removed."""
+"""Summaries of questions to the user and their answers for the audit log, with secrets removed."""
 
 import hashlib
 import json
@@ -90,7 +90,10 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tools whose changed definitions the user accepted, and those still in quarantine, by name."""
+    """Return the names of the tools that the user accepted, and of those still in quarantine.
+
+    A tool is accepted if the user accepted its changed definition.
+    """
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)
     return tuple(name for name in names if name in accepted), tuple(name for name in names if name not in accepted)
@@ -138,9 +141,10 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 
 
 def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
-    """Return where a call's arguments were copied from, with lengths and digests but without the text.
+    """Return the sources that a call's arguments were copied from, with lengths and digests.
 
-    If there are many origins, only some are listed, including at least one for each server.
+    The copied text is not included. If there are many origins, only some are listed, including at least one for
+    each server.
     """
     if not origins:
         return {}
@@ -177,7 +181,10 @@ def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | 
 
 
 def _form_content(question: FillForm, answer: Accept) -> dict[str, Any] | None:
-    """Return the user's form content with defaults filled in, or None if it is invalid and therefore not sent."""
+    """Return the content of the user's form, with defaults filled in.
+
+    Returns None if the content is invalid and therefore not sent.
+    """
     from mcphost.host.questions.form_fields import validate_content  # loaded with the first form
 
     try:
@@ -205,12 +212,18 @@ def question_subject(question: Question[Any]) -> str:
 
 
 def redact_name(kind: str, name: str) -> str:
-    """Remove secrets from the name of an audit subject; depending on *kind*, the name is a command or an identifier."""
+    """Remove secrets from the name of an audit subject.
+
+    Depending on *kind*, the name is treated as a command or as an identifier.
+    """
     return redact_command(name) if kind in _COMMANDS else redact_identifier(name)
 
 
 def redact_rule(text: str) -> str:
-    """Remove secrets from the text of a rule or from a grant id, leaving the server and tool names readable."""
+    """Remove secrets from the text of a rule or from a grant id.
+
+    Server and tool names stay readable.
+    """
     names, mark, conditions = text.partition("?")
     return redact_identifier(names) + redact_command(mark + conditions)
 

@@ -1,1 +1,1 @@
-"""Budgets: record the cost of model requests, and check it against the user's limits before each request."""
+"""Records of the cost of model requests, and budget limits that are checked before each request."""

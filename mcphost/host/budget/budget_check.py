@@ -1,4 +1,4 @@
-"""Budget check in a turn: ask the user before sending a model request that would exceed the budget."""
+"""Budget check before each model request: the user is asked before the budget is exceeded."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -50,11 +50,14 @@ class RequestSource(Protocol):
         ...
 
     def find_server(self, name: str) -> str:
-        """Return the server whose tool is offered to the model as *name*, or "" for a built-in tool of mcphost."""
+        """Return the server of the tool that the model knows as *name*, or "" for a built-in tool."""
         ...
 
     def defer(self, server: str) -> None:
-        """Leave a server's tools out of the open conversation's later requests until the model finds them by search."""
+        """Stop sending the tool definitions of a server until the model has found them by searching.
+
+        This applies to later requests of the open conversation.
+        """
         ...
 
 
@@ -63,7 +66,10 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetCheck:
-    """Guard that checks each model request against the budget, and asks the user before the budget is exceeded."""
+    """Guard that checks each model request against the budget.
+
+    If a request would exceed the budget, the user is asked first.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Budget limits: estimate the cost of a model request, and check it against the limits set by the user."""
+"""Budget limits set by the user, and estimates of the cost of model requests."""
 
 import math
 import time
@@ -38,7 +38,10 @@ class BudgetReached(McpHostError):
 
 
 class CostEstimate(Struct, frozen=True):
-    """Estimated size of a request in tokens and cost in US dollars; the costs are None if the price is unknown."""
+    """Estimated size of a request in tokens, and its estimated cost in US dollars.
+
+    The costs are None if the price is unknown.
+    """
 
     input_tokens: int
     cached_tokens: int
@@ -48,12 +51,15 @@ class CostEstimate(Struct, frozen=True):
 
     @property
     def cost(self) -> float | None:
-        """The highest possible cost, with the longest answer allowed, in US dollars; None if the price is unknown."""
+        """The highest possible cost in US dollars, or None if the price is unknown.
+
+        It assumes the longest answer that the request allows.
+        """
         return None if self.input_cost is None or self.output_cost is None else self.input_cost + self.output_cost
 
 
 class BudgetLimits:
-    """Budget limits, as configured or as raised by the user for one conversation, and checks against them.
+    """Configured budget limits, and the limits that the user raised for single conversations.
 
     Turns and sampling share one object, so a raised limit applies to both.
     """
@@ -70,10 +76,10 @@ class BudgetLimits:
         return any(self._limit(conversation, name) for name in _NAMES)
 
     async def check(self, conversation: str, turn: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return each configured limit with the amount spent so far, and mark those that the request would exceed.
+        """Compare a request with each configured limit, and return the amounts spent so far.
 
-        In a marked BudgetUse, `raised` is the higher limit that would allow the request; otherwise it is 0. *turn* is
-        "" for a request that belongs to no turn. Raises StoreError.
+        If the request would exceed a limit, `raised` of the BudgetUse is the higher limit that would allow the request;
+        otherwise it is 0. *turn* is "" for a request that belongs to no turn. Raises StoreError.
         """
         totals = await self._spending.load_totals(conversation, turn)
         return self._compare(totals, conversation, estimate)
@@ -102,7 +108,7 @@ class BudgetLimits:
         return max(limit, self._raised.get((conversation, name), 0.0)) if limit else 0.0
 
     def _compare(self, totals: SpendingTotals, conversation: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return each configured limit with the amount spent, and mark those that the request would exceed."""
+        """Compare a request with each configured limit; see `check` for the result."""
         spent: dict[BudgetName, float] = {
             "ask_above": 0.0,
             "per_turn": totals.turn.cost,
@@ -172,7 +178,10 @@ def _raise_limit(limit: float, needed: float) -> float:
 
 
 def make_budget_error(use: BudgetUse, cost: float | None) -> BudgetReached:
-    """Return the error for a request that exceeds the budget without the user's consent; the error names the limit."""
+    """Return the error for a request that would exceed the budget without the user's consent.
+
+    The error names the limit.
+    """
     limit = format_dollars(use.limit)
     flag = ", or give --max-cost" if use.name == "per_turn" else ""
     hint = f"Raise {use.name} under [budget] in config.toml{flag}."

@@ -1,4 +1,4 @@
-"""Spending: record the cost of model requests, and report it by turn, conversation, day, model and part."""
+"""Records of the cost of model requests, and reports by turn, conversation, day, model and part."""
 
 import time
 from collections import defaultdict
@@ -30,7 +30,10 @@ ANSWERS = "answers"
 
 
 class OpenSpending:
-    """Usage and answer size of a running model request; the code that reads the answer updates them."""
+    """Token usage and received characters of a running model request.
+
+    The code that receives the model's response must update both.
+    """
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
@@ -95,9 +98,9 @@ class SpendingTracker:
         return await self._store.list_days(since=days_ago(days))
 
     async def list_entries(self, *, days: int = 36_500, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the requests recorded in the last *days* days, newest first; *conversation* is an id, or "" for all.
+        """Return the requests recorded in the last *days* days, newest first.
 
-        Raises StoreError.
+        If *conversation* is not "", only requests of the conversation with this id are returned. Raises StoreError.
         """
         return await self._store.list_entries(since=days_ago(days), conversation=conversation)
 
@@ -164,7 +167,10 @@ def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> Sp
 
 
 def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> SpendingEntry:
-    """Return a request's entry with the usage that the provider reported, or an estimate if it reported none."""
+    """Return a finished request's entry with the usage that the provider reported.
+
+    If it reported none, the usage is estimated.
+    """
     usage = spending.usage
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         return _estimate(entry, facts, spending.received_characters // _CHARACTERS_PER_TOKEN)
@@ -182,10 +188,11 @@ def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> 
 
 
 class PartCost(Struct, frozen=True):
-    """Tokens and cost of one part of several requests, such as one tool's results; the cost is None if unknown.
+    """Tokens and cost of one part of several requests, such as one tool's results.
 
-    The cost is in US dollars. `kind`, `server` and `tool` are as in TokenShare; `kind` is ANSWERS for the model's
-    output. The provider's count of input tokens is divided among the parts in proportion to their estimated sizes.
+    The cost is in US dollars, or None if unknown. `kind`, `server` and `tool` are as in TokenShare; `kind` is
+    ANSWERS for the model's output. The provider's count of input tokens is divided among the parts in proportion to
+    their estimated sizes.
     """
 
     kind: str
@@ -196,9 +203,10 @@ class PartCost(Struct, frozen=True):
 
 
 class CostPeriod(Struct, frozen=True):
-    """Total cost of the requests in a turn, a conversation or a period; `day` is "" unless the period is one local day.
+    """Total cost of the requests in a turn, a conversation or a period.
 
     `models` contains the cost of each model and `parts` that of each part of the requests, most expensive first.
+    `day` is the date if the period is one local day, otherwise "".
     """
 
     title: str

@@ -9,8 +9,8 @@ from mcphost.config.rules import Rule
 class ConfigRules:
     """Rules that allow or forbid tool calls without asking the user.
 
-    `never` overrides `allow`, grants, the user's answers and auto-approve mode. `never` can be replaced while the
-    program runs; the new rules apply to the next tool call.
+    `never` overrides `allow`, grants, approvals by the user and auto-approve mode. `never` can be replaced while
+    the program runs; the new rules apply to the next tool call.
     """
 
     allow: tuple[Rule, ...] = ()

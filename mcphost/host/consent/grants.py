@@ -99,10 +99,10 @@ SERVER_CHANGED = "its server is now started or reached in another way"
 
 
 class ToolHistory(Struct, frozen=True):
-    """Whether the user has allowed a tool before, as shown in the approval question.
+    """Whether the user has allowed a tool before, as shown in the consent prompt.
 
-    `first_use`: no call to it was allowed in this session, and no grant exists for it. `changed`: grants exist, but all
-    for other definitions of the tool.
+    `first_use` means that no call to the tool was allowed in this session and no grant exists for it. `changed`
+    means that grants exist, but all for other definitions of the tool.
     """
 
     first_use: bool
@@ -245,7 +245,10 @@ class ActiveGrants:
         return self._tool_history(identity, await self._grants.list_for_server(identity.server))
 
     def remember_allowed(self, identity: ToolIdentity) -> None:
-        """Remember that a call to the tool was allowed in this session, by whatever means."""
+        """Remember for `tool_history` that a call to the tool was allowed in this session.
+
+        It does not matter whether the user, a grant, a rule or auto-approve mode allowed the call.
+        """
         self._allowed.add((identity.server, identity.server_digest, identity.tool, identity.digest))
 
     def _tool_history(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> ToolHistory:
@@ -350,7 +353,7 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
     """Return the latest time at which one of these grants was created or used; 0 if there are no grants.
 
-    A clock that shows an earlier time was set back.
+    If the current time is earlier, the clock was set back.
     """
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
@@ -381,7 +384,10 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """A stored answer about sharing a folder, and whether it applies; `state` and `why` are as in GrantStatus."""
+    """The user's stored answer about sharing a folder with a server, and whether it applies.
+
+    `state` and `why` have the same meaning as in GrantStatus.
+    """
 
     answer: FolderAnswer
     state: GrantState
@@ -445,9 +451,9 @@ class GrantRegistry:
         )
 
     async def list_folder_answers(self, *, server: str = "", text: str = "") -> tuple[FolderAnswerStatus, ...]:
-        """Return the stored answers about sharing folders, newest first, filtered by *server* and *text*.
+        """Return the user's stored answers about sharing folders with servers, newest first.
 
-        Raises StoreError.
+        The result can be filtered by *server* and *text*. Raises StoreError.
         """
         wanted = text.casefold()
         return tuple(
@@ -459,8 +465,8 @@ class GrantRegistry:
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
         """Revoke and return the grant whose id begins with this prefix.
 
-        A stored grant is revoked for every running mcphost process. If the prefix is that of a stored answer about
-        sharing a folder, that answer is revoked, and the user is asked about the folder again.
+        A stored grant is revoked for every running mcphost process. The prefix can also match a stored answer about
+        sharing a folder; the answer is then revoked, and the user is asked about the folder again.
 
         The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
         if no grant or more than one has this prefix, and StoreError.

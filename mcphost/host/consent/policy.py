@@ -26,11 +26,11 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 class Approval(Struct, frozen=True):
     """Permission for a tool call with these arguments; `source` says what allowed it.
 
-    "once", "session" and "always" are answers that the user just gave; "session" can also be an earlier answer in this
-    session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted server's
-    declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that the user makes.
-    `grant_id` is the id of the grant, "" if there is none. `origins` are the parts of the arguments that came from
-    other servers or from files.
+    "once", "session" and "always" are the user's choices in the consent prompt; "session" can also be an earlier
+    choice in this session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a
+    trusted server's declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that
+    the user makes. `grant_id` is the id of the grant, "" if there is none. `origins` are the parts of the arguments
+    that came from other servers or from files.
     """
 
     source: str
@@ -40,7 +40,7 @@ class Approval(Struct, frozen=True):
 
 
 class _OpenQuestion:
-    """A question that waits for the user's answer; cancelling `scope` withdraws the question."""
+    """A consent prompt that waits for the user's answer; cancelling `scope` withdraws the prompt."""
 
     def __init__(self, subject: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins) -> None:
         self.identity, self.arguments, self.origins = subject, arguments, origins
@@ -61,7 +61,7 @@ async def _find_no_origins(server: str, arguments: dict[str, Any]) -> ArgumentOr
 
 
 class ConsentPolicy:
-    """Policy that allows or denies tool calls; a new grant also answers the open questions that it covers."""
+    """Policy that allows or denies tool calls; a new grant also allows waiting calls that it covers."""
 
     def __init__(
         self,
@@ -92,11 +92,11 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny a tool call; ask the user if no rule or grant applies. Cancellation withdraws the question.
+        """Allow or deny a tool call; ask the user if no rule or grant applies.
 
-        *make_question* creates the question from the tool's history. *has_changed* means that the tool's definition
-        changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a
-        rule given with the answer is not stored.
+        Cancellation withdraws the consent prompt. *make_question* creates this prompt from the tool's history.
+        *has_changed* means that the tool's definition changed after this call was approved. *is_valid* checks arguments
+        that the user edited; if they are invalid, a rule that the user created in the prompt is not stored.
         """
         origins = await self._find_origins(identity.server, arguments)
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
@@ -167,7 +167,7 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Apply an answer that may contain edited arguments, which are checked against the never-rules again."""
+        """Apply the user's answer; check any edited arguments in it against the never-rules again."""
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
@@ -220,7 +220,7 @@ class ConsentPolicy:
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
-        """Withdraw the open questions that the grant covers; their calls are then authorized by the grant."""
+        """Withdraw the open consent prompts of calls that the grant covers; the grant then allows these calls."""
         for waiting in tuple(self._open_questions):
             if await self._active_grants.covers(grant, waiting.identity, waiting.arguments, waiting.origins):
                 waiting.scope.cancel()
@@ -315,10 +315,10 @@ def _config_denial(rule: Rule) -> Deny:
 def tool_question(
     offered: OfferedTool, arguments: dict[str, Any], *, call: str, why: str, arguments_error: str = ""
 ) -> QuestionFactory:
-    """Return a function that takes a tool's history and creates the approval question for this call.
+    """Return a function that takes a tool's history and creates the consent prompt for this call.
 
-    *call* is the id of the call and *why* its reason. *arguments_error* describes the error in arguments that the user
-    edited, "" if there is none.
+    *call* is the id of the call, and *why* the reason for it, which is shown to the user. *arguments_error*
+    describes the error in arguments that the user edited, "" if there is none.
     """
     tool = offered.definition.tool
 

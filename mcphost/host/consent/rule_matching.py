@@ -205,11 +205,11 @@ class RuleMatcher:
         self.asks_about_origins = asks_about_origins
 
     async def allows(self, rule: Rule, call: RuleInput) -> bool:
-        """Return whether an allow-rule covers the call beyond doubt, including the origins of its arguments."""
+        """Return whether an allow-rule certainly covers the call, including the origins of its arguments."""
         return self.may_carry(call.origins, rule) and await self.match(rule, call) == "yes"
 
     def may_carry(self, origins: ArgumentOrigins, rule: Rule | None = None) -> bool:
-        """Return whether a call whose arguments have these origins may run without asking the user.
+        """Return whether the origins of a call's arguments permit it to run without asking the user.
 
         *rule* is the rule that covers the call, if any; it must name each server that the arguments were copied from.
         """
@@ -295,8 +295,8 @@ def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tupl
 def _match_origins(condition: Condition, origins: ArgumentOrigins) -> RuleMatch:
     """Return whether the arguments contain text from one of the servers named in *condition*.
 
-    For the operator "never-from", return whether they contain none. The answer is "unsure" if texts from these servers
-    could not all be compared, or if one of the servers may be the origin under another name.
+    For the operator "never-from", return whether they contain none. The result is "unsure" if texts from these
+    servers could not all be compared, or if one of the servers may be the origin under another name.
     """
     named = {str(value) for value in condition.values}
     is_any = OTHER_SERVERS in named

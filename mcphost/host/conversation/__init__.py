@@ -1,1 +1,4 @@
-"""Conversations and their turns; a turn is a user message together with the answers and tool calls that follow."""
+"""Conversations and their turns.
+
+A turn consists of a user message and the model responses and tool calls that follow it.
+"""

@@ -137,9 +137,9 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        *overflow* is the error with which the model rejected the request, or None if it was not rejected. Mode "never"
-        does nothing; mode "ask" asks the user first. A failure is reported to the user as a notice, and nothing is
-        changed. *turn* is the id of the turn to which the cost of the summary is added.
+        *overflow* is the model's error if it rejected the request as too long, else None. Mode "never" does nothing;
+        mode "ask" asks the user first. A failure is reported to the user as a notice, and nothing is changed. *turn* is
+        the id of the turn to which the cost of the summary is added.
         """
         model = self._model_selection.model
         if self._config.mode == "never" or model is None:

@@ -43,7 +43,7 @@ class ContextReport(Struct, frozen=True, kw_only=True):
     """The estimated contents of the next model request.
 
     `window` is the context window in tokens; if `is_assumed` is true, the model's window is unknown, and this is an
-    assumed size. `counted` is the provider's token count for the last request and its answer, 0 if there is none.
+    assumed size. `counted` is the provider's token count for the last request and its response, 0 if there is none.
     `tools` is sorted by size, largest definition first. `shortened` is the number of shortened results, and
     `summarized` the number of messages that a summary replaces.
     """
@@ -68,7 +68,7 @@ class ContextReport(Struct, frozen=True, kw_only=True):
 
 
 class ContextMeter:
-    """Estimator of what the open conversation's next model request contains."""
+    """Meter that estimates how many tokens each part of the open conversation's next model request takes."""
 
     def __init__(
         self,

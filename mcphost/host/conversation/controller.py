@@ -96,7 +96,10 @@ class ConversationController:
         return self._active.current.title
 
     def set_title_prefix(self, prefix: str) -> None:
-        """Set how the title of the open conversation begins; without effect once it has messages."""
+        """Set the beginning of the open conversation's title.
+
+        Has no effect once the conversation has messages.
+        """
         self._active.current.title_prefix = prefix
 
     @property
@@ -249,7 +252,7 @@ class ConversationController:
         """Let the model summarize all but the last messages; return whether the user accepted the summary.
 
         *instructions* are added to the prompt for the model. Raises UsageError while a turn is running or if there is
-        nothing to summarize, ModelError, or StoreError. After an error or a call of `stop`, nothing has changed.
+        nothing to summarize, ModelError, or StoreError. An error or a call to `stop` leaves everything unchanged.
         """
 
         async def work() -> bool:
@@ -268,7 +271,7 @@ class ConversationController:
         return await self._turn_parts.get().compactor.undo()
 
     def select_model(self, config: ModelConfig) -> None:
-        """Select the model for the next turn, and start preparing it.
+        """Select the model for the next turn, and start preparing it in the background.
 
         Raises UsageError while a turn is running, or ModelError.
         """
@@ -373,7 +376,7 @@ class ConversationController:
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
         """Let the user review the attachments; return them, with a note in place of each withheld attachment.
 
-        If the turn is stopped during the review, all attachments are withheld and the model is not asked.
+        If the turn is stopped during the review, all attachments are withheld and no model request is sent.
         """
         with self._scope or anyio.CancelScope():
             await self._tool_toggles.load()

@@ -132,8 +132,8 @@ def _match_path(rule: tuple[re.Pattern[str] | None, ...], path: tuple[str, ...])
 class FileMatch(NamedTuple):
     """A file or folder that matches a query.
 
-    Matches in the working folder have a relative `path`, and those in shared folders an absolute one.
-    `complete_typed_path` keeps the form that the user typed.
+    Matches in the working folder have a relative `path`, and those in shared folders an absolute one. A match from
+    `complete_typed_path` has the path in the form that the user typed, for example with `~`.
     """
 
     path: str

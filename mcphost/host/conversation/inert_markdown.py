@@ -1,8 +1,9 @@
 """Conversion of untrusted Markdown to readable Markdown that is safe to embed in a document.
 
-The result loads nothing, hides nothing, and cannot pass for another part of the document. Renderers differ, so only
-text that is code for all of them is left as it is: fenced blocks, which are closed here if necessary, and code spans
-within one line. Elsewhere, images become links, HTML becomes text, and headings become smaller.
+The result loads no external content, hides no text, and cannot be mistaken for another part of the document.
+Renderers differ, so text is left unchanged only if all of them treat it as code: fenced blocks, which are
+closed here if necessary, and code spans within one line. Elsewhere, images become links, HTML becomes text, and
+headings become smaller.
 """
 
 import re

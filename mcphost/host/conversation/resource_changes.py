@@ -20,7 +20,7 @@ _CONTEXT_LINES = 3
 
 
 class SentResource(NamedTuple):
-    """The version of a resource that was sent to the model last, with the time and index of its message."""
+    """The last version of a resource sent to the model, with the time and index of its message."""
 
     part: ResourcePart | ImagePart | FilePart
     at: float
@@ -50,9 +50,9 @@ class ResourceVersions:
         _remember(self._changed, (server, uri), self._clock())
 
     def note_read(self, part: Part) -> None:
-        """Record that the version of a resource in *part* was read now.
+        """Record the current time as the read time of the resource version in *part*.
 
-        Also called when the user dismisses a change, after which the version no longer counts as outdated.
+        Also called when the user dismisses a change, so that the version no longer counts as outdated.
         """
         if (key := resource_key(part)) is not None:
             _remember(self._read, (key, hash(part)), self._clock())

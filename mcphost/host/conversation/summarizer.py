@@ -92,7 +92,10 @@ def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, .
 
 
 def _split_numbers(line: str) -> tuple[str, str]:
-    """Split a line into its sentence and the numbers in brackets at the end, "" if there are none."""
+    """Split a line into a sentence and the numbers in brackets at its end.
+
+    The second part is "" if the line does not end with numbers.
+    """
     ended = line.rstrip(" .。")
     if ended and ended[-1] in "])】":
         start = max(map(ended.rfind, "[(【"))
@@ -103,7 +106,7 @@ def _split_numbers(line: str) -> tuple[str, str]:
 
 
 class _Piece(NamedTuple):
-    """Input for one request to the model: JSON lines, and the message numbers that the answer may cite."""
+    """Input for one request to the model: JSON lines, and the message numbers that the summary may cite."""
 
     text: str
     numbers: frozenset[int]

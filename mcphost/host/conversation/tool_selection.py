@@ -93,10 +93,10 @@ class ToolSelection:
         return self._keep_order(specs)
 
     def describe_deferred(self) -> str:
-        """Return the section of the system prompt about tools whose definitions are not sent, or "" if there are none.
+        """Return the system prompt section about tools whose definitions are not sent, "" if there are none.
 
-        It states how many tools each server has, not how many are left out, because providers cache the beginning of
-        requests, which must therefore not change with each search.
+        The section states how many tools each server has in total, so that it does not change with each search;
+        providers cache the beginning of requests.
         """
         if not self._is_searchable:
             return ""

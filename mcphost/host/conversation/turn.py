@@ -118,9 +118,9 @@ class TurnOutcome(Struct, frozen=True):
 
 
 class TurnParts(NamedTuple):
-    """Components of the host that a turn uses.
+    """Parts of the host that a turn uses.
 
-    After `limits.max_rounds` rounds of tool calls, the user is asked whether to continue.
+    `frontend` asks the user whether to continue after `limits.max_rounds` rounds of tool calls.
     """
 
     requests: ModelRequestBuilder
@@ -153,7 +153,8 @@ class Turn:
     ) -> None:
         """Create a turn; texts appended to *steering* while it runs are sent along with the next tool results.
 
-        *number* identifies the turn in events; in questions, turns are numbered within the conversation instead.
+        *number* identifies the turn in events. Prompts shown to the user contain the turn's number within the
+        conversation instead.
         """
         self._number = number
         self._id = secrets.token_hex(6)
@@ -174,15 +175,18 @@ class Turn:
 
     @cached_property
     def _ordinal(self) -> int:
-        """The number of the turn in the conversation; counted at the first tool call, as it reads every message."""
+        """The number of the turn within the conversation, starting at 1.
+
+        Computed only when needed, because every message must be read.
+        """
         return max(1, sum(message.is_typed or message.is_automatic for message in self._conversation.messages))
 
     async def run(self) -> TurnOutcome:
-        """Request answers and run the tool calls in them until the model answers without calling a tool.
+        """Request model responses and run their tool calls until a response contains no tool call.
 
         At the maximum number of rounds, the user can end the turn. Raises ModelError if the model fails or repeatedly
-        makes invalid calls; an incomplete answer is saved and marked as cut off. Raises BudgetReached before a request
-        that the budget does not allow.
+        makes invalid calls; an incomplete response is saved and marked as cut off. Raises BudgetReached before a
+        request that the budget does not allow.
         """
         rounds = invalid_rounds = 0
         allowed = self._settings.limits.max_rounds

@@ -67,9 +67,9 @@ def find_origins(
 ) -> ArgumentOrigins:
     """Return the parts of the arguments that were copied from sources other than *server*.
 
-    A copy must have at least 16 characters. Encoded values are decoded, and values that were split over several
-    arguments or member names are joined, both within limits; *expected_names*, which the tool's schema contains, are
-    not joined. Takes time linear in the size of the arguments.
+    A copy must have at least 16 characters. Within limits, encoded values are decoded, and values are joined to
+    find text that was split over several arguments or member names. *expected_names*, the member names in the
+    tool's schema, are not joined. Takes time linear in the size of the arguments.
     """
     values, is_whole = _collect(arguments)
     search = _Search(index)
@@ -84,7 +84,10 @@ def find_origins(
 
 
 def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:
-    """Yield the copied parts of an argument in the original spelling, or nothing if the argument has changed."""
+    """Yield the copied parts of an argument in the original spelling.
+
+    Yields nothing if the argument has changed.
+    """
     text = next((value.text for value in _collect(arguments)[0] if value.path == origin.argument), "")
     for start, end in origin.spans:
         if end <= len(text):
@@ -127,7 +130,7 @@ def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
 
 
 class _Name(str):
-    """The name of a member, as distinct from a text."""
+    """The name of a JSON object's member; this type distinguishes it from a string value."""
 
     __slots__ = ()
 
@@ -279,8 +282,8 @@ class _Search:
     def add_joined(self, values: Sequence[_Value]) -> None:
         """Search for text that is split over several of *values*, in the given or in reverse order.
 
-        Each value must already have been searched by itself. Texts, member names and numbers are joined with values of
-        the same kind as well as with each other.
+        Call this after `add_value` has been called for each value. Texts, member names and numbers are joined with
+        values of the same kind as well as with each other.
         """
         alone: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for found in self._found:
@@ -315,7 +318,7 @@ class _Search:
                 self._found.append(part._replace(paths=joined))
 
     def _search_segments(self, values: Sequence[_Value], starts: Sequence[int], *, is_letters: bool) -> list[_Found]:
-        """Search the joined values; the positions of the copies count from the start of the first value.
+        """Search the joined values for copies; positions count from the start of the first value.
 
         *starts* are the positions at which the values start. Only the ends of a long value are joined with other
         values.
@@ -336,9 +339,11 @@ class _Search:
         return found
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
-        """Return how many characters of *pieces* are not part of a copy from *server* found in one argument alone.
+        """Return the number of characters in *pieces* that a search without joining did not find.
 
-        *pieces* are (path, start, end): the path of an argument, and a range of characters in its value.
+        *pieces* are parts of a copy from *server*, as (path, start, end): the path of an argument, and a range of
+        characters in its value. Characters are not counted if a copy from the same server was found in that argument
+        alone.
         """
         return sum(
             end - first - self._alone.get((path, server), _NO_SPANS).count_common(first, end)

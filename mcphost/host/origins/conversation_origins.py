@@ -25,10 +25,10 @@ _MAX_NOTED_CHARACTERS = 1_000_000
 
 
 class ConversationOrigins:
-    """Index that finds text in call arguments that came from servers and files in the conversation.
+    """Index for finding text in call arguments that came from servers and files in the conversation.
 
-    When a call is proposed, the texts added since the previous call are indexed in a thread; if a stored conversation
-    was opened in between, all of its texts are indexed.
+    When a call is proposed, the texts added since the previous call are indexed in a thread; if a stored
+    conversation was opened in between, all of its texts are indexed.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers) -> None:
@@ -115,10 +115,10 @@ class ConversationOrigins:
 
 
 def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
-    """Return those of *names* that occur as JSON strings in the definitions of a server's tools.
+    """Return the *names* that occur as JSON strings in a server's tool definitions.
 
-    Returns an empty set if there are more than 200 names. The search stops after 20 MB of text, counted once for each
-    name that is searched for.
+    Returns an empty set if there are more than 200 names. The search stops after 20 MB of text, counted once for
+    each name that is searched for.
     """
     if len(names) > _MAX_EXPECTED_NAMES:
         return set()
@@ -136,9 +136,9 @@ def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
 
 
 def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:
-    """Return the other names that the servers *names* may have in *configs*, as described in `ArgumentOrigins.aliases`.
+    """Return the value of `ArgumentOrigins.aliases`: other names for the servers in *names*.
 
-    Reads symbolic links from the file system.
+    The other names are looked up in *configs*. Reads symbolic links from the file system.
     """
     found: set[str] = set()
     for name in names:

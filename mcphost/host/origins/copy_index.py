@@ -1,4 +1,4 @@
-"""Index of texts that finds which parts of another text were copied from them."""
+"""Index of texts, used to find the parts of another text that were copied from the indexed texts."""
 
 from array import array
 from bisect import bisect_right
@@ -10,7 +10,10 @@ _MAX_STEP = 1 << 20
 
 
 class Copy(NamedTuple):
-    """A copied part of the searched text, from `start` to `end`; `text` is the number of the text it came from."""
+    """A part of the searched text that was copied from an indexed text.
+
+    `start` and `end` are positions in the searched text; `text` is the number of the indexed text.
+    """
 
     start: int
     end: int
@@ -54,7 +57,10 @@ class CopyIndex:
         return self._starts[-1]
 
     def add(self, text: str, group: str) -> int:
-        """Add *text* and return its number; a part copied from several texts of one *group* is found only once."""
+        """Add *text* to the index and return its number.
+
+        A part that was copied from several texts of one *group* is found only once.
+        """
         number, start = len(self._texts), self._starts[-1]
         self._texts.append(text)
         self._groups.append(group)
@@ -114,7 +120,10 @@ class CopyIndex:
                 yield copied
 
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
-        """Return the longest copy from the text of index entry *entry* that contains the n-gram at *place*, or None."""
+        """Return the longest copy that contains an n-gram and comes from one index entry, or None.
+
+        The n-gram begins at *place* in *text*; *entry* is the number of the index entry.
+        """
         number = bisect_right(self._starts, self._places[entry]) - 1
         source, at = self._texts[number], self._places[entry] - self._starts[number]
         gram = self._gram

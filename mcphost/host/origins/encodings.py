@@ -1,4 +1,4 @@
-"""Decoding of text hidden in arguments: escapes, base64, hexadecimal, compression and the like."""
+"""Decoding of text hidden in arguments, such as escaped, base64, hexadecimal or compressed text."""
 
 import base64
 import binascii
@@ -35,9 +35,10 @@ _PRINTABLE_SHARE = 0.9
 
 
 class _Runs:
-    """Pattern that matches *head*, at least *shortest* items, and *tail*, and is searched for piece by piece.
+    """Pattern for *head*, followed by at least *shortest* items and by *tail*.
 
-    The items must be unambiguous: an item never begins with text that could also belong to the one before it.
+    Long texts are searched piece by piece. The items must be unambiguous: an item never begins with text that could
+    also belong to the one before it.
     """
 
     def __init__(self, item: str, shortest: int, *, head: str = "", tail: str = "") -> None:
@@ -124,9 +125,9 @@ class DecodeBudget:
 
 
 def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:
-    """Decode the encoded parts of *text*, including nested ones, as far as *budget* allows, and yield them.
+    """Decode the encoded parts of *text*, including nested ones, and yield the results.
 
-    Text that is still encoded after six layers counts as not decoded.
+    Decoding stops when *budget* is used up. Text that is still encoded after six layers counts as not decoded.
     """
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     known = {text}
@@ -204,8 +205,8 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
 def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
     """Decode *data* as text, after decompressing it if necessary; return (note, text).
 
-    The note says that *data* was compressed, or is "". The text is "" if *data* is not text, and is cut to what
-    *budget* allows.
+    The note says that *data* was compressed, or is "". The text is "" if *data* is not text, and is truncated if it
+    exceeds *budget*.
     """
     how, room, is_cut = "", budget.room, False
     if budget.examinable <= 0:

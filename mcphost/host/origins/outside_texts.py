@@ -32,7 +32,7 @@ class _Label(NamedTuple):
 
 
 class OutsideTexts:
-    """Index of texts from servers and files, and the texts that the user typed."""
+    """Index of texts that came from servers and files, with a list of the texts that the user typed."""
 
     def __init__(self) -> None:
         self.plain = CopyIndex(_GRAM, _STRIDE)
@@ -57,7 +57,11 @@ class OutsideTexts:
         return self.plain.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and source of an indexed text; *is_letters* says in which index it has this number."""
+        """Return the server and source of an indexed text.
+
+        *number* is the text's number in the index of letters if *is_letters* is true, otherwise in the index of plain
+        text.
+        """
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
     def add(self, outside: OutsideText) -> None:
@@ -110,7 +114,10 @@ def outside_texts(message: Message) -> Iterator[OutsideText]:
 
 
 def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: int = MAX_CHARACTERS) -> bool:
-    """Add the texts of *messages* to the index; stop and return False when the index exceeds *limit* characters."""
+    """Add the texts of *messages* to the index, including the texts that the user typed.
+
+    When the index exceeds *limit* characters, stop and return False; otherwise, return True.
+    """
     for message in messages:
         for outside in outside_texts(message):
             index.add(outside)

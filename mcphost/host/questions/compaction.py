@@ -18,11 +18,11 @@ class SummarySource(Struct, frozen=True):
 
 
 class OfferCompaction(Question[bool], frozen=True, kw_only=True):
-    """Asks whether to summarize the first `messages` messages, because the request is close to the model's limit.
+    """Question that asks whether to summarize the first `messages` messages of the conversation.
 
-    `tokens` is the estimated size of the request, and `window` the size of the model's context window, 0 if unknown.
-    `model` would write the summary, for about `cost` US dollars (None if unknown). The summary is shown before it is
-    used.
+    It is asked because the request is close to the model's limit. `tokens` is the estimated size of the request,
+    and `window` the size of the model's context window, 0 if unknown. `model` would write the summary, for about
+    `cost` US dollars (None if unknown). The summary is shown before it is used.
     """
 
     KIND: ClassVar[str] = "offer_compaction"
@@ -33,12 +33,15 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     cost: float | None = None
 
     def refusal(self) -> bool:
-        """Return False, which sends all messages without a summary."""
+        """Return False, the answer that declines to summarize; all messages are then sent."""
         return False
 
 
 class UseSummary(Struct, frozen=True):
-    """Answer that sends these sentences instead of the messages; sentences written by the user are marked."""
+    """Answer that accepts the summary, which then replaces the messages in requests to the model.
+
+    `sentences` is the summary to use; sentences that the user wrote or edited are marked.
+    """
 
     sentences: tuple[SummarySentence, ...]
 
@@ -51,11 +54,11 @@ CompactionVerdict = UseSummary | KeepMessages
 
 
 class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
-    """Asks whether a summary may replace the first `messages` messages in requests to the model.
+    """Question that asks whether a summary may replace the first `messages` messages in model requests.
 
-    `numbers` contains the numbers of these messages, and `sources` those of the messages that a sentence cites. `model`
-    wrote the summary, using `usage` tokens. `tokens_before` estimates the size of the messages, and `tokens_after` the
-    size of the summary.
+    `numbers` contains the numbers of these messages, and `sources` the messages that are cited in the summary.
+    `model` wrote the summary, using `usage` tokens. `tokens_before` is the estimated size of the messages, and
+    `tokens_after` that of the summary.
     """
 
     KIND: ClassVar[str] = "review_compaction"
@@ -85,7 +88,10 @@ def mark_edited(
 
 
 def summary_error(question: ReviewCompaction, sentences: Sequence[SummarySentence]) -> str:
-    """Return a sentence that says why these sentences are not a valid summary, or "" if they are."""
+    """Return an error message if the sentences are not a valid summary, or "" if they are valid.
+
+    The message is one sentence.
+    """
     if not sentences:
         return "The summary has no sentence."
     if len(sentences) > MAX_SENTENCES:

@@ -11,8 +11,8 @@ BudgetName = Literal["ask_above", "per_turn", "per_conversation", "per_day"]
 class BudgetUse(Struct, frozen=True):
     """A limit of the budget and the amount already spent, both in US dollars.
 
-    `limit` is the limit that applies in this conversation. If the request would exceed it, `raised` is the limit that
-    `RaiseBudget` sets, else 0.
+    `limit` is the limit that applies in this conversation. `raised` is the limit that `RaiseBudget` would set, or 0
+    if the request does not exceed the current limit.
     """
 
     name: BudgetName
@@ -31,7 +31,10 @@ class CostShare(Struct, frozen=True):
 
 
 class CheaperModel(Struct, frozen=True):
-    """A cheaper model that could answer; `cost` is the highest estimated cost of this request in US dollars."""
+    """A cheaper model that could handle the request.
+
+    `cost` is the highest estimated cost of the request with this model, in US dollars.
+    """
 
     name: str
     cost: float
@@ -64,7 +67,10 @@ class CompactConversation(Struct, frozen=True):
 
 
 class DeferTools(Struct, frozen=True):
-    """Answer that, in this conversation, sends one server's tools only once the model has found them by searching."""
+    """Answer that defers the tools of one server in this conversation.
+
+    The definition of a deferred tool is sent only after the model has found the tool by searching.
+    """
 
     tools_of: str
 
@@ -77,12 +83,13 @@ CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | D
 
 
 class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
-    """Asks whether to send a model request that exceeds the budget; costs are estimates in US dollars.
+    """Consent prompt for a model request that exceeds the budget; costs are estimates in US dollars.
 
-    `output_cost` is the cost of the longest possible answer, `max_output_tokens` tokens; both costs are None if the
-    model's price is unknown. `shorter_output_tokens` is the longest answer within the budget, 0 if there is none.
-    `cached_tokens` is the part of the input that the provider has probably cached. `shares` breaks down the input,
-    largest first. `can_compact` says whether `CompactConversation` is possible.
+    `output_cost` is the cost of the longest possible answer, `max_output_tokens` tokens. `input_cost` and
+    `output_cost` are None if the model's price is unknown. `shorter_output_tokens` is the length of the longest
+    answer within the budget, 0 if there is none. `cached_tokens` is the part of the input that the provider has
+    probably cached. `shares` breaks down the input, largest part first. `can_compact` says whether
+    `CompactConversation` is possible.
     """
 
     KIND: ClassVar[str] = "approve_cost"

@@ -85,10 +85,10 @@ def validate_content(
 
 
 def is_empty(field: Field, value: Any) -> bool:
-    """Return whether a field with this value is left out of the content that is sent.
+    """Return whether a field with this value is omitted from the content that is sent.
 
-    None is always left out. Empty text or an empty list is left out if it is not a valid value; but in a required text
-    field, empty text is kept.
+    None is always omitted. Empty text and an empty list are omitted if they are not valid values, except that a
+    required text field keeps empty text.
     """
     match field.kind:
         case "text":
@@ -119,7 +119,7 @@ def field_error(field: Field, value: Any) -> str:
 
 
 def validate_value(field: Field, value: Any) -> Any:
-    """Return a value in the form in which it is sent.
+    """Validate a field's value and return the value to send; in an integer field, 3.0 becomes 3.
 
     Raises UsageError with a message that follows the field's name, such as "must be text".
     """
@@ -173,8 +173,8 @@ def _matches_format(format_name: str, value: str) -> bool:
 def _matches_pattern(pattern: str, value: str) -> bool:
     """Return whether the value matches a simple pattern; a complex pattern matches every value.
 
-    A server's pattern must not be slow to match. Ignoring complex patterns is safe: no protocol revision defines
-    `pattern` for forms, and the server validates the values again.
+    Complex patterns are ignored, because a server could choose one that takes very long to match. This is safe: no
+    protocol revision defines `pattern` for forms, and the server validates the values again.
     """
     if len(value) > _MAX_PATTERN or len(pattern) > _MAX_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
         return True

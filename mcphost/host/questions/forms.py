@@ -208,13 +208,14 @@ def _bound(schema: dict[str, Any], key: str) -> float | None:
 def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
     """Return form fields for editing the arguments of a tool call.
 
-    The fields are those for the properties of the schema, followed by those for arguments that are not in the schema.
+    Fields for the properties of the schema come first, followed by fields for arguments that are not in the schema.
 
-    A field has kind `json` if its property is not text, a number, a boolean or a choice, or if the current argument has
-    a different type, so that every argument can be shown and corrected. No field has a default: an omitted argument
-    stays omitted.
+    A field has kind `json` if its property is not text, a number, a boolean or a choice, or if the current argument
+    has a different type, so that every argument can be shown and corrected. Fields have no defaults: an omitted
+    argument stays omitted.
 
-    Returns no fields if there would be none or more than 100; the arguments must then be edited as JSON. Never raises.
+    Returns an empty tuple if there would be no fields or more than 100; the arguments must then be edited as JSON.
+    Never raises.
     """
     root = _object(schema)
     properties, required = _object_member(root, "properties"), root.get("required")

@@ -36,8 +36,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     def is_retry(self) -> bool:
         """Whether the question is asked again because the text that the user entered was wrong.
 
-        A frontend then opens the input at once, because a passphrase that the user retypes could otherwise go
-        elsewhere. It does not do so if the user has typed elsewhere since the wrong answer.
+        If so, a frontend opens the text input immediately. Otherwise, a passphrase that the user types again could end
+        up in another input. The input is not opened if the user has typed elsewhere since the wrong answer.
         """
         return False
 
@@ -56,7 +56,7 @@ class Frontend(Protocol):
     def kinds(self) -> frozenset[str]:
         """The kinds of questions that this frontend can ask.
 
-        mcphost declares no client capability that would need a question of another kind.
+        Client capabilities that need other kinds of questions are not declared to servers.
         """
         ...
 

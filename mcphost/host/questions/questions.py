@@ -40,7 +40,7 @@ class ModelCandidate(Struct, frozen=True, kw_only=True):
 
 
 class LimitUsage(Struct, frozen=True):
-    """How much of one limit has been used, such as 3 of 10 "requests this minute"."""
+    """Usage of one limit, such as 3 of 10 "requests this minute"."""
 
     label: str = field(name="what")
     used: int
@@ -77,7 +77,10 @@ class PassEditedResult(Struct, frozen=True):
 
 
 class WithholdResult(Struct, frozen=True):
-    """Answer to ReviewResult that withholds the result; the model is told so, with `reason` unless it is empty."""
+    """Answer to ReviewResult that withholds the result.
+
+    The model receives a note that the result was withheld, with `reason` unless it is empty.
+    """
 
     reason: str = ""
 
@@ -86,10 +89,11 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
-    """Asks whether the model may receive a result; `parts` are all parts that it would receive, in order.
+    """Question that asks whether the model may receive a result.
 
-    `tool` is the tool that was called with `arguments`; it is `resources/read` for a resource that the user attached,
-    and `load_skill` for a skill. `is_error` means that the tool reported a failure.
+    `parts` are all parts that the model would receive, in order. `tool` is the tool that was called with
+    `arguments`; it is `resources/read` for a resource that the user attached, and `load_skill` for a skill.
+    `is_error` means that the tool reported a failure.
     """
 
     KIND: ClassVar[str] = "review_result"
@@ -105,7 +109,10 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
 
 
 def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
-    """Return a sentence that says why these texts cannot replace the result's parts, or "" if they can."""
+    """Return an error message if these texts cannot replace the result's parts, or "" if they can.
+
+    The message is one sentence.
+    """
     if len(texts) != len(question.parts):
         return f"There are {len(question.parts)} parts, but {len(texts)} texts."
     for part, text in zip(question.parts, texts, strict=True):
@@ -147,9 +154,9 @@ class AllowAlways(Struct, frozen=True):
 class AllowRule(Struct, frozen=True):
     """Answer that allows this call and all later calls that match a rule.
 
-    The rule must be about this server and match this call; otherwise the call is denied and the rule is not stored. It
-    is stored with the digests of the server and of the tools that it covers now. If the user edited the arguments, they
-    are in `arguments`, and the rule must match the edited call.
+    The rule must apply to this server and match this call; otherwise, the call is denied and the rule is not
+    stored. The rule is stored with the digests of the server and of the tools that it covers now. If the user
+    edited the arguments, `arguments` contains the edited ones, and the rule must match the edited call.
     """
 
     rule: Rule
@@ -170,15 +177,17 @@ ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
 
 
 class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
-    """Asks whether a tool call may run; the frontend shows all arguments.
+    """Consent prompt for a tool call; the frontend shows all arguments.
 
-    `claims` are the tool's annotations, which are unverified. `account` is the account that the call uses, "" for none.
-    `folder` is the server's working directory, to which paths in arguments are relative; None if the server runs on
-    another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused unless
-    `editable`. If the question is asked again because edited arguments are invalid, `arguments_error` describes the
-    error. `skill` is the URI of a skill to load, "" for a server's tool. `origins` are the parts of the arguments that
-    came from other servers or from files, at least one for each server, and `omitted_origins` is the number of those
-    left out; `are_origins_complete` is False if not all texts could be compared.
+    `claims` are the tool's annotations, which are unverified. `account` is the account that the call uses, "" for
+    none. `folder` is the server's working directory, to which paths in arguments are relative; None if the server
+    runs on another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused
+    unless `editable` is true. If the question is asked again because edited arguments are invalid,
+    `arguments_error` describes the error. `skill` is the URI of a skill to load, "" for a server's tool.
+
+    `origins` are the parts of the arguments that came from other servers or from files, at least one for each
+    server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not
+    all texts could be compared.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -218,10 +227,10 @@ class AcceptToolChanges(Struct, frozen=True):
 
 
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """Asks which changed tool definitions to accept.
+    """Question that asks which changed tool definitions to accept.
 
-    The tools changed after they were first seen or last accepted. Until a change is accepted, the tool is quarantined:
-    it is neither offered to the model nor called.
+    The tools changed after they were first seen or last accepted. Until a change is accepted, the tool is
+    quarantined: it is neither offered to the model nor called.
     """
 
     KIND: ClassVar[str] = "tools_changed"
@@ -248,19 +257,19 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 
 
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
-    """Asks whether to start a server or connect to it; the frontend shows every field untruncated.
+    """Consent prompt for starting or connecting to a server; the frontend shows every field untruncated.
 
-    `file` is the configuration file; `env_file` gives the path and digest of a file with more variables. `env_names`
-    and `environment` are the names and values of environment variables, `header_names` and `headers` those of HTTP
-    headers; `sign_in` contains the OAuth settings. Likely secrets are shown as "[hidden]", with a fingerprint if a
-    changed value needs a new approval. `filled_in` names the local values that the server receives, such as "header
-    Authorization: ${keyring:work}". `expansion` maps each reference in the command, the folder and the URL to its
-    current value.
+    `file` is the configuration file; `env_file` gives the path and digest of a file with more variables.
+    `env_names` and `environment` are the names and values of environment variables, `header_names` and `headers`
+    those of HTTP headers; `sign_in` contains the OAuth settings. Likely secrets are shown as "[hidden]", with a
+    fingerprint if a changed value needs a new approval. `filled_in` names the local values that the server
+    receives, such as "header Authorization: ${keyring:work}". `expansion` maps each reference in the command, the
+    folder and the URL to its current value.
 
-    `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and two
-    spaces if unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the server
-    claims that they are read-only. `restrictions` are the limits on a server that a project defines, and `warnings` the
-    risks of its command and variables, one sentence each.
+    `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and
+    two spaces if unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the
+    server claims that they are read-only. `restrictions` are the limits on a server that is defined by a project,
+    and `warnings` are the risks of its command and variables, one sentence each.
     """
 
     KIND: ClassVar[str] = "trust_server"
@@ -299,7 +308,7 @@ class ShownText(Struct, frozen=True):
 
 
 class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
-    """Asks whether a project's files may be used, and shows their full text.
+    """Consent prompt for using a project's files, which shows their full text.
 
     `purpose` is "instructions" (part of the system prompt), "command" (a message to the model) or "hooks" (programs
     that run before or after tool calls).
@@ -315,7 +324,7 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
 
 
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
-    """Asks whether to continue a turn that reached its limit of tool rounds.
+    """Question that asks whether to continue a turn that reached its limit of tool rounds.
 
     If the answer is True, the turn may run for the same number of rounds again.
     """
@@ -350,12 +359,13 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 
 
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
-    """Asks whether the model may answer a server's sampling request, shown as the server sent it.
+    """Consent prompt for a server's sampling request, shown as the server sent it.
 
-    `messages`, `tools`, `preferences` and `include_context` come from the server. `model` would answer; `label` is its
-    display name, and `reason` explains why it was selected from `models`. `max_tokens` limits the output, and `tokens`
-    estimates the input. `budget` shows how much of its limits the server has used. `conversation` is the text that the
-    server requested with `include_context`, "" if there is none; it is sent only if the answer allows it.
+    `messages`, `tools`, `preferences` and `include_context` come from the server. `model` would answer; `label` is
+    its display name, and `reason` explains why it was selected from `models`. `max_tokens` limits the output, and
+    `tokens` is the estimated size of the input. `budget` shows how much of its limits the server has used.
+    `conversation` is the text that the server requested with `include_context`, "" if there is none; it is sent
+    only if the answer allows it.
     """
 
     KIND: ClassVar[str] = "review_sampling"
@@ -391,7 +401,7 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 
 
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
-    """Asks whether a server may receive the model's answer to its sampling request.
+    """Consent prompt for sending a server the model's answer to its sampling request.
 
     Tool calls in the answer are for the server to run, not for mcphost.
     """
@@ -428,9 +438,10 @@ FormVerdict = Accept | Decline | Cancel
 
 
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
-    """Asks the user to fill in a form; `message` is the server's text, `warnings` are from mcphost.
+    """Form that the user is asked to fill in for a server.
 
-    The server's text must be shown as plain text, so that URLs in it are not clickable.
+    `message` is text from the server, and `warnings` are from mcphost. The server's text must be shown as plain
+    text, so that URLs in it are not clickable.
     """
 
     KIND: ClassVar[str] = "fill_form"
@@ -444,19 +455,22 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
 
 
 class AcceptUrl(Struct, frozen=True):
-    """Answer that agrees to open the URL in a browser, or says that the user opens it without mcphost."""
+    """Answer that agrees to open the URL in a browser.
+
+    If mcphost cannot open a browser, the answer means that the user opens the URL without mcphost.
+    """
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
-    """Asks whether to open a URL for a server.
+    """Consent prompt for opening a URL that a server requested.
 
-    mcphost has not sent any request to the URL. `url` is the complete URL, and `host` the host in it. `elicitation` is
-    the server's id of the request, "" except in protocol version 2025-11-25. `warnings` are sentences about what is
-    unusual about the URL. `is_browser_missing` is true if the user agreed but no browser could be opened: the user can
-    then open the URL on any machine, and mcphost does not open it.
+    mcphost has not sent any request to the URL. `url` is the complete URL, and `host` its host. `elicitation` is
+    the id that the server gave to the elicitation, "" except in protocol version 2025-11-25. `warnings` are
+    sentences about unusual properties of the URL. `is_browser_missing` is true if the user agreed but no browser
+    could be opened: the user can then open the URL on any machine, and mcphost does not open it.
     """
 
     KIND: ClassVar[str] = "visit_url"
@@ -473,7 +487,7 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
 
 
 class RetryCall(Question[bool], frozen=True, kw_only=True):
-    """Asks whether to retry a tool call after the user has visited the URLs in `urls`.
+    """Question that asks whether to retry a tool call after the user has visited the URLs in `urls`.
 
     The answer False abandons the call. If the server reports that the interaction at every URL is complete, the
     question is withdrawn and the call is retried.
@@ -529,12 +543,12 @@ class RequestingServer(Struct, frozen=True, kw_only=True):
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
-    """Asks whether a server may receive the paths, not the content, of the user's folders.
+    """Consent prompt for sending a server the paths, not the content, of the user's folders.
 
-    `gone` contains the configured folders that are omitted because they cannot be read now. `origins` says for each of
-    `roots` where it was configured; `warnings` describes the risk of sharing it, "" for none. If several servers are
-    waiting, they are in `askers` and the answer is a SharePerServer; any other answer applies to the first server only
-    and is a refusal for the others.
+    `gone` contains the configured folders that are omitted because they cannot be read now. `origins` and
+    `warnings` have one entry for each folder in `roots`: where it was configured, and the risk of sharing it (""
+    for none). If several servers are waiting, they are in `askers` and the answer is a SharePerServer; any other
+    answer applies to the first server only, and the others are refused.
     """
 
     KIND: ClassVar[str] = "share_roots"

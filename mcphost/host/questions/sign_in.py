@@ -1,4 +1,4 @@
-"""Questions about signing in to servers and storing sign-ins, and descriptions of OAuth scopes."""
+"""Questions about signing in to servers and storing credentials, and descriptions of OAuth scopes."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -55,16 +55,17 @@ class EnteredClient(Struct, frozen=True):
 
 
 class DeclineClient(Struct, frozen=True):
-    """Answer that gives no client id, because the user has none; the sign-in ends."""
+    """Answer without a client id, because the user has none; the sign-in ends."""
 
 
 ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """Asks for an OAuth client id at *issuer*, an authorization server without dynamic registration.
+    """Prompt for an OAuth client id, for an authorization server without dynamic registration.
 
-    The user registers mcphost there with `redirect_uri`. `note` says why the question is asked.
+    The user registers mcphost at `issuer`, the authorization server, with `redirect_uri`. `note` gives the reason
+    for the prompt.
     """
 
     KIND: ClassVar[str] = "enter_client"
@@ -102,16 +103,19 @@ SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSig
 
 
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
-    """Asks whether to sign in at *issuer*; `url` is the URL to open, and `host` the host in it.
+    """Question that asks the user to sign in at an authorization server.
 
-    `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or `seconds` after
-    `asked_at`, a reading of the monotonic clock. `browser` is False if mcphost cannot open a browser.
+    `issuer` identifies the authorization server. `url` is the URL to open, and `host` its host. `note` is the
+    reason if the question is asked again. The question is withdrawn when the sign-in completes, or `seconds`
+    seconds after `asked_at`, a reading of the monotonic clock. `browser` is False if mcphost cannot open a browser.
 
-    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is a URL that
-    already includes the code, "" for none, and mcphost polls the authorization server every `interval` seconds.
+    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is a URL
+    that already includes the code, "" for none, and mcphost polls the authorization server every `interval`
+    seconds.
 
-    `other_method` is the method that the user can switch to, "code" or "browser", or "" for none. `other_accounts` are
-    already signed in; to use one of them, the user declines and selects it. `warnings` are sentences to show first.
+    `other_method` is the method that the user can switch to, "code" or "browser", or "" for none. `other_accounts`
+    are already signed in; to use one of them, the user declines and selects it. `warnings` are sentences to show
+    first.
     """
 
     KIND: ClassVar[str] = "sign_in"
@@ -240,7 +244,7 @@ class SignInPrompts:
 def describe_scope(scope: str, translate: Callable[[str], str] = str) -> str:
     """Return what an OAuth scope seems to permit, such as "read files", or "" if its name is unclear.
 
-    *translate* is called only with mcphost's own texts, before the words of the scope are filled in.
+    *translate* translates mcphost's own phrases only, before words from the scope's name are inserted.
     """
     if scope.lower() in _KNOWN:
         return translate(_KNOWN[scope.lower()])
@@ -259,15 +263,15 @@ def describe_scope(scope: str, translate: Callable[[str], str] = str) -> str:
 
 
 class KeepInMemory(Struct, frozen=True):
-    """Answer that keeps the sign-in in memory until mcphost exits."""
+    """Answer that keeps the credentials in memory until mcphost exits."""
 
 
 class KeepInPlainFile(Struct, frozen=True):
-    """Answer that stores sign-ins unencrypted in a file that only the user can read."""
+    """Answer that stores credentials unencrypted in a file that only the user can read."""
 
 
 class KeepInEncryptedFile(Struct, frozen=True):
-    """Answer that stores sign-ins in a file encrypted with this passphrase."""
+    """Answer that stores credentials in a file encrypted with this passphrase."""
 
     pass_phrase: str
 
@@ -279,10 +283,11 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """Asks where to store the sign-ins of `servers`; `reason` says why no keyring can be used.
+    """Question that asks where to store the credentials for `servers`.
 
-    The sign-ins are already in use. `is_new` means that the encrypted file does not exist yet, so the user would choose
-    a passphrase for it. `note` says why the question is repeated.
+    `reason` explains why no keyring can be used. The credentials are already in use. `is_new` means that the
+    encrypted file does not exist yet, so the user would choose a passphrase for it. `note` is the reason if the
+    question is asked again.
     """
 
     KIND: ClassVar[str] = "keep_secrets"
@@ -299,7 +304,7 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
         return bool(self.note)
 
     def refusal(self) -> SecretStorageVerdict:
-        """Return an answer that keeps the sign-ins in memory."""
+        """Return an answer that keeps the credentials in memory."""
         return KeepInMemory()
 
 
@@ -313,16 +318,16 @@ class EnterPassphrase(Struct, frozen=True):
 
 
 class LeaveLocked(Struct, frozen=True):
-    """Answer that leaves the encrypted file locked; the sign-ins in it are not used."""
+    """Answer that leaves the encrypted file locked; the credentials in it are not used."""
 
 
 UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
-    """Asks for the passphrase of the encrypted file of sign-ins, once per run.
+    """Prompt for the passphrase of the encrypted file of credentials; it is needed once per run.
 
-    `note` says why the question is repeated.
+    `note` is the reason if the user is asked again.
     """
 
     KIND: ClassVar[str] = "unlock_secrets"
@@ -343,9 +348,9 @@ StorageChoice = tuple[str, str]
 
 
 class SecretStoragePrompts:
-    """Prompts about storing sign-ins, shown through the frontend.
+    """Prompts about storing credentials, shown through the frontend.
 
-    If the user refuses, sign-ins are kept in memory for this run, or the encrypted file stays locked.
+    If the user refuses, credentials are kept in memory for this run, or the encrypted file stays locked.
     """
 
     def __init__(self, frontend: Frontend) -> None:
@@ -354,10 +359,11 @@ class SecretStoragePrompts:
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> StorageChoice:
-        """Ask where to store sign-ins; return a pair of "session", "file" or "encrypted" and the passphrase.
+        """Ask where to store credentials; return the kind of storage and the passphrase.
 
-        The passphrase is "" unless the result is "encrypted". *plain_file* and *sealed_file* are the paths of the two
-        files that the user can choose. See ChooseSecretStorage for the other parameters.
+        The kind is "session" (in memory), "file" or "encrypted". The passphrase is "" unless the kind is "encrypted".
+        *plain_file* and *sealed_file* are the paths of the two files that the user can choose. See ChooseSecretStorage
+        for the other parameters.
         """
         verdict = await self._frontend.ask(
             ChooseSecretStorage(

@@ -1,4 +1,4 @@
-"""Elicitation: a server's form or URL is shown to the user, whose action is returned to the server."""
+"""Elicitation requests, in which a server asks the user to fill in a form or to open a URL."""
 
 import ipaddress
 import re
@@ -221,9 +221,10 @@ class ElicitationHandler:
         return _make_reply(verdict)
 
     async def _ask_and_open(self, question: VisitUrl) -> tuple[UrlVerdict, bool]:
-        """Ask the user about a URL and open it if they agree; return the answer and whether mcphost opened the URL.
+        """Ask the user about a URL and open it in a browser if the user agrees.
 
-        If no browser can be opened, the user is asked to open the URL without mcphost.
+        Returns the answer, and whether mcphost opened the URL. If no browser can be opened, the user is asked to open
+        the URL without mcphost.
         """
         verdict = await self._frontend.ask(question)
         if not isinstance(verdict, AcceptUrl) or self._open_url is None:
@@ -244,8 +245,8 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Ask the user to visit each URL that a tool call requires; return accept after all visits.
 
-        A visit is complete when the user or the server says so. Returns decline or cancel if the user declines one of
-        the URLs, and cancel if the user does not retry the call.
+        A visit is complete when the user or the server confirms it. Returns decline or cancel if the user declines one
+        of the URLs, and cancel if the user does not retry the call.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")

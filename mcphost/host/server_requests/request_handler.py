@@ -198,10 +198,10 @@ class ServerRequestHandler:
         return ElicitationHandler(self._server, self._frontend, self._factory.notify, self._factory.open_url)
 
     def call_number(self, call: int) -> int:
-        """Return the number by which a call is shown to the user; *call* is the client's internal number.
+        """Return the number that identifies a call in the user interface, or 0 if *call* is 0 (no call).
 
-        Only calls during which the server sends a request are numbered, starting at 1. If *call* is 0, there is no
-        call, and the result is 0.
+        *call* is the client's internal number. Only calls during which the server sends a request are numbered,
+        starting at 1.
         """
         if call and call not in self._call_numbers:
             self._call_numbers = dict(

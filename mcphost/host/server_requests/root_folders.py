@@ -65,7 +65,7 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
     @property
     def origin(self) -> str:
-        """A phrase that says where the folder was configured."""
+        """Where the folder was configured, as a phrase such as "in your config.toml"."""
         match self.source:
             case "started":
                 return "where mcphost was started"
@@ -80,7 +80,7 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
 
 class RootFolders(Struct, frozen=True):
-    """All folders listed by the user or in a configuration, even if removed from the list or missing on disk."""
+    """All folders that were configured or added by the user, including removed and missing ones."""
 
     folders: tuple[RootFolder, ...] = ()
 
@@ -131,7 +131,7 @@ def startup_roots() -> tuple[RootConfig, ...]:
 def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
     """Return the configured folders: first the user's, then those from trusted project files.
 
-    If the user has not configured a list, the folder mcphost was started in takes its place. If the user's list is
+    If the user has not configured a list, the folder mcphost was started in is used instead. If the user's list is
     empty, no folders are returned.
     """
     if config.roots is None:
@@ -354,7 +354,7 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
 
 
 def _server_verdict(verdict: RootsVerdict, is_first: bool, server: str) -> RootsVerdict:
-    """Return the part of the user's answer that applies to one server; a refusal if there is none."""
+    """Return the part of the user's answer that applies to one server, or a refusal if no part does."""
     if isinstance(verdict, SharePerServer):
         return _VERDICTS.get(verdict.choices.get(server, "deny"), DoNotShare())
     return verdict if is_first and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()

@@ -1,7 +1,7 @@
 """Replies to one server's roots/list requests, with the folders that the user agreed to share.
 
-If a server requests roots while none of its tool calls, resource reads or prompt requests is running, the user is not
-asked until the next of these begins.
+Before protocol version 2026-07-28, a server can request roots while none of its tool calls, resource reads or
+prompt requests is running. The user is then asked when the next of these begins.
 """
 
 import math
@@ -57,7 +57,7 @@ MAX_HELD_REQUESTS = 5
 
 
 def _ignore_notice(text: str, hint: str) -> None:
-    """Do nothing; the default value of the parameter `notify`."""
+    """Do nothing; this is the default for the parameter `notify`."""
 
 
 def _empty_text() -> str:
@@ -342,7 +342,10 @@ class RootSharing:
         return True
 
     def _release_held(self) -> None:
-        """Let waiting requests be answered; if the server cancelled its request, prompt it to send a new one."""
+        """Release the roots requests that are waiting for the user's decision.
+
+        If the server cancelled its request, it is notified of a change so that it requests the roots again.
+        """
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
             self._roots.notify_change()
@@ -354,7 +357,7 @@ class RootSharing:
     async def pending_request(self, why: str) -> FolderRequest | None:
         """Return the request that needs the user's decision now, or None.
 
-        A request that the user refused in the last 60 seconds is not returned. *why* is the reason shown with the
+        Returns None if the user refused the same folders in the last 60 seconds. *why* is the reason shown with the
         question. Raises StoreError.
         """
         folders = await self._inspect_folders()

@@ -92,7 +92,8 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
         """Yield a phrase for each kind of content that the model described by *facts* cannot process.
 
-        The phrases continue the sentence "sent the model …".
+        Each phrase completes a sentence that begins with "sent the model", for example "images, which this model does
+        not support.".
         """
         if self.audio_count:
             yield "audio, which is not supported."
@@ -320,7 +321,7 @@ class SamplingHandler:
     async def _answer_exclusively(
         self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Wait for this server's earlier sampling requests to end, then have this one reviewed and answered."""
+        """Wait for this server's earlier sampling requests to end; then review and answer this one."""
         async with self._lock:
             models = await self._models.load_models()
             if not models:

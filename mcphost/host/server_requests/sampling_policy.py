@@ -238,9 +238,10 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return a pair: how many output tokens the limits allow for an input of *needed* tokens, and "".
+        """Return the number of output tokens that the limits allow, and an empty string.
 
-        If a limit leaves no tokens, the pair contains 0 and a sentence that describes this limit.
+        *needed* is the number of input tokens. If a limit leaves no output tokens, returns 0 and a sentence that
+        describes this limit.
         """
         self._discard_expired()
         limits = (
@@ -297,9 +298,10 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """Tracker of nested sampling: remembers tool calls sent to a server until the server returns their results.
+    """Tracker of nested sampling requests, used to limit their depth.
 
-    Each tool call is stored with the client request during which the server sent the sampling request.
+    It remembers the tool calls sent to a server until the server returns their results. Each tool call is stored
+    with the client request during which the server sent the sampling request.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:

@@ -1,6 +1,6 @@
-"""Accounts on MCP servers: list and select accounts, sign in and out, and describe sign-ins to the user.
+"""Accounts on MCP servers: listing, selection, sign-in, sign-out and descriptions for the user.
 
-A sign-in consists of the OAuth tokens stored for one account on one server.
+An account consists of the OAuth tokens stored under one account name for one server.
 """
 
 import shlex
@@ -43,10 +43,10 @@ _METADATA_LABELS = {
 
 
 def validity(account: Account, now: float | None = None) -> Validity:
-    """Classify a sign-in as "good", "soon" (expires in less than 10 minutes) or "ended" (expired).
+    """Classify an account's tokens as "good", "soon" (expire within 10 minutes) or "ended" (expired).
 
-    *now* is in seconds since 1970; the default is the current time. A sign-in that is renewed automatically or has no
-    known expiry is "good".
+    *now* is in seconds since 1970; the default is the current time. Tokens that are renewed automatically or have
+    no known expiry are "good".
     """
     if account.is_renewable or not account.expires:
         return "good"
@@ -55,9 +55,10 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 
 def describe_validity(account: Account, now: float | None = None, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that says how long a sign-in remains valid, such as "for 3 more hours".
+    """Return a phrase that says how long an account's tokens remain valid, such as "for 3 more hours".
 
-    *now* is in seconds since 1970; the default is the current time. *translate* translates English text for the user.
+    *now* is in seconds since 1970; the default is the current time. *translate* translates English text for the
+    user.
     """
     if account.is_renewable:
         return translate(N_("renewed automatically"))
@@ -79,7 +80,7 @@ def describe_validity(account: Account, now: float | None = None, translate: Cal
 
 
 def describe_storage(account: Account, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that names where the sign-in is stored, such as "in the keyring".
+    """Return a phrase that says where an account's tokens are stored, such as "in the keyring".
 
     *translate* translates English text for the user.
     """
@@ -97,8 +98,8 @@ def describe_client(account: Account, translate: Callable[[str], str] = str) -> 
 def describe_discovery(account: Account, translate: Callable[[str], str] = str) -> list[tuple[str, str]]:
     """Return the OAuth metadata discovered at sign-in as (label, value) pairs.
 
-    The list is empty for a sign-in stored by an early version of mcphost, which did not save the metadata. *translate*
-    is called only with mcphost's own texts, never with values received from a server.
+    The list is empty for an account stored by an early version of mcphost, which did not save the metadata.
+    *translate* is called only with mcphost's own texts, never with values received from a server.
     """
     metadata = account.discovery
     if not metadata.metadata_kind:
@@ -136,7 +137,10 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint to show after a sign-out; they name the accounts that are still signed in."""
+    """Return a message and a hint to show after a sign-out if other accounts of the server remain.
+
+    The message lists their *names*; the hint gives a command that selects the first one.
+    """
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
@@ -158,9 +162,9 @@ class Accounts:
         self._sign_in_scopes: dict[str, anyio.CancelScope] = {}
 
     async def list_accounts(self) -> tuple[StoredAccount, ...]:
-        """Return all stored sign-ins, sorted by server (in configuration order) and account name.
+        """Return all stored accounts, sorted by server (in configuration order) and account name.
 
-        Sign-ins to servers that are no longer configured come last.
+        Accounts on servers that are no longer configured come last.
         """
         accounts = await self._opener.list_accounts(tuple(connection.config for connection in self._servers))
         order = {connection.config.name: number for number, connection in enumerate(self._servers)}
@@ -176,15 +180,15 @@ class Accounts:
         )
 
     async def own_accounts(self, server: str) -> tuple[StoredAccount, ...]:
-        """Return the stored sign-ins that only this server can use."""
+        """Return the stored accounts that can be used by this server but by no other configured server."""
         return tuple(one for one in await self.list_accounts() if one.servers == (server,))
 
     async def sign_in(self, server: str, account: str | None = None) -> ServerView:
         """Sign in again and reconnect; return a snapshot of the reconnected server.
 
-        With *account*, the sign-in is stored under this name and becomes the selected account. The current connection
-        stays open until the sign-in is complete. Raises SignInRequired if the user cancels. Other failures raise
-        ServerError, ConsentDenied, ConfigError or UsageError.
+        With *account*, the new tokens are stored under this name, which becomes the selected account. The current
+        connection stays open until the sign-in is complete. Raises SignInRequired if the user cancels. Other failures
+        raise ServerError, ConsentDenied, ConfigError or UsageError.
         """
         connection = self._servers.find(server)
         before = connection.account
@@ -233,11 +237,11 @@ class Accounts:
         return connection.view()
 
     async def sign_out(self, server: str, account: str | None = None) -> bool:
-        """Delete a stored sign-in and revoke it at the authorization server; return whether it was revoked.
+        """Delete an account's tokens and revoke them at the authorization server.
 
-        Without *account*, the selected account is signed out. Connections that use the account are closed. *server*
-        need no longer be configured. Raises UsageError if there is no such sign-in, and McpHostError if it could not be
-        deleted and is still stored.
+        Returns whether the tokens were revoked. Without *account*, the selected account is signed out. Connections that
+        use the account are closed. *server* may be a server that is no longer configured. Raises UsageError if there is
+        no such account, and McpHostError if the tokens could not be deleted and are still stored.
         """
         matches = [
             item for item in await self.list_accounts() if server in item.servers or item.account.server == server

@@ -86,11 +86,11 @@ class ToolListDiff(Struct, frozen=True):
 async def fetch_listing(
     session: Session, before: ServerListing | None = None, kinds: Iterable[str] = KINDS
 ) -> ServerListing:
-    """Fetch all pages of those lists in *kinds* that the server supports; copy all other lists from *before*.
+    """Fetch those lists in *kinds* that the server supports; copy all other lists from *before*.
 
-    The lists are fetched concurrently. Errors from `Session.request` are passed on. However, any list except the tool
-    list is left empty and reported in `problems` if the server rejects the request, answers too late or sends an
-    invalid response.
+    The lists are fetched concurrently, with all their pages. Errors from `Session.request` are raised, with one
+    exception: if the server rejects the request for a list other than the tools, does not respond in time or sends
+    an invalid response, that list is left empty and the error is reported in `problems`.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()

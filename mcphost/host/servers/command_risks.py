@@ -229,8 +229,8 @@ def _find_program(command: str, folder: str, path: str | None) -> str:
 def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
     """Yield the paths in the value of an environment variable; relative ones are joined to *folder*.
 
-    For PATH, these are its folders; for other variables, the entries that are paths, and paths in words such as
-    `--require=./x`.
+    For PATH, these are its folders. For other variables, these are the entries that are paths, and also the paths
+    within words such as `--require=./x`.
     """
     for part in text.split(os.pathsep):
         if name.upper() == "PATH":

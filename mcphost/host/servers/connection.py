@@ -198,8 +198,8 @@ class ServerConnection:
     async def sign_in(self, account: str | None = None) -> None:
         """Sign in again and reconnect.
 
-        With *account*, the sign-in is stored under this name and becomes the selected account. Raises ServerError,
-        ConsentDenied, ConfigError, or UsageError for a local server.
+        With *account*, the new tokens are stored under this name, which becomes the selected account. Raises
+        ServerError, ConsentDenied, ConfigError, or UsageError for a local server.
         """
         if self.config.is_stdio:
             raise UsageError(f"{self.config.name!r} is a local server and needs no sign-in.")
@@ -235,10 +235,10 @@ class ServerConnection:
         return await self._approvals.is_approved(self.config)
 
     async def sign_out(self, hint: str = "") -> bool:
-        """Delete the stored sign-in and close the connection; return whether the sign-in was revoked.
+        """Delete the selected account's tokens and close the connection; return whether they were revoked.
 
-        *hint* is shown to the user instead of the hint to sign in again. Raises McpHostError if the sign-in could not
-        be deleted.
+        *hint* is shown to the user instead of the hint to sign in again. Raises McpHostError if the tokens could not be
+        deleted.
         """
         revoked = await self._opener.sign_out(await self._approvals.approved_config(self.config), self)
         self._session = None
@@ -301,12 +301,12 @@ class ServerConnection:
         self._status.set_account(account)
 
     def on_reachability_changed(self, error: ServerError | None) -> None:
-        """Show that the server of the open session cannot be reached or, if *error* is None, can be reached again."""
+        """Show that the server became unreachable because of *error*; None means that it is reachable again."""
         if self._session is not None:
             self._status.set_reachable(error)
 
     def on_call_ended(self, number: int) -> None:
-        """Publish `CallEnded` for a client request that ended while a question asked during it is still open."""
+        """Publish `CallEnded` for a client request that ended before a question that was asked during it."""
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task
@@ -361,7 +361,7 @@ class ServerConnection:
             await self._restart.wait()
 
     async def _connect_and_serve(self) -> Retry | None:
-        """Connect and serve until the connection is lost; return when to try again, None if the user must act."""
+        """Connect and run the session until it ends; return the next attempt, None if the user must act."""
         ready_at = 0.0
         silence_timer: asyncio.TimerHandle | None = None
         ready_session: Session | None = None
@@ -412,7 +412,7 @@ class ServerConnection:
                 self._counts += ready_session.anomaly_counts
 
     def _set_failed(self, error: McpHostError, ready_at: float) -> Retry | None:
-        """Show the error and whether the server is started again; return the next attempt, None if there is none."""
+        """Show the error and whether mcphost will reconnect; return the next attempt, None if there is none."""
         retry = self._schedule.next_retry(error, ready_at)
         if retry is not None:
             self._status.set_retrying(error, retry)
@@ -445,7 +445,7 @@ class ServerConnection:
         await self.tool_changes.load()
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """If a local server's startup timed out, add its last stderr lines, which often name the cause, to *error*."""
+        """Append the last stderr lines of a local server to *error* if its startup timed out."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{self._log.describe_stderr()}."
         return error
@@ -525,14 +525,14 @@ class ServerConnection:
         return tuple(self._watched_uris)
 
     def active_uris(self) -> tuple[str, ...]:
-        """Return the URIs of the resources whose changes the server announces now."""
+        """Return the URIs of the resources whose changes the server announces; empty without a usable connection."""
         if self._session is None or self._status.state != "ready":
             return ()
         announced = set(self._session.watched.uris)
         return tuple(uri for uri in self._watched_uris if uri in announced)
 
     async def unwatch(self, uri: str) -> None:
-        """Unsubscribe from one resource; without a connection, only forget the subscription. Raises ServerError."""
+        """Unsubscribe from one resource; if not connected, only forget the subscription. Raises ServerError."""
         if self._watcher is None:
             self._watched_uris.pop(uri, None)
         else:

@@ -146,9 +146,9 @@ class ServerFeatures:
         return self._servers.find(server).watched_uris()
 
     def active_uris(self, server: str) -> tuple[str, ...]:
-        """Return the URIs of the subscribed resources whose changes are announced now; not while it is unreachable.
+        """Return the URIs of the subscribed resources whose changes the server currently announces.
 
-        Raises UsageError for an unknown server.
+        Empty while the server is not connected or cannot be reached. Raises UsageError for an unknown server.
         """
         return self._servers.find(server).active_uris()
 
@@ -190,9 +190,9 @@ class ServerFeatures:
     ) -> Completion:
         """Return the server's suggestions for an argument; *context* contains the arguments already filled in.
 
-        Results are cached for a minute, but not longer than the connection lasts. Raises UnsupportedCapability, without
-        a request, if the server does not declare the completions capability. Before protocol version 2025-03-26,
-        servers could not declare it; they are asked until they reject the method.
+        Results are cached for a minute, but only while the connection lasts. Raises UnsupportedCapability, without a
+        request, if the server does not declare the completions capability. Before protocol version 2025-03-26, servers
+        could not declare it, so the request is sent unless the server has already rejected the method.
         """
         session = await self._session(server)
         filled = (
@@ -346,8 +346,8 @@ def _display_template(template: str) -> str:
 class AttachedSubscriptions:
     """Subscriptions to attached resources, so that a change on the server marks an attachment as outdated.
 
-    Subscriptions made by the user are left alone. If the user ends a subscription made here, it is not made again while
-    the resource stays attached.
+    The user's own subscriptions are not changed. If the user ends a subscription that this class made, it is not
+    made again while the resource stays attached.
     """
 
     def __init__(self, servers: Servers) -> None:

@@ -17,12 +17,12 @@ Signature = dict[str, tuple[int, int]]
 
 
 async def watch_files(folder: str, patterns: tuple[str, ...], on_change: Callable[[str], object]) -> None:
-    """Until cancelled, call *on_change* when files in *folder* that match *patterns* change.
+    """Call *on_change* whenever files in *folder* that match *patterns* change; run until cancelled.
 
-    *on_change* receives the path of one changed file, relative to *folder*. A change is reported once the files have
-    stayed the same for POLL_SECONDS, so that a build can finish. The files are polled, because change notifications do
-    not work on network folders and in containers. In *patterns*, `*` matches any characters, including slashes. Hidden
-    folders and folders of installed packages are skipped.
+    *on_change* receives the path of one changed file, relative to *folder*. A change is reported once the files
+    have stayed the same for POLL_SECONDS, so that a build can finish. The files are polled, because change
+    notifications do not work on network folders and in containers. In *patterns*, `*` matches any characters,
+    including slashes. Hidden folders and folders of installed packages are skipped.
     """
     normal = tuple(pattern.removeprefix("./").replace("**/", "*") for pattern in patterns)
     known = seen = await anyio.to_thread.run_sync(read_signature, folder, normal)

@@ -91,10 +91,11 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
 
 
 def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
-    """Return both records without the variables of the environment file if these cannot be compared.
+    """Return both records, leaving out environment file variables that cannot be compared.
 
-    A file that cannot be read has no variables; the server does not start without it. An older lock file records none;
-    that is a difference only if one of the present variables decides which code runs or where connections go.
+    If the file cannot be read now, the locked variables are left out; the server does not start without the file.
+    If the lock file is too old to record variables, the current ones are left out, unless one of them decides which
+    code runs or where connections go.
     """
     if after.env_file_variables is None:
         before = replace(before, env_file_variables=None)

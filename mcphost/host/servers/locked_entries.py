@@ -38,7 +38,7 @@ _MAX_LABEL = 200
 
 
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
-    """Return the lock file record of a server's configuration entry; nothing is started.
+    """Return the lock file record of a server's configuration entry, without starting the server.
 
     Secrets in arguments and in the URL are hidden. *entry* is the entry as written in the configuration file.
     """
@@ -171,7 +171,10 @@ def _find_known(text: str) -> list[Reference]:
 
 
 def _keep_references(text: str, shown: str) -> str:
-    """Return *shown*, a form of *text* with secrets hidden; append all references in *text* if one was hidden."""
+    """Append the references in *text* to *shown* if any of them is missing there; return the result.
+
+    *shown* is a form of *text* with secrets hidden.
+    """
     names = [reference.short_text for reference in _find_known(text)]
     is_complete = names == [reference.short_text for reference in _find_known(shown)]
     return shown if is_complete else f"{shown} ({' '.join(names)})"
@@ -196,9 +199,10 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
 
 
 def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
-    """Return the variables in the environment file as recorded in the lock file; None without a readable file.
+    """Return the lock file record of the environment file's variables; None without a readable file.
 
-    What looks like a reference in the file is literal text, so it is no reason to record a value.
+    Only URLs and values that decide which code runs or where connections go are recorded. References in the file
+    are literal text, so they do not cause a value to be recorded.
     """
     try:
         variables = read_env_file(server, os.environ) if server.env_file else None
@@ -214,7 +218,10 @@ def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
 
 
 def _hide_secret(text: str, hidden_count: int) -> str:
-    """Return *text* with all but its references hidden and, if that hid anything, a slow digest of the whole."""
+    """Return *text* with everything hidden except references.
+
+    If anything was hidden, a slow digest of the whole text is appended.
+    """
     shown, has_literals = _hide_literals(text, HIDDEN)
     return _add_digest(shown, text, hidden_count) if has_literals else shown
 

@@ -236,7 +236,7 @@ class OrphanedTasks:
 
 
 async def _cancel_at_server(session: Session, task: StoredTask) -> None:
-    """Ask the server to cancel a task; wait at most two seconds for its answer and ignore a refusal."""
+    """Request cancellation of a task; wait at most two seconds for the response and ignore errors."""
     with anyio.move_on_after(CANCEL_SECONDS):
         try:
             await session.request(CancelTask(task.task_id))

@@ -55,7 +55,10 @@ class ProjectLock:
         return self.locked is not None and self.locked.identity is not None
 
     def allows(self, listed: ToolDefinition, digest: str) -> bool:
-        """Return whether the tool *listed* may be trusted when first seen; *digest* is that of its canonical JSON."""
+        """Return whether the tool *listed* may be trusted when first seen.
+
+        *digest* is the SHA-256 of the definition's canonical JSON, in hexadecimal.
+        """
         if not self.has_tools:
             return True
         tool = self._find(listed.name)

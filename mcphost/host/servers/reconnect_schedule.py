@@ -1,4 +1,4 @@
-"""Schedule that decides whether, and when, a lost connection to a server is opened again without the user."""
+"""Schedule that decides whether and when to reopen a lost connection to a server automatically."""
 
 import time
 from typing import NamedTuple
@@ -13,7 +13,7 @@ _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class Retry(NamedTuple):
-    """The attempt with the number `attempt` of `attempts`, made in `seconds` seconds."""
+    """A planned reconnect: attempt number `attempt` of `attempts`, made after `seconds` seconds."""
 
     seconds: float
     attempt: int
@@ -21,16 +21,16 @@ class Retry(NamedTuple):
 
 
 class ReconnectSchedule:
-    """Delays before the attempts to reconnect to one server.
+    """Schedule of the automatic attempts to reconnect to one server.
 
-    Only a server that was ready is tried again; one that was never ready needs action by the user.
+    Attempts are made only if the server has been ready before; otherwise, the user must act first.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Begin again, as for a server that was never started."""
+        """Forget all earlier attempts, as if the server had never been started."""
         self._failures = 0
         self._was_ready = False
         self.has_given_up = False
@@ -38,13 +38,13 @@ class ReconnectSchedule:
 
     @property
     def attempts(self) -> int:
-        """The number of attempts after which only the user can start the server."""
+        """The maximum number of consecutive automatic attempts; after these, the user must start the server."""
         return len(BACK_OFF)
 
     def next_retry(self, error: McpHostError, ready_at: float) -> Retry | None:
-        """Return the next attempt after *error* ended the connection; None if only the user can start the server.
+        """Return the next attempt after *error* ended the connection; None if the user must act.
 
-        *ready_at* is the monotonic time in seconds at which the server was ready, 0 if it never was.
+        *ready_at* is the monotonic time in seconds at which the server became ready, 0 if it never did.
         """
         if ready_at and time.monotonic() - ready_at > STEADY_SECONDS:
             self._failures = 0

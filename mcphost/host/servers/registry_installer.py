@@ -37,7 +37,10 @@ REGISTRY_KEY = "registry"
 
 
 class PlanSource:
-    """One way to run a server from a registry, with its inputs and its bundle, if any; creates install plans."""
+    """Source of install plans: one way to run a server from a registry, with its inputs.
+
+    If the server is distributed as a bundle, its plans are made from the unpacked bundle's manifest.
+    """
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
         self.option = option if bundle is None else replace(option, inputs=bundle.manifest.inputs())
@@ -91,7 +94,7 @@ def installed_programs() -> dict[str, str]:
 
 
 def absolute_place(place: str) -> str:
-    """Return *place* unchanged if it is a registry's URL, else as the absolute path of a registry file."""
+    """Return *place* unchanged if it is a registry's URL; otherwise, return it as an absolute file path."""
     return place if "://" in place else os.path.abspath(os.path.expanduser(place))
 
 
@@ -336,7 +339,7 @@ class RegistryInstaller:
         draft.source = PlanSource(draft.option, bundle)
 
     async def review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
-        """Return what the user must read before an installation with these input values; secrets are masked."""
+        """Describe an installation with these input values for the user to review; secrets are masked."""
         return await anyio.to_thread.run_sync(self._review, draft, values)
 
     def _review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:

@@ -39,7 +39,7 @@ class RunningCall(Struct, frozen=True, kw_only=True):
 
 
 class ActiveCall:
-    """Handle through which the code that runs a tool call reports progress."""
+    """Handle that the code running a tool call uses to report progress."""
 
     def __init__(self, call: str, server: str, tool: str, by: str) -> None:
         self._call, self._server, self._tool, self._by = call, server, tool, by
@@ -64,7 +64,7 @@ class ActiveCall:
 
 
 class RunningCalls:
-    """Registry of the tool calls in progress: the model's, the user's, and resumed tasks."""
+    """Registry of the tool calls in progress: calls by the model, calls by the user, and resumed tasks."""
 
     def __init__(self) -> None:
         self._calls: dict[str, ActiveCall] = {}

@@ -99,8 +99,8 @@ class ServerApprovals:
     ) -> None:
         """Create the approvals for one run; *servers* are those configured when the run starts.
 
-        A server from a file named with `--mcp-config` is approved as configured at that time; what is written to the
-        file later is not approved.
+        A server from a file named with `--mcp-config` is approved as configured at that time; later changes to the file
+        are not approved.
         """
         self.audit = audit
         self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
@@ -143,9 +143,9 @@ class ServerApprovals:
         return None
 
     async def approved_config(self, server: ServerConfig) -> ServerConfig:
-        """Return what `authorize` would return, but never ask; return *server* itself if it is not approved.
+        """Return the configuration with file digests, as `authorize` does, but without asking the user.
 
-        Raises StoreError.
+        Returns *server* itself if it is not approved. Raises StoreError.
         """
         try:
             bound_server = with_file_digests(server)
@@ -295,9 +295,10 @@ async def is_project_approved(grants: GrantStore, project: ProjectFile) -> bool:
 
 
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
-    """Return a pair: the `.mcp.json` of a folder (None if its current content is not approved), and the reason.
+    """Return a folder's approved `.mcp.json`, or None, together with the reason why it is not used.
 
-    *folder* defaults to the current directory. The reason is "" if the content is approved or there is no such file.
+    *folder* defaults to the current directory. The reason is "" if the current content is approved or there is no
+    such file.
     """
     try:
         project = read_project_file(folder or Path.cwd())

@@ -120,7 +120,7 @@ class ServerEditor:
         return self._editor.find_data(server, others, self._bundles)
 
     async def remove(self, name: str, *, forgets: bool = False) -> SavedServer:
-        """Remove a server from its file and close its connection; the sign-in is kept.
+        """Remove a server from its file and close its connection; the tokens of its accounts are kept.
 
         If *forgets* is set, the server's secrets, input values and unpacked bundle are also deleted. To let `undo`
         restore them, the deleted values stay in memory, and the bundle is deleted only by `close`.
@@ -194,11 +194,11 @@ class ServerEditor:
 
 
 def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the configuration entries, keyed by server name, described by text that a user typed or pasted.
+    """Parse text that a user typed or pasted; return the configuration entries, keyed by server name.
 
-    *text* is a command line, a URL, or JSON as shown in READMEs; `NAME -- COMMAND`, the form of the command line of
-    mcphost and of other hosts, is also accepted. Without *name*, use the name in the text, or derive one from the host
-    or the program. Raises ConfigError or UsageError.
+    *text* is a command line, a URL, or JSON as shown in READMEs. The form `NAME -- COMMAND`, used on the command
+    line of mcphost and of other hosts, is also accepted. Without *name*, use the name in the text, or derive one
+    from the host or the program. Raises ConfigError or UsageError.
     """
     text, name = text.strip(), name.strip()
     if not text:

@@ -199,7 +199,7 @@ class ServerFileEditor:
         return await self._save(edit, "disabled" if disabled else "enabled")
 
     async def remove(self, server: ServerConfig) -> SavedServer:
-        """Remove a server from its file; keep its sign-in and the other data stored for it (see `forget`).
+        """Remove a server from its file; keep the tokens of its accounts and its other data (see `forget`).
 
         Raises ConfigError, UsageError, StoreError or ConsentDenied.
         """
@@ -413,10 +413,10 @@ class ServerFileEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile, content: bytes | None) -> bool:
-        """Return whether the user has approved a project's *file* with this content, or the file does not exist.
+        """Return whether the user has approved a project's *file* with this content.
 
-        A *content* of None means that it does not exist. For a file that does not belong to a project, the result is
-        False.
+        For a project file that does not exist yet (*content* is None), the result is True. For a file that does not
+        belong to a project, it is False.
         """
         if file.source != "project" or content is None:
             return file.source == "project"

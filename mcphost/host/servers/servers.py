@@ -192,9 +192,10 @@ class Servers:
 
 
 def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str = "") -> UsageError:
-    """Return the error for a name that no tool of a server has; *note* is added to its hint.
+    """Return the error for a tool name that a server does not have; *note* is added to its hint.
 
-    The hint lists at most MAX_NAMED_TOOLS of the *known* tools, those with similar names first, and counts the others.
+    The hint lists at most MAX_NAMED_TOOLS of the *known* tools, those with similar names first, and counts the
+    others.
     """
     from difflib import get_close_matches
 
@@ -247,7 +248,7 @@ class ServerStartup:
     """
 
     def __init__(self, servers: Iterable[ServerConnection], settings: RuntimeSettings, events: EventBus) -> None:
-        """Initialize the wait: at most `limits.server_wait` for each server, counted from the server's start.
+        """Initialize a wait that ends at most `limits.server_wait` seconds after each server's start.
 
         For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """

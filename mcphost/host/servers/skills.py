@@ -66,7 +66,8 @@ class Skills:
     def find_listed(self, server: str, which: str) -> Skill:
         """Return the skill with this URI or unique name from a ready server's listing; send no request.
 
-        Raises UsageError, whose message names only listed skills and their servers.
+        Raises UsageError if the server is not ready, or if no skill or more than one matches. The error names only
+        listed skills and their servers.
         """
         ready = self.ready_skills()
         here = [skill for name, skill in ready if name == server]

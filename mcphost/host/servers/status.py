@@ -82,14 +82,17 @@ class ServerStatus:
     def set_failed(self, error: McpHostError, *, by_user: bool = False) -> None:
         """Set the state "failed" (for SignInRequired, "sign_in") with the error's message and hint.
 
-        *by_user* means that the user asked for it, such as by signing out.
+        *by_user* means that the user caused the state, for example by signing out.
         """
         self.error = error
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
         self.set_state(state, error.message, error.hint or RESTART_HINT, by_user=by_user)
 
     def set_retrying(self, error: McpHostError, retry: Retry) -> None:
-        """Set the state "failed" for a server that mcphost starts again, which `retry` describes."""
+        """Set the state "failed", with a hint that says when mcphost will start the server again.
+
+        *retry* is the next automatic attempt.
+        """
         self.error = error
         seconds, attempt, attempts = retry
         hint = (
@@ -100,7 +103,7 @@ class ServerStatus:
         self.set_state("failed", error.message, f"{hint} {error.hint}".rstrip(), retry_seconds=retry.seconds)
 
     def set_given_up(self, error: McpHostError, attempts: int) -> None:
-        """Set the state "failed" for a server that mcphost no longer starts again after *attempts* attempts."""
+        """Set the state "failed" after the last of *attempts* automatic attempts; mcphost no longer retries."""
         self.error = error
         detail = f"{error.message} mcphost gave up after {attempts} attempts."
         self.set_state("failed", detail, error.hint or RESTART_HINT)
@@ -159,7 +162,7 @@ class ServerStatus:
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """Record the current time as the beginning of this start."""
+        """Record the current time as the time at which the server began to start."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:

@@ -225,7 +225,7 @@ class ToolChangeTracker:
     def compare(self, offers: ServerListing, digests: ToolDigests | None = None) -> None:
         """Remember new tools and quarantine changed ones, without waiting.
 
-        *digests* are those of the tools in *offers*; if omitted, they are computed here.
+        *digests* are the digests of the tools in *offers*; if omitted, this method computes them.
         """
         known = self._known if self._known is not None else {}
         digests = digests or _compute_digests(offers.tools, known)

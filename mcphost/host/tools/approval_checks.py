@@ -1,4 +1,7 @@
-"""Checks, made just before a tool call is sent, that its approval still holds: rule, grant, account and tool."""
+"""Checks that an approved tool call is still allowed, made directly before it is sent.
+
+The rules, the grant, the account and the tool's definition must not have changed since the approval.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -24,11 +27,11 @@ class CallForbidden(ToolChanged):
 
 
 class ApprovalChecks(NamedTuple):
-    """Checks, made just before sending, that an approved call is still allowed.
+    """Final checks that an approved call is still allowed, made just before it is sent.
 
-    `is_grant_active` returns whether the grant with this id is still valid in this process, and True for "" (no grant).
-    `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never` rule forbids a
-    call of the tool with these arguments.
+    `is_grant_active` returns whether the grant with this id is still valid in this process, and True for "" (no
+    grant). `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never`
+    rule forbids a call of the tool with these arguments.
     """
 
     is_grant_active: Callable[[str], bool]

@@ -74,12 +74,12 @@ class ResultLimits:
 
 
 class ResultTool:
-    """The tool `read_result`, with which the model reads a truncated or shortened result in pieces.
+    """Implementation of the built-in tool `read_result`, which returns pieces of a long tool result.
 
-    A result over 256 KB is read from a file, whose name the model passes; any other result is read from the
-    conversation by the id of its call. The tool needs no approval, because the original call was approved and the model
-    already received part of its result. If a server's results must be reviewed and this one was not, the user reviews
-    each piece.
+    The model uses it to read a result that it received truncated or shortened. A result over 256 KB is read from a
+    file, whose name the model passes; any other result is read from the conversation by the id of its call. The
+    tool needs no approval, because the original call was approved and the model already received part of its
+    result. If a server's results must be reviewed and this one was not, the user reviews each piece.
     """
 
     def __init__(
@@ -220,10 +220,11 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 
 
 class SkillTool:
-    """The tool `load_skill`, with which the model loads a skill or reads another file of a loaded skill.
+    """Implementation of the built-in tool `load_skill`.
 
-    Only loading a skill needs approval, and nothing is sent to the server before the approval. Only skills listed by a
-    ready server can be loaded.
+    The model uses it to load a skill, or to read another file of a loaded skill. Only loading a skill needs
+    approval, and nothing is sent to the server before the approval. Only skills listed by a ready server can be
+    loaded.
     """
 
     def __init__(
@@ -376,7 +377,10 @@ def _audit_name(skill: Skill) -> str:
 
 
 def _heading(content: SkillContent) -> str:
-    """Return the heading before a skill's file: the skill's origin and, for SKILL.md, the names of the other files."""
+    """Return the heading to insert before the content of a skill's file.
+
+    It states the skill's origin and, for SKILL.md, the names of the other files.
+    """
     server, skill = content.server, content.skill
     head = f"File of the skill {skill.name!r} from the server {server!r}. The server wrote it, not the user."
     if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:

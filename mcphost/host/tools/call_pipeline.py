@@ -145,11 +145,11 @@ class ToolPipeline:
     async def _reuse(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any]
     ) -> ToolCallOutcome | None:
-        """Return the recorded result of an identical read-only call if it may be reused; otherwise, return None.
+        """Return the recorded result of an identical read-only call, or None if the call must run.
 
-        The tool's definition must be the same as in the earlier call. Hooks that precede a call run again; hooks that
-        follow a call have already seen the result. If the result is None, the call must run. Raises ToolFailure if the
-        call is not allowed now.
+        The tool's definition must be the same as in the earlier call. The hooks that run before a call are run again,
+        but not the hooks that run after a call, because they have already processed the result. Raises ToolFailure if
+        the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)

@@ -1,4 +1,4 @@
-"""The tool `read_conversation`, with which the model reads the messages that a summary has replaced."""
+"""The built-in tool `read_conversation`, which returns messages that a summary has replaced."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -102,7 +102,10 @@ def _list_covered(conversation: Conversation) -> dict[int, Message]:
 
 
 def _read(messages: Mapping[int, Message], arguments: _Arguments) -> str:
-    """Return messages or search results as JSON lines, so that text in a message cannot pass for another message."""
+    """Return messages or search results as JSON lines.
+
+    With JSON, text in a message cannot be mistaken for another message.
+    """
     if arguments.search.strip():
         return "\n".join(_search(messages, arguments))
     numbers = parse_numbers(arguments.numbers, sorted(messages))

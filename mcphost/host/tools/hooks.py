@@ -94,7 +94,10 @@ class HookNotes:
 
     @property
     def text(self) -> str:
-        """The hooks' notes for the model, after a sentence if a hook changed the result; "" if there is neither."""
+        """The hooks' notes for the model, or "" if there are none and no hook changed the result.
+
+        If a hook changed the result, the text begins with a sentence that says so.
+        """
         changed = "One of the user's hooks changed this result.\n\n" if self.result is not None else ""
         return changed + "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
 
@@ -216,7 +219,7 @@ class ToolHooks:
         return not hook.rules
 
     def _find_same(self, server: str) -> tuple[str, ...]:
-        """Return the names under which the user has configured the same server as a project's *server*."""
+        """Return the names of the user's servers that equal *server*, a server configured by a project."""
         try:
             return self._servers.find(server).config.matching_servers
         except UsageError:  # removed while its call ran

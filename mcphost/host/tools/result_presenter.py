@@ -1,4 +1,7 @@
-"""Last stage of the tool call pipeline: the user's review, if required, and truncation for the model."""
+"""Last stage of the tool call pipeline, which converts a result to what the model receives.
+
+The user reviews the result if this is required, and long text is truncated.
+"""
 
 from pathlib import Path
 

@@ -37,7 +37,10 @@ class ResultReuse:
         return bool(self._source)
 
     async def begin_turn(self, *, is_allowed: bool) -> None:
-        """Prepare for a new turn, before its message is added; results are reused only if *is_allowed* is true."""
+        """Prepare for a new turn; call this before the turn's message is added to the conversation.
+
+        If *is_allowed* is false, no results are reused in the turn.
+        """
         self._source, self._after = "", -1
         self._used.clear()
         conversation = self._active.current

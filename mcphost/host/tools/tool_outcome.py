@@ -71,7 +71,10 @@ class CallDeclined(ToolFailure):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """Build the result of a tool call from *text*; hidden characters are removed, because errors may quote a server."""
+    """Build the result of a tool call from *text*.
+
+    Hidden characters are removed from *text*, because an error message may contain text from the server.
+    """
     is_error = outcome not in ("ok", "background")
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 

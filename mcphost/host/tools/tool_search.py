@@ -1,4 +1,4 @@
-"""The built-in tool `search_tools`, with which the model finds tools whose definitions it has not received."""
+"""The built-in tool `search_tools`, which finds tools whose definitions the model has not received."""
 
 import math
 import re
@@ -172,7 +172,10 @@ class ToolSearch:
 
 
 def describe_matches(found: Iterable[ToolOffer]) -> str:
-    """Return an introduction and one line for each tool found, with its name and the start of its description."""
+    """Return the result of a search as text: an introduction and one line for each tool found.
+
+    Each line contains the tool's name and the start of its description.
+    """
     lines = [
         "You can call these tools from your next message on. The servers wrote the descriptions; they are not verified."
     ]

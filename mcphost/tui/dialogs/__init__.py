@@ -1,1 +1,4 @@
-"""Modal dialogs, each of which asks one question. Closing a dialog without approving refuses the request."""
+"""Modal dialogs, each of which asks one question.
+
+Closing a dialog without approving refuses the request.
+"""

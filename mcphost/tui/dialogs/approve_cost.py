@@ -220,9 +220,9 @@ def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
 
 
 def _render_shares(asked: ApproveCost, cells: int) -> Content:
-    """Return one line for each of the largest parts of the input: a bar, the share and the cost.
+    """Return one line for each of the largest parts of the input: a bar, its share, its cost and its name.
 
-    The bar is *cells* characters wide.
+    A last line covers all other parts. The bar is *cells* characters wide.
     """
     shown = asked.shares[:_MAX_SHARES_SHOWN]
     rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])

@@ -173,9 +173,10 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Split an object or list that contains multiline strings into (path, value) pairs, one for each innermost value.
+    """Split an object or list that contains multiline strings into (path, value) pairs.
 
-    Any other argument is returned as a single pair. So is an object or list that is too large or too deeply nested.
+    There is one pair for each innermost value. Any other argument is returned as a single pair. So is an object
+    or list that is too large or too deeply nested.
     """
     if not isinstance(value, dict | list):
         return [(name, value)]
@@ -216,10 +217,11 @@ def _render_original(value: Any) -> str:
 
 
 def render_value(value: Any) -> str:
-    """Render a value for display: a string as it is, or quoted if it looks like JSON, and any other value as JSON.
+    """Render a value for display: a string as plain text, and any other value as JSON.
 
-    A single-line string is also quoted if it contains a tab, or starts or ends with whitespace. A multiline string
-    keeps its lines, with marks for tabs, trailing spaces and a final line break. Unusual spaces are always marked.
+    A single-line string is quoted if it looks like JSON, contains a tab, or starts or ends with whitespace. A
+    multiline string keeps its lines, with marks for tabs, trailing spaces and a final line break. Unusual
+    spaces are always marked.
     """
     return mark_unusual_spaces(_render_plain_value(value, None))
 
@@ -297,7 +299,10 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
 
 
 async def prepare_argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
-    """Return the sections of `argument_sections`, rendered in a thread, because a megabyte takes more than a second."""
+    """Return the sections from `argument_sections`, rendered in a worker thread.
+
+    Rendering a megabyte of text takes more than a second.
+    """
     return await asyncio.to_thread(argument_sections, arguments)
 
 
@@ -340,7 +345,7 @@ def _iter_texts(value: Any, limit: int) -> Iterator[str | None]:
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
-    """Describe the annotations that a server gives a tool, such as "only reads"; return "" if there are none."""
+    """Describe a tool's annotations, such as "only reads"; return "" if there are none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
         words.append(_("only reads") if annotations.read_only_hint else _("writes data"))
@@ -361,11 +366,12 @@ _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this
 
 
 def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0) -> list[Content]:
-    """Return one line for each piece of copied text, with its source and length, longest first.
+    """Describe the text in a tool call that was copied from servers or files, one line per piece of text.
 
-    If there are many pieces, only some have a line, at least one for each server. Another line then gives the number of
-    pieces without a line, including the *omitted* pieces that are not in *origins*. If *is_complete* is false, a last
-    line warns that not all text from other servers could be compared with the call.
+    Each line gives the argument, the source and the length; the longest pieces come first. If there are many
+    pieces, only some are listed, at least one for each server. Another line then gives the number of the other
+    pieces, including the *omitted* pieces that are not in *origins*. If *is_complete* is false, a last line
+    warns that not all text from other servers could be compared with the call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]

@@ -206,9 +206,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        While a button or the dialog's body has the focus, all keys are handled here. While a form field has the focus,
-        only keys that move to another field are. Text typed right after a key that opens or focuses an input therefore
-        goes into that input.
+        While a button or the dialog's body has the focus, all keys are handled here. While a form field has the
+        focus, only keys that move to another field are handled. Text typed right after a key that opens or
+        focuses an input therefore goes into that input.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():

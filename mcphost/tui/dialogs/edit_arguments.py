@@ -436,12 +436,18 @@ def _patterns(language: str) -> SentencePatterns:
 
 
 def translate_violation(message: str) -> str:
-    """Translate an error message from the JSON Schema library; return an unknown message unchanged."""
+    """Translate an error message from the JSON Schema library into the user's language.
+
+    An unknown message is returned unchanged.
+    """
     return _patterns(current_language()).translate(message)
 
 
 def _describe_errors(errors: "SchemaErrors") -> str:
-    """Return the translated error message about invalid arguments, including the violations listed in it."""
+    """Return the error message about invalid arguments, translated into the user's language.
+
+    The violations listed in the message are translated too.
+    """
     text = translate_sentence(errors.sentence)
     for fault in errors.faults:
         text = text.replace(fault.message, translate_violation(fault.message))

@@ -49,7 +49,7 @@ class QuotingDialog(Dialog[A]):
         return self.quote([QuotedPart(_("The server says:"), "$faint", is_heading=True), QuotedPart(text)])
 
     def reminder(self) -> str:
-        """Return a reminder to read the text that the dialog does not show, or "" if there is none left to read."""
+        """Return a reminder to read the rest of a long text, or "" once the user has read all of it."""
         if not self.omitted_characters or self.is_fully_shown:
             return ""
         return _("{omitted_characters:,} characters are not shown here: read them with v, to the end").format(
@@ -80,7 +80,7 @@ class QuotingDialog(Dialog[A]):
 def show_beginning(parts: Iterable[QuotedPart]) -> tuple[list[QuotedPart], int]:
     """Return the beginning of *parts*, sanitized, and the number of characters that were left out.
 
-    If any were left out, a line that says so follows the beginning.
+    If characters were left out, the last returned part is a line that gives their number.
     """
     shown: list[QuotedPart] = []
     omitted, room, lines = 0, MAX_QUOTED_CHARACTERS, MAX_QUOTED_LINES
@@ -98,7 +98,10 @@ def show_beginning(parts: Iterable[QuotedPart]) -> tuple[list[QuotedPart], int]:
 
 
 def make_sections(parts: Iterable[QuotedPart]) -> Iterator[Section]:
-    """Yield *parts* as sections for the viewer, which sanitizes them; each non-empty heading starts a new section."""
+    """Yield *parts* as sections for the viewer, which sanitizes them.
+
+    Each non-empty heading starts a new section.
+    """
     heading, texts = "", list[str]()
     for part in parts:
         if not part.is_heading:

@@ -51,9 +51,9 @@ class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """Dialog for a permission rule that allows the current tool call; its answer is the rule, or None.
+    """Dialog for creating a permission rule that allows the current tool call.
 
-    The answer is None if the user goes back.
+    Its answer is the rule, or None if the user goes back.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Back")), ("save", N_("Save rule and run")))
@@ -275,9 +275,10 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule in *request* against this call and earlier calls; pass the results to `request.on_compared`.
+    """Match the rule in *request* against this call and earlier calls.
 
-    If the earlier calls cannot be read, `on_compared` receives None in their place.
+    The results are passed to `request.on_compared`. If the earlier calls cannot be read, None is passed in
+    their place.
     """
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)

@@ -152,7 +152,10 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Return whether the user must enter a value for the *test* of an argument; ANY_VALUE and EXACT_VALUE need none."""
+    """Return whether the user must enter a value for the *test* of an argument.
+
+    ANY_VALUE and EXACT_VALUE need no value.
+    """
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
@@ -301,15 +304,15 @@ def _describe_condition(condition: Condition) -> str:
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
     """Return initial values for the form that describe a rule allowing this call, keyed by field name.
 
-    The rule requires a path to be in the same folder as in this call or, if that folder is too broad, to be the same
-    path. Every other argument must be equal, and arguments that this call does not have are not allowed.
+    The rule requires a path to be in the same folder as in this call or, if that folder is too broad, to be the
+    same path. Every other argument must be equal, and arguments that this call does not have are not allowed.
 
-    If the rule would be too long to be shown, the conditions with the longest values are left out. If that is not
-    enough, any additional arguments are allowed.
+    If the rule would be too long to be shown, the conditions with the longest values are left out. If that is
+    not enough, any additional arguments are allowed.
 
-    The rule normally applies in this project for 30 days. If it could allow unrelated calls, it applies only in this
-    conversation, for one hour. This is the case if it allows additional arguments, or if an argument has no condition
-    and no path is restricted.
+    The rule normally applies in this project for 30 days. It applies only in this conversation, for one hour,
+    if it could allow unrelated calls: that is, if it allows additional arguments, or if an argument has no
+    condition and no path is restricted.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "others": NO_OTHERS,

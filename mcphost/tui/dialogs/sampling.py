@@ -113,9 +113,10 @@ class SamplingDialog(QuotingDialog[Any]):
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Build the widget that shows the beginning of *parts*; the viewer shows all of them, up to a maximum length.
+        """Build the widget that shows the beginning of *parts*.
 
-        Every row except headings starts with a bar, so that text from a server or model cannot imitate a heading.
+        The viewer shows all parts, up to a maximum length. Every row except headings starts with a bar, so that
+        text from a server or model cannot imitate a heading.
         """
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []

@@ -51,7 +51,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self._rejected_values: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """Return the title, which names the servers whose sign-ins would be stored."""
+        """Return the title, which names the servers whose credentials would be stored."""
         return _("Store your sign-in for {servers}?").format(servers=", ".join(self.details.servers))
 
     def preview(self) -> str:
@@ -123,7 +123,10 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.update_remaining()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Check the passphrase and, if it is new, that it was repeated correctly; then close the dialog with it."""
+        """Close the dialog with the passphrase, if it is valid.
+
+        The passphrase must not be empty. A new passphrase must be repeated correctly.
+        """
         event.stop()
         self._rejected_values = event.values
         phrase, *again = event.values

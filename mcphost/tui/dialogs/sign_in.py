@@ -63,7 +63,10 @@ def format_remaining(seconds: float) -> str:
 
 
 class SignInDialog(Dialog[SignInVerdict]):
-    """Dialog that asks whether and how to sign in to a server: in the browser, with a code or by pasting a URL."""
+    """Dialog that asks whether and how to sign in to a server.
+
+    The user can sign in with the browser, with a device code, or by pasting the redirect URL.
+    """
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -205,7 +208,10 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.fit()
 
     def show_sign_in_progress(self, event: SignInProgress) -> None:
-        """Show when the token was last requested from the authorization server; ignore events from other sign-ins."""
+        """Show when the token was last requested from the authorization server.
+
+        Events from other sign-ins are ignored.
+        """
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
@@ -257,7 +263,7 @@ class SignInDialog(Dialog[SignInVerdict]):
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Dialog that asks for the OAuth client ID and secret with which mcphost is registered."""
+    """Dialog that asks for the OAuth client ID and secret issued when mcphost was registered."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))
@@ -278,7 +284,10 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         return _("Enter a client id for {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
-        """Return where mcphost must be registered, for the card shown while the dialog is minimized."""
+        """Return a note that mcphost must be registered, for the card shown while the dialog is minimized.
+
+        The note names the authorization server.
+        """
         return _("mcphost must be registered at {issuer}").format(issuer=self.details.issuer)
 
     def body(self) -> list[Content | Widget]:

@@ -304,7 +304,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self._unmet_condition(button_id)
 
     def _unmet_condition(self, button_id: str) -> str:
-        """Return why an approving button is disabled even when nothing else is open, or "" if it is not disabled."""
+        """Return why an approving button is disabled, or "" if it is enabled.
+
+        Unlike `disabled_reason`, this method does not take an open input or another open screen into account.
+        """
         return super().disabled_reason(button_id) or self.reminder() or self._excluded_reason(button_id)
 
     def reminder(self) -> str:
@@ -335,7 +338,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.show_key_hints(self.key_hints())
 
     def on_screen_resume(self) -> None:
-        """Enable the answers again after the viewer, the editor or the rule builder has been closed."""
+        """Enable the buttons again after the viewer, the editor or the rule builder has been closed."""
         if self.is_mounted:
             self.update_locked_buttons()
 
@@ -479,5 +482,5 @@ class ContinueTurnDialog(Dialog[bool]):
         ]
 
     def action_continue(self) -> None:
-        """Allow the model as many more tool rounds in this turn as it has already had."""
+        """Continue the turn, and allow as many additional tool rounds as have already run."""
         self.dismiss(True)

@@ -34,7 +34,10 @@ def render_definition_diff(change: ToolChange) -> KeyValueList:
 
 
 def _translate_note(line: str) -> str:
-    """Return a line of a diff, translated if mcphost wrote it, or unchanged if it quotes the server."""
+    """Translate a line of a diff into the user's language if mcphost wrote the line.
+
+    A line that quotes the server is returned unchanged.
+    """
     if line in DIFFERENCE_NOTES:
         return translate_sentence(line)
     # A line that quotes the server begins with the path of the value.

@@ -118,7 +118,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         return out
 
     def action_refuse(self) -> None:
-        """Refuse to use the server."""
+        """Refuse to start the server or connect to it."""
         self.dismiss(DoNotTrust())
 
     def action_once(self) -> None:
@@ -142,7 +142,10 @@ _FILES = N_("▲ It does not apply to the files that these commands run, which c
 
 
 class TrustProjectDialog(Dialog[TrustVerdict]):
-    """Dialog that asks whether mcphost may use certain files of a project; the "v" key opens them in the viewer."""
+    """Dialog that asks whether mcphost may use certain files of a project.
+
+    The `v` key opens the files in the viewer.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Do not use")),

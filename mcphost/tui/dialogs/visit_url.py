@@ -62,7 +62,10 @@ _MANUAL_KEYS = N_("esc cancel · d decline · q QR · y copy · o I opened it")
 
 
 class VisitUrlDialog(QuotingDialog[UrlVerdict]):
-    """Dialog that asks whether to open a URL for a server or, if there is no browser, whether the user opened it."""
+    """Dialog that asks whether to open a URL for a server.
+
+    If there is no browser, it asks whether the user has opened the URL.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Cancel")),
@@ -91,7 +94,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             self.query_one("#visit", Button).label = _("I opened it")
 
     def key_hints(self) -> str:
-        """Return the line of keys, which depends on whether a browser could be opened."""
+        """Return the key hints, which are different if no browser could be opened."""
         return _MANUAL_KEYS if self.details.is_browser_missing else self.KEYS
 
     def headline(self) -> str:

@@ -176,7 +176,7 @@ class Form(Vertical):
         """Create the first page and, if there are others, the line that leads to them."""
         if len(self._pages) > 1:
             yield self._navigation
-        yield self._pages[0]
+        yield from self._pages[:1]
 
     def on_mount(self) -> None:
         """Create the input widgets of the other pages, one page at a time."""

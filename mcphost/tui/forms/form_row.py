@@ -277,7 +277,10 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Once the user has left the field, show an error whenever it is required but empty."""
+        """Show an error if the field is required but empty, even after later changes.
+
+        This error is not shown until the user leaves the field or the form is validated.
+        """
         self._is_validated = True
         self.update_note()
 

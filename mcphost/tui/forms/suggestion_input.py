@@ -26,7 +26,7 @@ SuggestionSource = Callable[[str], Awaitable[Completion]]
 
 
 class SuggestionLine(OrderedInput):
-    """Single-line input inside a SuggestionInput; each key is first offered to the list of suggestions."""
+    """Single-line input inside a SuggestionInput; the list of suggestions handles each key first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 

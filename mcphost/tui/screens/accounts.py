@@ -39,7 +39,7 @@ _NAME_FORM_ABOUT = N_(
 
 
 class AccountNameForm(FormScreen[str]):
-    """Form that asks for the name of an additional account; its result is the name, or None if the user cancels.
+    """Form for naming an additional account; its result is the name, or None if the user cancels.
 
     If the name is one of *existing_names*, the form warns that the user will sign in to that account again.
     """
@@ -84,7 +84,10 @@ class AccountNameForm(FormScreen[str]):
         return Content.styled(clean_line(note, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Dismiss the form with the entered name; if it is missing or invalid, say so."""
+        """Dismiss the form with the entered name; if it is missing or invalid, keep the form open.
+
+        An error message in the form explains the reason.
+        """
         event.stop()
         try:
             name = _parse_name(event.value)
@@ -97,7 +100,11 @@ class AccountNameForm(FormScreen[str]):
 
 
 def _parse_name(text: str) -> str:
-    """Parse an account name; "default" may be in the user's language. Raises UsageError if the name is invalid."""
+    """Parse an account name entered by the user.
+
+    The word for "default" in the user's language is accepted as the name of the default account. Raises UsageError
+    if the name is invalid.
+    """
     name = parse_account_name(text)
     return DEFAULT_ACCOUNT_NAME if name == account_title(DEFAULT_ACCOUNT_NAME) else name
 
@@ -106,7 +113,10 @@ NOT_SIGNED_IN = N_("not signed in")
 
 
 def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
-    """Return a symbol for the state of an account, its color, and a label such as "in use" or "not in use, expired"."""
+    """Return a symbol, a color and a label for the state of an account.
+
+    The label is, for example, "in use" or "not in use, expired".
+    """
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
         return ("▲", "$warning", _("in use, but expired: sign in again")) if ended else ("●", "$success", _("in use"))
@@ -116,7 +126,10 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """Return the account's OAuth scopes, separated by commas; a known scope is shown as "description (scope)"."""
+    """Return the account's OAuth scopes as text, separated by commas.
+
+    A known scope is shown as "description (scope)".
+    """
     described = [(describe_scope(scope, _), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
@@ -292,7 +305,10 @@ class AccountsScreen(ListScreen):
             self.action_use()
 
     def action_use(self) -> None:
-        """Use the selected account for the servers it belongs to, now and in later runs, and reconnect to them."""
+        """Use the selected account for the servers it belongs to, and reconnect to them.
+
+        The servers also use this account in later runs.
+        """
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

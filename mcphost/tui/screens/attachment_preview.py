@@ -28,7 +28,10 @@ MAX_PICTURE_ROWS = 60
 
 
 def open_preview(app: "App[Any]", part: Part) -> None:
-    """Show attached text in the text viewer, with syntax highlighting, and anything else in an AttachmentPreview."""
+    """Open a preview of an attachment.
+
+    Text is shown in the text viewer, with syntax highlighting; anything else is shown in an AttachmentPreview.
+    """
     if isinstance(part, ResourcePart):
         row = build_row(part)
         app.post_message(TextViewRequested(f"{_(row.kind)}  {row.name}", part.text, language=choose_language(part)))
@@ -81,7 +84,11 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         yield KeyBar((("esc", _("back"), "screen.leave"),))
 
     def _describe(self) -> str:
-        """Describe the attachment: an image's size in pixels, why it cannot be drawn, or both."""
+        """Return the details of the attachment as text.
+
+        For an image, these are its size in pixels and, if it cannot be drawn, the reason. For a file, they say that its
+        content cannot be shown.
+        """
         if isinstance(self.part, FilePart):
             return _("\nThe content is sent as is and cannot be shown here.")
         kind = detect_image(self.part)

@@ -1,4 +1,4 @@
-"""Attachments to the next message: reading them in the background, and listing them above the composer."""
+"""Attachments to the next message, which are read in the background and listed above the composer."""
 
 import os
 from collections.abc import Callable
@@ -54,7 +54,10 @@ class Attachments:
         self._followed: tuple[tuple[str, str], ...] = ()
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
-        """Set the host that reads resources and the presenter that shows errors. Call this before adding anything."""
+        """Set the host that reads resources and the presenter that shows errors.
+
+        Call this method before adding attachments.
+        """
         self._host, self._presenter = host, presenter
 
     def __bool__(self) -> bool:
@@ -94,7 +97,7 @@ class Attachments:
 
     @property
     def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
-        """Handlers for the host events after which an attached resource may be outdated, keyed by event type."""
+        """Handlers for host events that can make an attached resource outdated, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -124,15 +127,19 @@ class Attachments:
             self._update_soon()
 
     def _update_soon(self) -> None:
-        """Schedule one redraw of the attachments for many events, because a server may send thousands of them."""
+        """Schedule a redraw of the attachments, unless one is already scheduled.
+
+        A server may send thousands of change notifications; redrawing after each of them would be too slow.
+        """
         if not self._is_update_due:
             self._is_update_due = True
             self._screen.call_later(self._show)
 
     async def _refresh(self, part: "Part") -> None:
-        """Read an attached resource again, and attach its new contents or, if it was already sent, the changes.
+        """Read an attached resource again, and replace the attachment with the new contents.
 
-        If the model already has the current version, remove the attachment instead.
+        If the resource was already sent to the model, attach only the changes. If the model already has the current
+        version, remove the attachment.
         """
         import anyio.to_thread
 
@@ -274,7 +281,7 @@ class Attachments:
         return [self._sources[key] for key in keys if key in self._sources]
 
     def _follow(self) -> None:
-        """Subscribe to the resources that are attached or have already been sent, and end all other subscriptions."""
+        """Subscribe to the resources that are attached or were sent, and end all other subscriptions."""
         wanted = tuple(dict.fromkeys((*self._sent, *self._attached_sources())))
         if wanted != self._followed:
             self._followed = wanted

@@ -125,7 +125,7 @@ class AuditScreen(ListScreen):
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key that currently works.
 
-        The key that revokes a grant is included only if the selected row is about a stored permission.
+        The key that revokes a grant is included only if the selected row refers to a stored grant.
         """
         row = self.current_row() if self.visible_rows else None  # the list does not exist yet in `compose`
         keeps_undo = row is not None and _has_stored_grant(row.value)
@@ -140,7 +140,7 @@ class AuditScreen(ListScreen):
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant in the selected row if the key is pressed twice; the first press asks for confirmation."""
+        """Revoke the grant in the selected row on the second key press; the first asks for confirmation."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if row is None or not _has_stored_grant(row.value):
@@ -175,7 +175,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Show the progress of the verification; if the screen is closing, return False to cancel the verification.
+            """Show the progress of the verification; return False to cancel it if the screen is closing.
 
             This function is called in another thread.
             """
@@ -200,7 +200,10 @@ class AuditScreen(ListScreen):
 
 
 def _has_stored_grant(row: AuditRow) -> bool:
-    """Return whether a row is about a stored permission, rather than a rule or no permission at all."""
+    """Return whether an audit log row refers to a stored grant.
+
+    Other rows refer to a rule, or to no permission at all.
+    """
     return bool(row.grant) and "/" not in row.grant
 
 
@@ -224,7 +227,10 @@ def _list_row(row: AuditRow) -> ListRow:
 
 
 def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
-    """Return a row's columns as name-value pairs, the most important first, because small screens show only a few."""
+    """Return a row's columns as name-value pairs, the most important ones first.
+
+    Small screens show only the first few pairs.
+    """
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [

@@ -1,4 +1,7 @@
-"""Form that starts auto-approve (F9): select read-only tools that then run without approval, and set limits."""
+"""Form that starts auto-approve (F9) for selected read-only tools, and sets its limits.
+
+During auto-approve, the selected tools run without the user's approval.
+"""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,9 +33,9 @@ _MAX_TOOLS = 500
 
 
 class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
-    """Form that starts auto-approve, in which the selected read-only tools run without the user's approval.
+    """Form that starts auto-approve: the selected read-only tools then run without approval.
 
-    Its result is the status of auto-approve, or None if the user cancels. Initially, no tool is selected.
+    Its result is an AutoApprovalStatus, or None if the user cancels. Initially, no tool is selected.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "start", show=False)]

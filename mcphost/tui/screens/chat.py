@@ -123,7 +123,7 @@ class ChatScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Connect the composer to this screen and fill in the top bar, neither of which requires a host."""
+        """Connect the composer to this screen, and show the initial status in the top bar; no host is needed."""
         composer = self.query_one(Composer)
         composer.popup.source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
@@ -283,7 +283,7 @@ class ChatScreen(Screen[None]):
         self.server_notices.report(event, keys_in_use(self))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """In the transcript, mark the tool calls that wait for the user's answer; update the top bar."""
+        """Update the top bar, and mark the tool calls in the transcript that wait for an answer to *questions*."""
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
@@ -363,7 +363,10 @@ class ChatScreen(Screen[None]):
             self._show_queue()
 
     def send_draft(self, draft: Draft) -> None:
-        """Send *draft* as the user's message, and keep the text in the composer."""
+        """Send *draft* as the user's message; the unsent text in the composer is kept.
+
+        If *draft* cannot be sent, it is inserted before that text.
+        """
         composer = self.query_one(Composer)
         written = composer.draft
         composer.set_draft(draft)
@@ -457,7 +460,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Use the chosen model, and save it if it was chosen as the default; refuse to switch during an answer."""
+        """Switch to the chosen model, unless an answer is running; save it if it was chosen as the default."""
         setup = self.host.setup
         if setup is None:
             return
@@ -549,7 +552,7 @@ class ChatScreen(Screen[None]):
         return [*build_completions(kind, self._host.servers.views()), *own]
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Show the transcript's keys in the key bar if the transcript has the focus, and otherwise the usual keys."""
+        """Show the transcript's keys in the key bar while the transcript has the focus, else the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else ())
 
     def on_key(self, event: ui.Key) -> None:
@@ -564,9 +567,10 @@ class ChatScreen(Screen[None]):
     # -- layout
 
     def on_resize(self, event: ui.Resize) -> None:
-        """Show the server list if the screen is at least 100 columns wide, unless the user has toggled the list.
+        """Show the server list if the screen is at least 100 columns wide.
 
-        In screen reader mode, the width does not matter, and the list is hidden by default.
+        If the user has toggled the list, the width no longer matters. In screen reader mode, the width does not matter
+        either, and the list is hidden by default.
         """
         self._update_sidebar(event.size.width)
 
@@ -576,13 +580,13 @@ class ChatScreen(Screen[None]):
         self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list; afterwards, the screen's width no longer determines whether it is shown."""
+        """Show or hide the server list, whatever the width of the screen from now on."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 
 
 def _preload_markdown() -> None:
-    """Import the Markdown modules before the first answer. Call this in a thread to keep the app responsive."""
+    """Import the Markdown modules before the first answer; call this in a thread to keep the app responsive."""
     from mcphost.tui.transcript.markdown import warm_up
 
     warm_up()

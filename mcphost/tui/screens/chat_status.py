@@ -31,7 +31,10 @@ _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messag
 
 
 class ChatStatus:
-    """Status values known only from events: token usage, cost, number of tools sent, start of the turn, model state."""
+    """Status values that are known only from events.
+
+    They are the token usage, cost, number of tools sent, start of the turn, and state of the model.
+    """
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -52,7 +55,7 @@ class ChatStatus:
         """Maps each type of event that changes a status value to its handler."""
 
     def reset(self) -> None:
-        """Reset the token usage, the context meter and the number of tools sent, before a conversation is shown.
+        """Reset the token usage, context meter and number of sent tools before a conversation is shown.
 
         Costs need no reset, because they are recorded separately for each conversation.
         """
@@ -156,9 +159,9 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 
 def has_expiring_sign_in(view: ServerView) -> bool:
-    """Return whether the user's sign-in to a server expires at a known time and cannot be renewed.
+    """Return whether the credentials for a server expire at a known time and cannot be renewed.
 
-    No event reports that a sign-in has expired, so the caller must check the time regularly.
+    No event reports the expiry, so the caller must check the time regularly.
     """
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 

@@ -1,4 +1,4 @@
-"""Screen that lists changes in the configuration files, so that the user can review and apply them together."""
+"""Screen for reviewing changes in the configuration files and applying all of them at once."""
 
 from collections.abc import Sequence
 from shlex import join
@@ -18,7 +18,10 @@ _SECRET_FIELDS = ("env", "headers")
 
 
 class ConfigChangesScreen(ListScreen):
-    """List of configuration changes; its result is the ConfigChanges to apply, or None if the user cancels."""
+    """List of configuration changes; its result is a ConfigChanges, or None if the user cancels.
+
+    The caller applies the changes.
+    """
 
     TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
     EMPTY_TEXT: ClassVar[str] = N_("Nothing changed.")
@@ -110,7 +113,7 @@ def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
 
 
 def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str, str]]:
-    """Return name-value pairs for the server's file and for each field that differs, without secret values."""
+    """Return name-value pairs for the server's file and each changed field, without secret values."""
     pairs = [(_("file"), new.file)]
     for name in new.__struct_fields__:
         before, after = getattr(old, name), getattr(new, name)

@@ -70,7 +70,7 @@ class ContextScreen(ListScreen):
         self.report: ContextReport | None = None
 
     def on_mount(self) -> None:
-        """Start to count the tokens of the next request."""
+        """Start counting the tokens of the next request."""
         super().on_mount()
         self.measure()
 
@@ -189,7 +189,10 @@ def _describe(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
-    """Describe what the request leaves out of a part, such as some of a server's tools; return "" if it is complete."""
+    """Describe what the request omits from a part, or return "" if the part is complete.
+
+    For example, some of a server's tool definitions may be omitted.
+    """
     if row.kind == "system":
         return "" if report.uses_project_instructions else _("project AGENTS.md off")
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
@@ -198,7 +201,10 @@ def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _count_cells(tokens: int, window: int) -> int:
-    """Return how many of the bar's cells to fill for *tokens* of *window* tokens: at least one unless *tokens* is 0."""
+    """Return how many cells of the bar to fill for *tokens* of *window* tokens.
+
+    At least one cell is filled, unless *tokens* is 0.
+    """
     return min(_BAR_CELLS, max(1 if tokens else 0, round(_BAR_CELLS * tokens / window)))
 
 
@@ -321,7 +327,7 @@ def _format_tool(tool: "ContextTool", width: int) -> str:
 
 
 def _cut(start: str, name: str, width: int) -> str:
-    """Return *start* followed by *name*, which is truncated if the line would exceed *width* terminal cells."""
+    """Return *start* followed by *name*; truncate *name* if the line exceeds *width* terminal cells."""
     return f"{start}{Content(clean_line(name, 200)).truncate(width - len(start), ellipsis=True).plain}"
 
 

@@ -29,7 +29,10 @@ _BAR_CELLS = 20
 
 
 class CostsScreen(ListScreen):
-    """List of periods with their costs; the details show the cost of each model and each part of the requests."""
+    """List of periods with their costs.
+
+    The details show the cost of each model and of each part of the requests, such as a server's tool definitions.
+    """
 
     TITLE_TEXT: ClassVar[str] = N_("Costs")
     EMPTY_TEXT: ClassVar[str] = N_("No request was sent yet. What each one costs is recorded here.")
@@ -124,10 +127,11 @@ def _describe_sum(total: SpendingSum) -> str:
 
 
 def _format_parts(period: CostPeriod) -> str:
-    """Return two lines for each part of the requests, such as a server's tool definitions or a tool's results.
+    """Return two lines of text for each part of the requests.
 
-    The first line is the part's name; the second contains a bar, the part's share of the total cost, its cost in
-    dollars and its tokens. If the total cost is zero or unknown, the bar and the share refer to the tokens instead.
+    A part is, for example, a server's tool definitions or a tool's results. The first line is the part's name; the
+    second contains a bar, the part's share of the total cost, its cost in dollars and its tokens. If the total cost
+    is zero or unknown, the bar and the share refer to the tokens instead.
     """
     whole = period.total.cost or float(period.total.tokens) or 1.0
     lines = [_format_part(part, whole, by_cost=bool(period.total.cost)) for part in period.parts[:_MAX_PARTS_SHOWN]]

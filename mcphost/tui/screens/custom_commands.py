@@ -42,7 +42,10 @@ class CustomCommandRunner:
         self._screen, self._host, self._use_model, self._send = screen, host, use_model, send
 
     def completions(self) -> list[CompletionItem]:
-        """Return completions for the custom commands known so far, and reread the command files in the background."""
+        """Return completions for the known custom commands, and reread the command files.
+
+        The files are read in the background.
+        """
         self._screen.run_worker(self._host.commands.refresh, group="commands", exclusive=True)
         return [
             CompletionItem("text", f"/{one.name}", "", f"/{one.name}", _describe(one))
@@ -103,7 +106,10 @@ def _describe(command: "CustomCommand") -> str:
 
 
 class CommandArgumentsForm(FormScreen[dict[str, str]]):
-    """Form for a command's arguments; its result maps argument names to values, or is None if the user cancels."""
+    """Form for a command's arguments; its result maps argument names to values.
+
+    The result is None if the user cancels.
+    """
 
     DEFAULT_CSS = """
     CommandArgumentsForm #box { border-title-style: none; padding: 1 2; }

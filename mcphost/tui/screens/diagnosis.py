@@ -94,7 +94,10 @@ class DiagnosisScreen(ListScreen):
             await anyio.sleep(_MEASURE_SECONDS)
 
     def _show_last(self) -> None:
-        """Refresh the list, and move the cursor to the newest step unless the user has selected an earlier one."""
+        """Refresh the list, and move the cursor to the newest step.
+
+        If the user has selected an earlier step, the cursor stays there.
+        """
         before = len(self.visible_rows)
         row = self.current_row()
         follows = row is None or not before or row is self.visible_rows[-1]
@@ -114,13 +117,16 @@ class DiagnosisScreen(ListScreen):
 
 
 def _join_advice(result: str, advice: str) -> str:
-    """Join a step's result and the advice on one line, separated by "·" unless the result ends like a sentence."""
+    """Join a step's result and the advice on one line.
+
+    They are separated by " · ", or by a space if the result ends like a sentence.
+    """
     separator = " " if result.endswith((".", "!", "?", "。", "！", "？")) else " · "
     return separator.join(text for text in (result, advice) if text)
 
 
 def draw_sparkline(values: Sequence[float]) -> str:
-    """Return a row of block characters, one for each value, whose heights are relative to the largest value."""
+    """Return a row of block characters, one for each value, scaled to the largest value."""
     top = max(values, default=0.0)
     last = len(_BARS) - 1
     return "".join(_BARS[round(value / top * last)] for value in values) if top else ""

@@ -1,4 +1,4 @@
-"""Base class for small forms that open over the chat: title, fields, error line, buttons and key hints."""
+"""Base class for small forms over the chat: title, fields, error line, buttons and key hints."""
 
 from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -24,10 +24,10 @@ _MAX_FAULT_LENGTH = 4_096
 
 
 class _KeyHintLine(KeyHints):
-    """Key hints in the last line of a form; the form counts as visible once they are drawn.
+    """Key hints in the last line of a form; drawing them marks the form as shown.
 
     A callback after the refresh is not sufficient: on a busy machine, Textual may call it only after the user has
-    already answered the visible form.
+    already pressed a key in the visible form.
     """
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -75,9 +75,9 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     _warned_at = float("-inf")
 
     def on_mount(self) -> None:
-        """Record the initial texts of the form, and mark it as shown after the first refresh.
+        """Record the initial texts of the form, and mark the form as shown after the first refresh.
 
-        The mark is needed here in case the last line, which would otherwise set it, is cut off.
+        Normally, drawing the key hints has already marked it; this covers the case that their line is cut off.
         """
         self._initial_texts = self._read_texts()
         self.call_after_refresh(self.mark_shown)
@@ -97,7 +97,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return whether the form was still hidden *seconds_ago* seconds ago.
 
-        A key that was pressed before the form became visible must not answer the form.
+        A key that was pressed before the form became visible must not act on the form.
         """
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
@@ -130,7 +130,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
             yield _KeyHintLine(self.key_hints())
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return whether Enter in *field* focuses the next field or button; by default, Enter submits the field."""
+        """Return whether Enter in *field* focuses the next field or button.
+
+        By default, it does not: Enter submits the field.
+        """
         del field
         return False
 
@@ -147,7 +150,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         return isinstance(field, Input | TextArea)
 
     async def action_leave_field(self, key: str) -> None:
-        """Focus the next widget, or the previous one for Shift+Tab, unless the focused field uses *key* itself."""
+        """Focus the next widget, or the previous one for Shift+Tab.
+
+        The focus does not move if the focused field uses *key* itself.
+        """
         field = self.focused
         if isinstance(field, OrderedInput):
             await wait_for_typed_text(field)

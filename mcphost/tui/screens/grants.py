@@ -29,7 +29,10 @@ def describe_usage(one: GrantStatus) -> str:
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Return where and for how long the grant applies, as a phrase such as "everywhere" or "until mcphost quits"."""
+    """Return where and for how long the grant applies.
+
+    The result is a phrase such as "everywhere" or "until mcphost quits".
+    """
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
         return _("until mcphost quits")
@@ -41,7 +44,7 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of the grants for this session, the stored grants, and the stored answers about sharing folders.
+    """List of session grants, stored grants, and the user's stored answers about sharing folders.
 
     If *server* is given, only the grants and answers for that server are listed.
     """
@@ -152,7 +155,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant or answer if the key is pressed twice; the first press asks for confirmation."""
+        """Revoke the selected grant or answer on the second key press; the first asks for confirmation."""
         row = self.current_row()
         if row is None:
             return

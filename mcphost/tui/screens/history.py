@@ -76,7 +76,10 @@ _WEEKDAYS = (
 
 
 def format_time(seconds: float) -> str:
-    """Format a Unix timestamp in seconds as local date and time, to the minute; return "" if it is 0 or invalid."""
+    """Format a Unix timestamp as local date and time, to the minute.
+
+    Return "" if *seconds* is 0 or invalid.
+    """
     return format_moment(seconds)
 
 
@@ -224,7 +227,10 @@ class HistoryScreen(TypeAheadListScreen):
         return row.value.id
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a conversation's title, details and search excerpt, below a heading if it is the first of its day."""
+        """Render a conversation's title, details and search excerpt.
+
+        The first conversation of each day has a heading above it.
+        """
         entry: _Entry = row.value
         lines: list[Content] = [Content.styled(f" {entry.heading}", "bold $faint")] if entry.heading else []
         lines.append(Content.assemble((" ★ " if entry.is_pinned else "   ", "$accent"), clean_line(row.title, 120)))
@@ -271,9 +277,9 @@ class HistoryScreen(TypeAheadListScreen):
     # -- actions
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Open the conversation under the cursor; if a search is still running, open its first match once it ends.
+        """Open the conversation under the cursor.
 
-        If the user has moved the cursor, the conversation under it is opened without waiting for the search.
+        If a search is still running and the user has not moved the cursor, open the first match once the search ends.
         """
         event.prevent_default()  # the base class would focus the list
         if event.value == self._searched_text or self._has_moved():
@@ -320,7 +326,10 @@ class HistoryScreen(TypeAheadListScreen):
         self.show_about(Content.styled(_("Press f again to open a copy of it."), "$warning"))
 
     async def action_rename(self) -> None:
-        """Open a form that renames the selected conversation, and wait until it accepts keys."""
+        """Open a form that renames the selected conversation.
+
+        Return once the form has the focus, so that it receives all later keys.
+        """
         if entry := self._current():
             form = RenameForm(entry.title)
             await self.app.push_screen(form, partial(self._rename, entry.id))  # pyright: ignore[reportUnknownMemberType]
@@ -357,7 +366,10 @@ class HistoryScreen(TypeAheadListScreen):
             self.notify(str(error), severity="error", markup=False)
 
     async def action_export(self) -> None:
-        """Open a form that exports the selected conversation to a file, and wait until it accepts keys."""
+        """Open a form that exports the selected conversation to a file.
+
+        Return once the form has the focus, so that it receives all later keys.
+        """
         if entry := self._current():
             info = ConversationInfo(entry.id, entry.title, entry.model, entry.messages, entry.created, entry.updated)
             form = ExportForm(self.host.history, info)
@@ -427,7 +439,10 @@ class RenameForm(FormScreen[str]):
         self._title_text = title
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False: keys are accepted as soon as the form appears, because a wrong title does no harm."""
+        """Return False, so that a key pressed before the form appeared is not ignored.
+
+        Such a key does no harm: at worst, the title is wrong.
+        """
         return False
 
     def headline(self) -> str:
@@ -467,7 +482,10 @@ class ExportForm(FormScreen[None]):
         self._info = info
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False: keys are accepted as soon as the form appears, because it never overwrites an existing file."""
+        """Return False, so that a key pressed before the form appeared is not ignored.
+
+        Such a key does no harm, because the form never overwrites an existing file.
+        """
         return False
 
     def headline(self) -> str:

@@ -1,4 +1,4 @@
-"""Recall screen: a list of the user's earlier messages in all conversations, searched while the user types.
+"""Recall screen: the user's earlier messages in all conversations, searched while the user types.
 
 The selected message is put into the composer.
 """
@@ -116,7 +116,10 @@ class InputHistoryScreen(ListScreen):
         self.query_one(LongText).show(prompt.text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Choose the message under the cursor; if a search is still pending, choose its first match once it ends."""
+        """Choose the message under the cursor.
+
+        If a search is still pending, choose its first match once it ends.
+        """
         event.stop()
         if event.value == self._searched_text:
             self.action_choose()

@@ -40,7 +40,10 @@ class ListRow(NamedTuple):
 
 
 class SearchLine(OrderedInput):
-    """Search line of a list screen; Up and Down move the list's cursor while the search line keeps the focus."""
+    """Search line of a list screen.
+
+    Up and Down move the list's cursor while the search line keeps the focus.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "screen.move_cursor('down')", show=False),
@@ -157,7 +160,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(self.AUTO_FOCUS).focus()
 
     def on_resize(self) -> None:
-        """Place the details below the list on a narrow screen or in screen reader mode, and otherwise beside it."""
+        """Place the details beside the list, or below it on a narrow screen or in screen reader mode."""
         narrow = self.size.width < 100 or is_reader(self)
         self.set_class(narrow, "narrow")
         # An entry has two rows; avoid showing only one of them.
@@ -165,7 +168,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Load the entries again and apply the search; the cursor follows its entry to the entry's new position."""
+        """Load the entries again and apply the search.
+
+        If the position of the entry under the cursor has changed, the cursor moves with it.
+        """
         before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)

@@ -1,4 +1,7 @@
-"""Manual tool calls, which the user makes without the model by typing `!server/tool key=value` or using a form."""
+"""Manual tool calls, which the user makes without the model.
+
+The user types `!server/tool key=value` or fills in a form.
+"""
 
 import asyncio
 import shlex
@@ -86,7 +89,10 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class ManualCallRunner:
-    """Runner for manual tool calls; each call has a card in the transcript and runs in a worker of the chat screen."""
+    """Runner for manual tool calls.
+
+    Each call has a card in the transcript and runs in a worker of the chat screen.
+    """
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
@@ -104,7 +110,10 @@ class ManualCallRunner:
         return True
 
     def start(self, call: ManualCall) -> None:
-        """Call a tool in the background and show the call in the transcript; `/attach` can then attach the result."""
+        """Call a tool in the background, and show the call in the transcript.
+
+        `/attach` can then attach the result to the next message.
+        """
         from mcphost.tui.transcript.tool_card import ToolCard
 
         card = ToolCard("", call.server, call.tool, call.arguments)
@@ -124,9 +133,9 @@ class ManualCallRunner:
         return running
 
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
-        """Run the user's hooks on the latest result, then pass it to *attach*. Each result is attached only once.
+        """Run the user's hooks on the latest result, then pass the result to *attach*.
 
-        If there is no result, show a notification.
+        Each result is attached only once. If there is no result, show a notification.
         """
         taken, self._result = self._result, None
         if taken is None:

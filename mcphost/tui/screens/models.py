@@ -59,7 +59,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         yield OrderedInput(password=True, id="key", compact=True, placeholder=self._variable)
 
     def on_mount(self) -> None:
-        """Find out where the key will be stored."""
+        """Look up in the background where the key will be stored, and show it in the form."""
         super().on_mount()
         self.run_worker(self._show_place, group="key place")
 
@@ -218,7 +218,7 @@ class ModelsScreen(ListScreen):
             self._use(row.value, is_default=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Use the selected model when Enter is pressed in the search line."""
+        """Use the selected model when Enter is pressed in the search box."""
         event.stop()
         self.action_choose()
 

@@ -1,4 +1,7 @@
-"""Profiles screen: choose a profile from config.toml for this run, or save the current settings as one."""
+"""Profiles screen: choose a profile from config.toml, or save the current settings as a new one.
+
+A chosen profile applies to this run.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -152,7 +155,7 @@ class ProfileForm(FormScreen[Profile]):
         return _("Save as a profile")
 
     def body(self) -> ComposeResult:
-        """Yield inputs for the name, description, servers and system prompt, and a line about the model in use."""
+        """Yield inputs for the name, description, servers and system prompt, and a line about the model."""
         yield LabeledInputGroup(
             LabeledInput(_("name"), "name", placeholder=_("such as review")),
             LabeledInput(_("description"), "description", placeholder=_("optional")),

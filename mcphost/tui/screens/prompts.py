@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 
 
 def render_prompt_result(result: GetPromptResult) -> str:
-    """Return the messages of a prompt as a single sanitized string, which the user can review in the composer.
+    """Return the messages of a prompt as one sanitized text for review in the composer.
 
-    If there are several messages, the text of each begins with its role. An embedded text resource begins with its URI.
+    If there are several messages, the text of each begins with its role. An embedded text resource begins with its
+    URI.
     """
     out: list[str] = []
     for message in result.messages:
@@ -113,7 +114,10 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         return (("insert", _("Insert")),)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, including those for suggestions if the server offers suggestions."""
+        """Return the line that explains the keys.
+
+        The keys for suggestions are included only if the server supports completion.
+        """
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return _("{hint}enter next field or insert · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
@@ -165,7 +169,10 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
 
 class PromptsScreen(ListScreen):
-    """List of every server's prompts; its result is a (server name, Prompt) pair, or None if the user cancels."""
+    """List of every server's prompts; its result is a (server name, Prompt) pair, or None.
+
+    The result is None if the user cancels.
+    """
 
     TITLE_TEXT: ClassVar[str] = N_("Prompts")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -259,7 +266,10 @@ def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePar
 
 
 class PromptPreview(FormScreen[PromptDecision]):
-    """Preview of a filled prompt; its result is the chosen action and the messages, or None if the user cancels."""
+    """Preview of a filled prompt; its result is the chosen action and the messages, or None.
+
+    The result is None if the user cancels.
+    """
 
     AUTO_FOCUS = "#insert"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -391,7 +401,10 @@ class PromptPreview(FormScreen[PromptDecision]):
 
 
 def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:
-    """Yield the text of each part in *after* that is not in *before*, such as the contents of linked resources."""
+    """Yield the text of each part that is in *after* but not in *before*.
+
+    Such a part contains, for example, the contents of a linked resource.
+    """
     for old, new in zip(before, after, strict=True):
         for part in new.parts[len(old.parts) :]:
             if isinstance(part, (TextPart, ResourcePart)):

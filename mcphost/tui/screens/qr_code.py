@@ -1,8 +1,8 @@
 """Screen that shows a URL as a QR code for another device, in black on white in every theme.
 
-The modules (squares) of the code are drawn as blank characters with a background color, because the gaps that fonts
-leave between block characters confuse scanners. A half-block character is used only where the two halves of a terminal
-cell differ, and fills the half where a gap does the least harm.
+The modules (squares) of the code are drawn as blank characters with a background color, because the gaps that
+fonts leave between block characters confuse scanners. A half-block character is used only in a terminal cell
+whose two halves differ. It fills the half where a gap does less harm.
 """
 
 from itertools import groupby
@@ -29,9 +29,9 @@ _MAX_LENGTH = 2_000
 
 
 def build_matrix(text: str) -> list[list[int]]:
-    """Return the rows of modules (squares) of a QR code, including its white margin; 1 is dark, 0 is light.
+    """Return the rows of modules (squares) of a QR code; 1 is dark, 0 is light.
 
-    Return [] if the text is empty or longer than 2,000 characters.
+    The rows include the white margin. Return [] if the text is empty or longer than 2,000 characters.
     """
     import segno
 

@@ -1,4 +1,4 @@
-"""Registry screen (F3, then b): search a registry for servers, view their details, install and update them."""
+"""Registry screen (F3, then b): search a registry for servers, view, install and update them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -46,8 +46,8 @@ ASKING = N_("Searching the registry…")
 class RegistryScreen(ListScreen):
     """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
 
-    Its result is a sentence that names the installed server, an installation guide to attach to the next message so
-    that the model can follow it, or None if the user cancels.
+    Its result is one of three: a sentence that names the installed server; an installation guide, to attach to the next
+    message so that the model can follow it; or None if the user cancels.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -96,7 +96,10 @@ class RegistryScreen(ListScreen):
             self.notify(notes, severity="warning", markup=False, timeout=8)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return a (key, label, action) tuple for each key; the search key is included even if the list is empty."""
+        """Return a (key, label, action) tuple for each key.
+
+        The search key is included even if the list is empty.
+        """
         *keys, back = super()._key_bar_items()
         if all(action != "screen.search" for _key, _label, action in keys):
             keys.append(("^F", _("search"), "screen.search"))
@@ -105,8 +108,8 @@ class RegistryScreen(ListScreen):
     def _show_failure(self, fault: str) -> None:
         """Show *fault*, the reason why the request to the registry failed.
 
-        If the list is empty, *fault* is shown in the details pane, together with the keys to try again; otherwise, it
-        is shown as a notification.
+        If the list is empty, the details pane shows *fault* and the keys to try again. Otherwise, *fault* is shown as a
+        notification.
         """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
@@ -222,7 +225,10 @@ class RegistryScreen(ListScreen):
             self.post_message(TextViewRequested(guide.url, guide.text))
 
     def action_give_guide(self) -> None:
-        """Close the screen with the selected server's installation guide, which is attached to the next message."""
+        """Close the screen with the selected server's installation guide as the result.
+
+        The caller attaches the guide to the next message.
+        """
         if row := self.current_row():
             self.run_worker(partial(self._give_guide, row.value), group="guide", exclusive=True)
 
@@ -255,12 +261,15 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if a server's logos are all links, which mcphost does not download; otherwise, return ""."""
+    """Return a note if all of a server's logos are links, or "" otherwise.
+
+    mcphost does not download linked logos.
+    """
     return _("linked, not fetched") if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:
-    """Return a server's description, and a line for each way to install or reach the server, with warnings.
+    """Return a server's description, and a line for each way to install or reach it, with warnings.
 
     *known* is the server as installed, or None if it is not installed.
     """
@@ -284,8 +293,8 @@ _MAX_LABEL = 15
 class InstallForm(FormScreen[str]):
     """Form that installs or updates a server; its result is a sentence that names the server, or None.
 
-    The result is None if the user cancels. The form shows an installation plan, and installs only what the plan says;
-    after an input has changed, the new plan must be shown first.
+    The result is None if the user cancels. The form shows an installation plan and does only what the plan says.
+    After an input has changed, the form shows the new plan before it installs anything.
     """
 
     DEFAULT_CSS = """
@@ -359,7 +368,10 @@ class InstallForm(FormScreen[str]):
         self._request_review()
 
     def on_resize(self) -> None:
-        """Limit the height of the scrollable content, so that the error line, buttons and key hints fit below it."""
+        """Limit the height of the scrollable content.
+
+        The error line, buttons and key hints must fit below it.
+        """
         self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
 
     def action_scroll(self, pages: int) -> None:
@@ -432,9 +444,9 @@ class InstallForm(FormScreen[str]):
     # -- actions
 
     def action_install(self) -> None:
-        """Download the server's bundle if that has not been done yet; otherwise, carry out the installation plan shown.
+        """Carry out the installation plan that is shown, or first download the server's bundle.
 
-        The plan is carried out only after the user has scrolled to its end.
+        The bundle is downloaded only once. The plan is carried out only after the user has scrolled to its end.
         """
         now, before = input_guard.clock(), self._changed_at
         self._changed_at = now
@@ -529,7 +541,10 @@ _LINE_LABELS = frozenset(
 
 
 def _translate_line(line: str) -> str:
-    """Translate the label of a line in the installation plan; a diff mark such as "+ " may precede the label."""
+    """Translate the label of a line in the installation plan.
+
+    A diff mark such as "+ " may precede the label.
+    """
     mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
     label, colon, value = text.partition(": ")
     kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")

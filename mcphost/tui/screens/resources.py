@@ -38,7 +38,10 @@ MAX_AUTO_PREVIEW_BYTES = 1_000_000
 
 
 def render_read_result(result: ReadResourceResult) -> str:
-    """Return the contents of a resource as text; binary contents are replaced by their media type and size."""
+    """Return the contents of a resource as text.
+
+    Binary contents are replaced by their media type and size.
+    """
     parts: list[str] = []
     for entry in result.contents:
         head = f"── {entry.uri}\n" if len(result.contents) > 1 else ""
@@ -65,7 +68,10 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Return whether the server declares a size above 1 MB, in which case the resource is read only on request."""
+    """Return whether the server declares a size above 1 MB.
+
+    A large resource is read only when the user requests it.
+    """
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
@@ -75,10 +81,11 @@ def describe_type(item: Resource) -> str:
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return name-value pairs about a resource: audience, priority, modification date, and number of linked icons.
+    """Return name-value pairs about a resource or resource template.
 
-    Linked icons are not fetched; only those that a server at *server_url* may link to are counted. The value is "" for
-    data that the server did not provide.
+    The pairs are the audience, priority, modification date, and number of linked icons. Linked icons are not
+    fetched; only those that a server at *server_url* may link to are counted. The value is "" for data that the
+    server did not provide.
     """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
@@ -119,13 +126,19 @@ class ResourcesScreen(ListScreen):
         self._active: tuple[tuple[str, ...], ...] = ()
 
     def on_mount(self) -> None:
-        """Add an image preview above the text preview, load the list, and check the subscriptions every second."""
+        """Add an image preview above the text preview, and load the list.
+
+        The subscriptions are then checked every second.
+        """
         self.query_one("#side").mount(self._image_view, before="LongText")
         super().on_mount()
         self.set_interval(update_seconds(self, 1.0), self._update_subscriptions)
 
     def _update_subscriptions(self) -> None:
-        """Reload the list if a subscription was interrupted or continued, which no event reports."""
+        """Reload the list if a subscription has been interrupted or resumed.
+
+        The screen must check this itself, because no event reports it.
+        """
         if self._active != self._active_uris():
             self.reload()
 
@@ -219,7 +232,10 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Read the selected resource, even if it is large, and show it; the cursor of the list stays usable."""
+        """Read the selected resource in the background, even if it is large, and show it.
+
+        The user can still move the cursor in the meantime.
+        """
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self._start_preview(*row.value)
@@ -329,7 +345,10 @@ class ResourceTemplateForm(FormScreen[str]):
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, including those for suggestions if the server offers suggestions."""
+        """Return the line that explains the keys.
+
+        The keys for suggestions are included only if the server supports completion.
+        """
         keys = _("enter next field or attach · esc back") if self.variables else _("enter attaches · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 

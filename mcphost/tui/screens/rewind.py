@@ -1,4 +1,7 @@
-"""Rewind screen: go back to an earlier message to edit it, answer it again or fork there, or open another branch."""
+"""Rewind screen: go back to an earlier message, or open another branch.
+
+The user can edit the message, have it answered again, or fork the conversation there.
+"""
 
 import time
 from bisect import bisect_left
@@ -131,7 +134,10 @@ class RewindScreen(ListScreen):
         return f"{format_time(point.message.at)}{kept}"
 
     def show_details(self, row: ListRow) -> None:
-        """Show a message and the tool calls made after it, which going back does not undo; or describe a branch."""
+        """Show a message and the tool calls that were made after it, or describe a branch.
+
+        Going back to the message does not undo these calls.
+        """
         if isinstance(row.value, BranchInfo):
             branch = row.value
             ends, count = format_time(branch.at), str(branch.messages)
@@ -197,7 +203,10 @@ class RewindScreen(ListScreen):
             self.dismiss(RewindChoice("retry", row.value.position + 1))
 
     def action_fork(self) -> None:
-        """Close the screen with a RewindChoice that forks the conversation after the answer to the selected message."""
+        """Close the screen with a RewindChoice that forks the conversation.
+
+        The new conversation ends with the answer to the selected message.
+        """
         if (row := self.current_row()) and isinstance(row.value, _Point):
             messages = self.host.conversation.messages
             later = range(row.value.position + 1, len(messages))

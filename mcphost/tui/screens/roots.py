@@ -1,4 +1,7 @@
-"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers have received them."""
+"""Shared folders screen (Ctrl+O): manage the folders (MCP roots) shared with servers.
+
+The user can add, name and remove folders, and see which servers have received them.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -48,7 +51,10 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe where the folder comes from and, if the user added or removed it, how long that change lasts."""
+    """Describe where the folder comes from.
+
+    If the user added or removed the folder, also describe how long that change lasts.
+    """
     holds = _(_SCOPE_PHRASES[folder.scope])
     if folder.state == "out":
         return _("removed {holds} · {origin}").format(holds=holds, origin=translate_sentence(folder.origin))
@@ -57,7 +63,11 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders the server has received, or that it did not ask for them, or that the user refused."""
+    """Describe how many folders the server has received, and whether updates need the user's approval.
+
+    The text also says if the user has refused since. If no list of folders was sent, it says that the server did
+    not request one or that the user refused.
+    """
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
     told = (
@@ -83,7 +93,10 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 
 
 class RootsScreen(ListScreen):
-    """List of the folders to share with servers, including folders that are missing or that the user removed."""
+    """List of the folders to share with servers.
+
+    Folders that are missing or that the user removed are listed as well.
+    """
 
     DEFAULT_CSS = "RootsScreen #entries, RootsScreen #side { width: 1fr; }"
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
@@ -144,7 +157,7 @@ class RootsScreen(ListScreen):
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show where a folder comes from, a warning if there is one, and which servers have received the folder."""
+        """Show a folder's origin, a warning if there is one, and which servers have received the folder."""
         one: RootFolder = row.value
         told = {
             "there": _("with servers that ask, if you agree"),
@@ -177,9 +190,10 @@ class RootsScreen(ListScreen):
         self.query_one(LongText).show("\n".join(lines))
 
     def action_change(self, what: str) -> None:
-        """Open a form that adds a folder (*what* is "add"), or names ("name") or removes ("out") the selected folder.
+        """Open a form that adds, names, removes or restores a folder.
 
-        If the selected folder has already been removed, "out" restores it.
+        *what* is "add", or, for the selected folder, "name" or "out". "out" removes the folder; if it has already been
+        removed, "out" restores it.
         """
         row = self.current_row()
         if what == "add":
@@ -285,7 +299,10 @@ class FolderForm(FormScreen[tuple[str, str]]):
     """
 
     def __init__(self, roots: "Roots", change: FolderChange, folder: RootFolder | None = None) -> None:
-        """Create a form for *change* to *folder*. If *folder* is None, the user enters the path of a new folder."""
+        """Create a form for *change* to *folder*.
+
+        If *folder* is None, the user enters the path of a new folder.
+        """
         super().__init__()
         self.roots, self.change, self.folder = roots, change, folder
         self._lookup_timer: Timer | None = None

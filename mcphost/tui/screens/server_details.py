@@ -24,8 +24,8 @@ _REPORTS = N_(" (reports changes)")
 def describe_catalog(view: ServerView) -> str:
     """Return the numbers of tools, resources and prompts, with notes on token use and unavailable tools.
 
-    The tokens are those that the tools' definitions take up in each request. Tools are unavailable if they are
-    quarantined after a change, or turned off.
+    The token use is the approximate number of tokens that the tool definitions add to each request. Tools are
+    unavailable if they are quarantined after a change, or turned off.
     """
     tokens = _count_tokens(view)
     notes = [
@@ -79,7 +79,10 @@ def _make_section(heading: str, lines: Iterable[str]) -> Section:
 
 
 def _describe_tool(view: ServerView, tool: "Tool") -> str:
-    """Return a tool's name, a mark such as "(off)" if it is unavailable, and the first line of its description."""
+    """Return a tool's name and the first line of its description.
+
+    If the tool is unavailable, a mark such as "(off)" is added.
+    """
     held = _(" (quarantined)") if tool.name in view.quarantined else ""
     off = _(" (off)") if tool.name in view.disabled_tools else ""
     first = (tool.description or "").strip().split("\n")[0]
@@ -87,7 +90,10 @@ def _describe_tool(view: ServerView, tool: "Tool") -> str:
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] if there is none."""
+    """Return name-value pairs for the account in use, or [] if there is none.
+
+    The pairs are its name, issuer, scopes and storage.
+    """
     account = view.account
     if account is None:
         return []
@@ -114,9 +120,9 @@ def describe_next_step(view: ServerView) -> str:
 
 
 def deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots although its protocol revision deprecates them; otherwise, return "".
+    """Return a note if the server requested roots although its protocol revision deprecates them.
 
-    Roots are deprecated in revision 2026-07-28.
+    Otherwise, return "". Roots are deprecated in revision 2026-07-28.
     """
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28

@@ -1,4 +1,4 @@
-"""Form that adds a server from a command line, URL or JSON, or changes the server's configuration entry."""
+"""Form that adds a server from a command line, URL or JSON, or edits a configured server."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -32,7 +32,10 @@ _MAX_PATH_LENGTH = 200
 
 
 class ServerForm(FormScreen[str]):
-    """Form that adds or changes a server; its result is a sentence about the change, or None if the user cancels."""
+    """Form that adds or changes a server; its result is a sentence about the change, or None.
+
+    The result is None if the user cancels.
+    """
 
     CONFIRMS_LEAVING = True
     DEFAULT_CSS = """

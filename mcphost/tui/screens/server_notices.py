@@ -29,7 +29,10 @@ class ServerNotices:
         """The last reported problem of each server that has not been ready since; "" if it may be reported again."""
 
     def report(self, event: "ServerState", keys: KeyTable) -> None:
-        """Report the state of a server if the user should know of it; *keys* contains the keys to name."""
+        """Add a notice if a server has a problem that the user should know about, or is ready again.
+
+        *keys* contains the keys that the notice can name.
+        """
         server = event.server
         if event.state == "ready":
             if self._last_problem.pop(server, None) is not None:

@@ -59,10 +59,10 @@ _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disab
 
 @runtime_checkable
 class NoticeRemover(Protocol):
-    """The part of the app's interface that removes obsolete notices."""
+    """Interface of the app for removing obsolete notifications."""
 
     def dismiss_notices(self, messages: set[str]) -> None:
-        """Remove the visible notices with these texts."""
+        """Remove the visible notifications with these texts."""
         ...
 
 
@@ -121,7 +121,10 @@ class ServersScreen(ListScreen):
         self._notices: set[str] = set()
 
     def on_mount(self) -> None:
-        """Load the list, select the initial server, and update the elapsed time of starting servers every second."""
+        """Load the list and select the initial server.
+
+        The elapsed time of starting servers is then updated every second.
+        """
         super().on_mount()
         names = [row.title for row in self.visible_rows]
         if self.initial_server in names:
@@ -140,13 +143,13 @@ class ServersScreen(ListScreen):
                 entries.replace_option_prompt_at_index(at, self.render_row(row))
 
     def empty_text(self) -> str:
-        """Return how to add a server, or why a file of servers could not be read."""
+        """Return how to add a server, or why a configuration file could not be read."""
         problem = self.warning()
         corrected = _("Once it is corrected, its servers appear here.")
         return f"{problem}\n\n{corrected}" if problem else super().empty_text()
 
     def warning(self) -> str:
-        """Return why a file's servers could not be read, or "" if every file was read."""
+        """Return why the servers in a configuration file could not be read, or "" if all were read."""
         live = self.host.config_change_detector
         problem = find_unread_file(self.host.config if live is None else live.config)
         return clean_line(translate_sentence(problem), 600)
@@ -233,7 +236,10 @@ class ServersScreen(ListScreen):
             )
 
     def action_sign_out(self) -> None:
-        """Revoke and delete the stored tokens if the key is pressed twice; the first press asks for confirmation."""
+        """Revoke and delete the selected server's stored tokens on the second key press.
+
+        The first press asks for confirmation.
+        """
         row = self.current_row()
         if row is None:
             return
@@ -369,12 +375,12 @@ class ServersScreen(ListScreen):
         self._open_form(ServerForm(partial(_change_server, editor), {"user": file}, name, entry))
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show a notice that is removed when the page is left or the change of which it tells is undone."""
+        """Show a notification, which is removed when the user leaves the screen or undoes the change."""
         self._notices.add(message)
         super().notify(message, **options)
 
     def on_screen_suspend(self) -> None:
-        """Remove the notices of this page, whose keys work only here."""
+        """Remove this screen's notifications, because the keys that they mention work only here."""
         self._dismiss_notices()
 
     def _dismiss_notices(self) -> None:
@@ -420,9 +426,9 @@ class ServersScreen(ListScreen):
     def action_remove_with_data(self) -> None:
         """Remove the selected server and its stored data on the second key press.
 
-        The data consists of the server's secrets, the values of its inputs, its unpacked bundle and its sign-ins. The
-        first press, of this key or the `action_remove` key, explains what will be removed. The key of the second press
-        determines whether the data is removed.
+        The data consists of the server's secrets, the values of its inputs, its unpacked bundle, and the accounts that
+        only this server can use. The first press, of this key or the `action_remove` key, explains what will be
+        removed. The key of the second press determines whether the data is removed.
         """
         self._confirm_removal(forgets=True)
 
@@ -437,7 +443,7 @@ class ServersScreen(ListScreen):
         self.run_worker(partial(self._remove, editor, row.value, forgets=forgets), group="change")
 
     async def _explain_removal(self, editor: "ServerEditor", name: str) -> None:
-        """Tell the user which key removes a server, and which of its stored data another key deletes as well."""
+        """Show a notification that explains how to remove a server with or without its stored data."""
         file = self.host.servers.view(name).config.file
         text = _("Press x again to remove {title} from {file}.").format(title=name, file=file)
         stored = await self._describe_data(editor, name)
@@ -491,7 +497,10 @@ class ServersScreen(ListScreen):
         self.notify(done, markup=False)
 
     def action_changes(self) -> None:
-        """Ask the user again to approve the selected server's quarantined tools, whose definitions have changed."""
+        """Ask the user again to approve the selected server's quarantined tools.
+
+        Tools are quarantined when their definitions change.
+        """
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
             self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
 

@@ -74,9 +74,9 @@ class SetupChoice(Struct, frozen=True):
 class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
-    If mcphost opened the screen without being asked (*is_invited* is false), typing closes it and the text goes to the
-    composer. The exception is text that may be an API key, which goes to the key input. Before anything can be chosen,
-    the user must press Tab, Enter, an arrow key or Ctrl+A, or click.
+    If mcphost opened the screen without being asked (*is_invited* is false), typing closes it and the text goes to
+    the composer. The exception is text that may be an API key, which goes to the key input. In this case, models
+    and servers can be selected only after the user has pressed Tab, Enter, an arrow key or Ctrl+A, or clicked.
     """
 
     AUTO_FOCUS = ""
@@ -142,7 +142,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         return (("leave", _("Skip")), ("start", _("Start")))
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, which depends on whether choosing is already enabled."""
+        """Return the line that explains the keys.
+
+        The line changes when selection is enabled.
+        """
         if not self._is_entered:
             every = _(" · ^A all servers") if self._servers else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
@@ -205,17 +208,20 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
-        """Enable choosing, because a click has focused a widget of this screen."""
+        """Enable selection after a click has focused a widget of this screen."""
         self._enter()
 
     def _enter(self) -> None:
-        """Enable choosing; before that, typing closes the screen and the text goes to the composer."""
+        """Enable the selection of models and servers, and update the key hints.
+
+        Until then, typing closes the screen, and the text goes to the composer.
+        """
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert pasted text into the API key input, if the screen has one and choosing is not enabled yet."""
+        """Insert pasted text into the API key input, if there is one and selection is not enabled yet."""
         for field in [] if self._is_entered else self._enter_key_input():
             event.stop()
             field.value = event.text.strip()
@@ -260,8 +266,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     async def on_key(self, event: events.Key) -> None:
         """Choose the model or server under the cursor when Space is pressed.
 
-        If mcphost opened the screen without being asked, Tab or an arrow key first enables choosing, and typing closes
-        the screen, except for an API key, which goes to its input.
+        If mcphost opened the screen without being asked, Tab or an arrow key first enables selection. Until then,
+        typing closes the screen, unless the text may be an API key, which goes to the key input.
         """
         if self._is_entered:
             self._handle_entered_key(event)
@@ -281,7 +287,11 @@ class SetupScreen(FormScreen[SetupChoice]):
                 await run_key_binding(field, event)
 
     def _handle_entered_key(self, event: events.Key) -> None:
-        """Choose with Space, or type into the API key input even if no input has the focus."""
+        """Handle a key after selection has been enabled.
+
+        Space chooses the entry under the cursor. If no list has the focus, other characters are typed into the API key
+        input.
+        """
         if event.key == "space" and isinstance(self.focused, OptionList):
             if self.focused.highlighted is not None:
                 self._choose(self.focused, self.focused.highlighted)
@@ -292,9 +302,10 @@ class SetupScreen(FormScreen[SetupChoice]):
                 self.set_focus(field)
 
     def _handle_typed(self) -> None:
-        """Show typed text in the API key input if it may be a key; else close the screen and pass it to the composer.
+        """Show typed text in the API key input if it may be an API key.
 
-        Terminals without bracketed paste send pasted text as if it had been typed.
+        Otherwise, close the screen and pass the text to the composer. Terminals without bracketed paste send pasted
+        text as if it had been typed.
         """
         for field in self.query("#key").results(Input):
             if may_become_api_key(self._typed) or is_long_word(self._typed):
@@ -305,7 +316,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(typed=self._typed))
 
     def _enter_key_input(self) -> list[Input]:
-        """Enable choosing and focus the API key input; return a list with this input, or [] if there is none."""
+        """Enable selection and focus the API key input.
+
+        Return a list that contains the input, or [] if there is none.
+        """
         fields = list(self.query("#key").results(Input))
         for field in fields:
             self._enter()
@@ -313,7 +327,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         return fields
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Select the model or provider at *index* or, if *lines* is the list of servers, tick or untick a server."""
+        """Select the model or provider at *index*, or tick or untick the server at *index*.
+
+        *lines* is the list that contains the entry.
+        """
         if lines.id == "providers":
             lines.highlighted = index
             self._start_with_entered_key()
@@ -371,9 +388,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._start_with_entered_key()
 
     def _submit_typed(self, *, is_pasted: bool) -> None:
-        """Store the typed API key; if the text is not an API key, close the screen and pass it on to the composer.
+        """Store the typed API key and close the screen.
 
-        If *is_pasted* is true, Enter was part of the pasted text; the user must press it again.
+        If the text is not an API key, close the screen and pass the text to the composer. If *is_pasted* is true, Enter
+        was part of the pasted text, and the user must press it again to store the key.
         """
         if not self.query("#key") or not (has_api_key_prefix(self._typed) or is_long_word(self._typed)):
             self.dismiss(SetupChoice(typed=self._typed))
@@ -415,7 +433,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         return "" if index is None else list(PROVIDER_TITLES)[index]
 
     async def _ask_for_provider(self) -> None:
-        """List the providers below the key. None is preselected, so that the key is not sent to the wrong provider."""
+        """Show a list of providers below the API key input, and ask the user to choose one.
+
+        No provider is preselected, so that the key is not sent to the wrong provider.
+        """
         self.show_fault(_("This key does not show its provider. Choose it with ↓, then press Enter."))
         if not self.query("#providers"):
             providers = OptionList(*PROVIDER_TITLES.values(), id="providers", markup=False, compact=True)
@@ -433,7 +454,10 @@ class SetupScreen(FormScreen[SetupChoice]):
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return a server's command line or URL, sanitized, with the names of its environment variables or headers."""
+    """Return a server's sanitized command line or URL.
+
+    The names of its environment variables or headers are included.
+    """
     server = candidate.server
     if server is None:
         return ""

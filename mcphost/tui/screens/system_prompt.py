@@ -59,7 +59,10 @@ class SystemPromptForm(FormScreen[str]):
         yield OrderedTextArea(self._shown, id="text", tab_behavior="focus", compact=True, soft_wrap=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; undo and reset are omitted if they would have no effect."""
+        """Return the action and the label of each button.
+
+        The buttons for undo and reset are omitted if they would have no effect.
+        """
         undo = (("undo_change", _("Undo the last change")),) if self._conversation.can_undo_system_prompt else ()
         label = _("Use the configured one") if self._has_configured else _("Use the default")
         reset = (("reset", label),) if self._conversation.system_prompt else ()

@@ -55,7 +55,10 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a call's progress, or "" if none was reported; if the total is known, include a bar of *cells* cells."""
+    """Return a call's progress as text, or "" if none was reported.
+
+    If the total is known, the text includes a bar of *cells* cells.
+    """
     event = call.progress
     if event is None:
         return ""

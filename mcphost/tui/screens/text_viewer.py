@@ -96,7 +96,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(LongText).show(self.text)
 
     def on_mount(self) -> None:
-        """Load the full text if necessary, focus the text, and start to check whether its end is visible."""
+        """Load the full text if necessary, focus the text, and check for its end after each scroll."""
         if self._sections or self._language:
             self.query_one(LongText).show(self.text, self._sections, language=self._language)
         if self._full_text_loader is not None:
@@ -108,7 +108,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self.check_end_shown)
 
     def check_end_shown(self) -> None:
-        """Call the `on_end_shown` callback if the last row is visible and the callback has not been called yet."""
+        """Call the `on_end_shown` callback the first time that the last row is visible."""
         if not self.is_open:
             return
         text = self.query_one(LongText)

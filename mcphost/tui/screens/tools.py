@@ -25,7 +25,7 @@ _MAX_GRANTS_SHOWN = 5
 
 
 def describe_annotations(tool: Tool) -> str:
-    """Return the server's unverified claims about a tool, for example "read-only", or "" if there are none."""
+    """Return the server's unverified claims about a tool, such as "read-only", or "" if there are none."""
     said = tool.annotations
     if said is None:
         return ""

@@ -15,8 +15,9 @@ WORD_SECONDS = 0.4
 class TypeAheadListScreen(ListScreen):
     """List screen on which single letters run commands, and typed words go to the search line.
 
-    A letter of KEY_ROWS runs its command after a pause, or before a key that types nothing. `REPEATED_KEYS` contains
-    the letters whose command asks for a second press; if another letter follows the first press, both are searched for.
+    A letter in `KEY_ROWS` runs its command if the user pauses, or presses a key that enters no text.
+    `REPEATED_KEYS` contains the letters whose commands must be confirmed by a second press. If a different letter
+    follows the first press, both letters are entered in the search line.
     """
 
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset()
@@ -73,7 +74,7 @@ class TypeAheadListScreen(ListScreen):
             await self._run_command()
 
     async def _run_command(self) -> None:
-        """Run the command once for each typed letter that has not yet run it."""
+        """Run the command once for each typed letter whose command has not been run yet."""
         letters = self._typed[self._started_count :]
         self._started_count = len(self._typed)
         for letter in letters:

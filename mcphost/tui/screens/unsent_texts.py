@@ -43,7 +43,7 @@ class DraftSaver:
         self._saved: UnsentText = UnsentText()
 
     def start(self) -> None:
-        """Restore the unsent text of the open conversation, and begin to save it regularly."""
+        """Restore the unsent text of the open conversation, and start saving it regularly."""
         self._run(self._start)
 
     async def _start(self) -> None:
@@ -64,9 +64,9 @@ class DraftSaver:
             self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
-        """Pass the draft, queued messages and attachments to the host, which stores them by the time mcphost exits.
+        """Pass the draft, queued messages and attachments to the host if they have changed.
 
-        Return False if nothing has changed since the last call.
+        The host stores them when mcphost exits, at the latest. Return False if nothing has changed since the last call.
         """
         if not self._place or not self._screen.is_attached:
             return False
@@ -99,7 +99,10 @@ class DraftSaver:
             self._restore(text)
 
     def _read(self) -> UnsentText:
-        """Return what to store. An API key that was entered as a message is left out."""
+        """Return the draft, queued messages and attachments to store.
+
+        If the draft is an API key, it is left out.
+        """
         draft = self._screen.query_one(Composer).draft
         queued = tuple(text for text, _ in self._queue.describe())
         text = "" if is_api_key(draft.text) else draft.text
@@ -112,7 +115,10 @@ class DraftSaver:
         self._restore_draft(Draft(""), ())
 
     def _restore(self, text: UnsentText) -> None:
-        """Insert saved text before the composer's text. Saved queued messages are inserted as well, but not sent."""
+        """Insert saved text before the composer's text.
+
+        Saved queued messages are inserted as well, but not sent.
+        """
         self._saved = text
         if is_api_key(text.text):  # stored by an earlier version; the next save deletes it
             text = replace(text, text="")
@@ -140,5 +146,8 @@ class PendingEdit(NamedTuple):
     attachments: "tuple[Part, ...]"
 
     def matches(self, conversation_id: str, count: int) -> bool:
-        """Return whether the edit belongs to this conversation and no message has been sent since the edit began."""
+        """Return whether the edit belongs to this conversation and no message has been sent since.
+
+        *count* is the current number of messages in the conversation.
+        """
         return (self.conversation_id, self.kept) == (conversation_id, count)

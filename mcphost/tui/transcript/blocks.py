@@ -93,7 +93,10 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 def label_model(name: str) -> str:
-    """Return a stored message's model name for display; the demo's name becomes a label that says it is not an AI."""
+    """Return the display name for the model name in a stored message.
+
+    The demo model's name is replaced by a label that says it is not an AI.
+    """
     if name != "demo":
         return name
     from mcphost.llm.demo_model import LABEL
@@ -131,10 +134,10 @@ def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
 class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
-    `source` names the prompt from which the message was inserted; it is "" if the user wrote the message, or if mcphost
-    did (`is_automatic`). `resources` has one item for each attachment: its server and URI, or None if the attachment is
-    not a resource. `outdated` contains the (server, URI) pairs of the attached resources that have changed since the
-    message was sent.
+    `source` describes the MCP prompt that the message was inserted from, or is "" if there is none.
+    `is_automatic` is true if mcphost wrote the message. `resources` has one item for each attachment: its
+    server and URI, or None if the attachment is not a resource. `outdated` contains the (server, URI) pairs of
+    the attached resources that have changed since the message was sent.
     """
 
     gap = 1
@@ -180,9 +183,9 @@ class UserMessage(TranscriptBlock):
         ]
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> bool:
-        """Mark the attached resources in *keys* as changed and unmark all others; return whether any mark changed.
+        """Mark the attached resources in *keys* as changed, and unmark all others.
 
-        *keys* are (server, URI) pairs.
+        *keys* are (server, URI) pairs. Return whether any mark changed.
         """
         outdated = keys.intersection(filter(None, self.resources))
         is_changed = outdated != self.outdated
@@ -227,7 +230,10 @@ class UserMessage(TranscriptBlock):
 
 
 class BackgroundResult(TranscriptBlock):
-    """Block that shows where in the chat the result of a background tool call was added; Enter opens the result."""
+    """Block that marks where the result of a background tool call was added to the chat.
+
+    Enter opens the result.
+    """
 
     gap = 1
     can_step = True
@@ -353,7 +359,10 @@ class ThinkingBlock(TranscriptBlock):
         ]
 
     def activate(self) -> tuple[str, str] | None:
-        """Fold or unfold the reasoning and return None; if it is too long to unfold, return it for the text viewer."""
+        """Fold or unfold the reasoning, and return None.
+
+        If the reasoning is too long to unfold, return a title and the reasoning for the text viewer instead.
+        """
         if not self._fits_inline:
             return _("Thinking"), self.text
         self.is_expanded = not self.is_expanded

@@ -14,7 +14,7 @@ _ENDINGS = {
 
 
 class SummarizingNotice:
-    """Notice that a model is summarizing messages; when that ends, the outcome replaces its text."""
+    """Notice shown while a model summarizes messages; its text is replaced by the outcome at the end."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript

@@ -29,9 +29,10 @@ class PartCopier:
         self.copy(index, last_part + 1 if last_index == index else 0, as_tsv=as_tsv)
 
     def copy(self, index: int, number: int, *, as_tsv: bool = False) -> None:
-        """Copy part *number* of the block at *index*, counting from 0; numbers after the last part wrap around.
+        """Copy one code block, table or tool result of the block at *index*.
 
-        Tables are copied as tab-separated values if *as_tsv* is true, otherwise as Markdown.
+        *number* counts these parts from 0; numbers after the last part wrap around. Tables are copied as tab-separated
+        values if *as_tsv* is true, otherwise as Markdown.
         """
         parts = list_copyable_parts(self._get_blocks(), index)
         if not parts:

@@ -145,7 +145,7 @@ class BlockLayout:
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Render the block at *index* to get its exact height; return by how many rows its height has changed."""
+        """Render the block at *index* to get its exact height; return the change in height, in rows."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -273,7 +273,7 @@ class BlockRenderer:
     def render(self, block: TranscriptBlock, first_line: int, selection: Selection | None) -> list[Strip]:
         """Return all rows of a block, including the gap before it.
 
-        *first_line* is the number by which *selection* refers to the first line of the block.
+        *first_line* is the line number of the block's first line, as used in *selection*.
         """
         # The gap needs a position too, because a selection may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})

@@ -1,4 +1,4 @@
-"""Rendering of Markdown (CommonMark with tables and strikethrough), complete or streamed. HTML is shown as text.
+"""Rendering of complete or streamed Markdown (CommonMark with tables and strikethrough). HTML is shown as text.
 
 The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and the `<T>` in `Vec<T>`. The
 renderer of Rich also emits OSC 8 links.
@@ -228,7 +228,7 @@ def _copy_label(part: int) -> Content:
 
 
 def _render_code(build: _Builder, token: "Token", *, has_heading: bool) -> None:
-    """Add a code block; if *has_heading*, add a row above it with the language and a label that copies the code."""
+    """Add a code block and, if *has_heading* is true, a row above it with the language and a copy label."""
     code = clean(token.content.rstrip("\n")).replace("\t", "    ")
     words = token.info.split()
     language = clean_line(words[0], 30) if words else ""
@@ -423,7 +423,7 @@ def _is_fence_closed(lines: list[str], markup: str) -> bool:
 
 
 def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Return the line numbers, relative to *since*, of the items in the top-level list that starts at line *since*."""
+    """Return the line numbers, relative to *since*, of the items of the top-level list that starts there."""
     return [
         token.map[0] - since
         for token in tokens
@@ -523,7 +523,7 @@ class Table(NamedTuple):
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def to_tsv(self) -> str:
-        """Return the cells as tab-separated plain text, which spreadsheets can import and do not run as formulas."""
+        """Return the table as tab-separated text, with formulas escaped so that no spreadsheet runs them."""
         rows = ((" ".join(cell.plain.split()) for cell in row) for row in self.rows)
         return "".join(
             "\t".join(cell if _NUMBER.fullmatch(cell) else escape_formula(cell) for cell in row) + "\n" for row in rows

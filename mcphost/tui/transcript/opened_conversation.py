@@ -26,9 +26,10 @@ PAUSE_SECONDS = 0.002
 
 
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
-    """Return the start index of a part of the conversation: about *count* messages that end before index *end*.
+    """Return the start index of a part of the conversation that ends before index *end*.
 
-    A part begins with a user message, or at index 0, so that it can be shown independently of other parts.
+    A part has about *count* messages. It begins with a user message, or at index 0, so that it can be shown
+    independently of other parts.
     """
     start = max(0, end - count)
     while start and messages[start].role != "user":
@@ -55,9 +56,10 @@ def pause_garbage_collection() -> Generator[None]:
 
 
 class EarlierMessages:
-    """Builder that creates the blocks for the messages before index *end*, from newest to oldest, in short slices.
+    """Builder that creates the blocks for earlier messages in short slices.
 
-    *build* is called once for each part of the messages, and returns the blocks for that part.
+    It processes the messages before index *end*, from newest to oldest. *build* is called once for each part of
+    the messages, and returns the blocks for that part.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 
 def describe_source(message: Message) -> str:
-    """Describe the prompt from which a message was inserted; return "" if the message is not from a prompt."""
+    """Describe the MCP prompt that a message was inserted from; return "" if there is none."""
     return (
         _("from the prompt {name} of {server}").format(name=message.prompt.name, server=message.prompt.server)
         if message.prompt
@@ -121,8 +121,8 @@ def build_blocks(
 ) -> list[TranscriptBlock]:
     """Return the blocks for a stored conversation's messages; show the cost of answers if *show_costs* is true.
 
-    Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is called
-    only if there are images. *notice* is placed before the first message that is newer than the notice.
+    Images that the user attached and those in tool results are included if *can_draw_images* returns True, which is
+    called only if there are images. *notice* is placed before the first message that is newer than the notice.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
@@ -288,7 +288,7 @@ class TranscriptPresenter:
         return blocks
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> None:
-        """Mark the attached resources that have changed since they were sent; *keys* are their (server, URI) pairs."""
+        """Mark the attached resources, given as (server, URI) pairs, that have changed since they were sent."""
         self._outdated = keys
         for block in self._resource_messages:
             if block.show_outdated(keys):

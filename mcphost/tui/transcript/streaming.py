@@ -1,4 +1,4 @@
-"""Splitting of streamed text into transcript blocks, of which only the last one is still growing."""
+"""Splitting of streamed text into transcript blocks; only the last block is still growing."""
 
 from typing import TYPE_CHECKING
 

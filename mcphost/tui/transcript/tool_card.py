@@ -111,8 +111,9 @@ class ToolCard(TranscriptBlock):
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
 
-        *arguments* are the arguments that were sent. *started_by* is what approved the call (see `ToolStarted.by`);
-        "user" means that the user made the call, and "earlier" that an earlier run did.
+        *arguments* are the arguments that were sent. *started_by* is what approved the call (see
+        `ToolStarted.by`), "user" if the user made the call, or "earlier" if an earlier run of mcphost sent the
+        call.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()
@@ -307,10 +308,10 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card whose call to move to the background, for a request made at the block at *index*.
+    """Select the tool call to move to the background, and return its card.
 
-    This is the card at *index* if its call can go to the background, otherwise the only such card among the newest
-    blocks. Return None if the newest blocks contain no such card or more than one.
+    This is the call of the card at *index* if it can run in the background, otherwise the only such call among
+    the newest blocks. Return None if the newest blocks contain no such call or more than one.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:

@@ -224,7 +224,7 @@ class Transcript(ScrollView, can_focus=True):
             self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def close_tail(self) -> None:
-        """Show the pending text of the current stream and end the stream; do nothing if no text is being streamed."""
+        """Show the pending text of the current stream, and end the stream; do nothing if there is no stream."""
         if self._streaming.tail is None:
             return
         self.flush_stream()
@@ -309,7 +309,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Stop following the end of the conversation when the user scrolls up; resume when the end is visible again."""
+        """Stop following the end when the user scrolls up, and follow it again when it is visible."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
@@ -370,7 +370,7 @@ class Transcript(ScrollView, can_focus=True):
         return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of the visible region; the lowest row may show a label with the number of new blocks below."""
+        """Return one row of the visible region; the lowest row may show the number of new blocks below it."""
         strip = self._render_row(y + self.scroll_offset.y)
         if y != self.size.height - 1 or not self._unseen.count:
             return strip
@@ -538,7 +538,7 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_copy_part(self, as_tsv: bool) -> None:
-        """Copy the first code block, table or tool result of the current block; each further press copies the next one.
+        """Copy the first code block, table or tool result of the current block; each further press copies the next.
 
         A table is copied as Markdown or, if *as_tsv* is true, as tab-separated values.
         """

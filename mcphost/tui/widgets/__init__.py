@@ -1,1 +1,1 @@
-"""Widgets that display the values passed to them and report user input through messages; they do no I/O."""
+"""Widgets that display given values and report user input through messages; they do no I/O."""

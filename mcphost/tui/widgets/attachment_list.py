@@ -27,10 +27,11 @@ _REFRESH_HINT = N_("shift+tab, then r refreshes")
 
 
 class AttachmentRow(NamedTuple):
-    """One attachment in the list: its kind, its name, its size as text, and its estimated number of tokens.
+    """One attachment in the list: its kind, name, size as text, and estimated number of tokens.
 
-    `is_changed` is True if the server has reported a newer version of the resource. `is_sent` is True if the resource
-    was sent with an earlier message and has changed since; it is then not an attachment of the next message.
+    `is_changed` is True if the server has reported a newer version of the resource. `is_sent` is True if the
+    resource was sent with an earlier message and has changed since; it is then not an attachment of the next
+    message.
     """
 
     kind: str
@@ -42,7 +43,10 @@ class AttachmentRow(NamedTuple):
 
 
 class AttachmentList(Widget, can_focus=True):
-    """Widget with one row for each attachment, and a cursor while it has the focus; hidden if there are no rows."""
+    """List with a row for each attachment, and a cursor while it has the focus.
+
+    The list is hidden if there are no attachments.
+    """
 
     FOCUS_ON_CLICK = False  # so that text typed after a click goes to the message
     DEFAULT_CSS = """
@@ -86,7 +90,10 @@ class AttachmentList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The index of the first row shown, chosen to keep the cursor or, without the focus, the newest row visible."""
+        """The index of the first row that is shown.
+
+        It is chosen so that the row at the cursor is visible or, without the focus, the newest row.
+        """
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 

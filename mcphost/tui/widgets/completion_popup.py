@@ -50,10 +50,10 @@ def no_completions(kind: str) -> list[CompletionItem]:
 
 
 class CompletionPopup:
-    """Completion popup of a composer: a list above the text area, whose widget exists only while the popup is open.
+    """List of completions that a composer shows above its text area.
 
-    Resources are listed immediately. Files are added below the resources once a thread has found them, so that the item
-    that the user is about to choose does not move.
+    The list's widget exists only while the popup is open. Resources are listed immediately. Files are added below
+    the resources once a thread has found them, so that the item that the user is about to choose does not move.
     """
 
     def __init__(

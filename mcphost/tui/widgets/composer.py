@@ -89,7 +89,10 @@ def describe_origin(draft: Draft, lines: int) -> str:
 
 
 def join_drafts(*drafts: Draft) -> Draft:
-    """Join the non-empty drafts with line breaks; the origin of the result is "typed" only if all were typed."""
+    """Join the non-empty drafts with line breaks.
+
+    The origin of the result is "typed" only if all drafts were typed.
+    """
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")
@@ -136,7 +139,7 @@ class ComposerInput(OrderedTextArea):
         self.composer = composer
 
     def on_mount(self) -> None:
-        """Give the keys that are bound to the app's actions precedence over TextArea's bindings for the same keys."""
+        """Make the keys of the app's actions take precedence over TextArea's bindings for the same keys."""
         for key, name in keys_in_use(self).items():
             if key in self._bindings.key_to_bindings and key != "escape":
                 self._bindings.key_to_bindings[key] = [Binding(key, f"app.{name}", show=False)]
@@ -155,7 +158,10 @@ class ComposerInput(OrderedTextArea):
         self._insert_paste(event.text.replace("\r\n", "\n").replace("\r", "\n"))
 
     def action_paste(self) -> None:
-        """Attach the image in the system clipboard; if there is no image, paste the text last copied in this app."""
+        """Attach the image in the system clipboard, or paste text if there is no image.
+
+        The pasted text is the text that was last copied in this app.
+        """
         copied: str = self.app.clipboard  # pyright: ignore[reportUnknownMemberType]
         self.post_message(ClipboardImageRequested(partial(self._insert_paste, copied)))
 
@@ -180,12 +186,18 @@ class ComposerInput(OrderedTextArea):
         return result
 
     def undo(self) -> None:
-        """Undo the last edit; if this may have restored pasted text, stop marking the text as typed."""
+        """Undo the last edit.
+
+        If this may have restored pasted text, the text no longer counts as typed by the user.
+        """
         super().undo()
         self.composer.mark_restored()
 
     def redo(self) -> None:
-        """Redo the last undone edit; if this may have restored pasted text, stop marking the text as typed."""
+        """Redo the last undone edit.
+
+        If this may have restored pasted text, the text no longer counts as typed by the user.
+        """
         super().redo()
         self.composer.mark_restored()
 
@@ -225,7 +237,7 @@ class ComposerInput(OrderedTextArea):
 
 
 class Composer(Vertical):
-    """Message input with a completion popup, a list of attachments, and a hint for text that was not typed."""
+    """Message input with a completion popup, a list of attachments, and a hint for inserted text."""
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
@@ -248,9 +260,10 @@ class Composer(Vertical):
     """
 
     def __init__(self, *, roomy: bool = False, width: int = _WIDE_WIDTH) -> None:
-        """Create a composer. *width* is its expected width in columns, which determines the first placeholder text.
+        """Create a composer.
 
-        If *roomy* is true, there is a blank row above and below the text.
+        *width* is its expected width in columns, which determines the first placeholder text. If *roomy* is true, there
+        is a blank row above and below the text.
         """
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self._placeholder = select_placeholder(width)
@@ -315,7 +328,10 @@ class Composer(Vertical):
 
     @property
     def draft(self) -> Draft:
-        """The current text with its origin and source; placeholders of folded pastes are replaced by the full text."""
+        """The current text with its origin and source.
+
+        Placeholders of folded pastes are replaced by the full text.
+        """
         return Draft(self.pastes.expand(self.composer_input.text), self._origin, self._source)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
@@ -326,7 +342,10 @@ class Composer(Vertical):
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace the text, its origin and its source; move the cursor to the end and close the completion popup."""
+        """Replace the text, its origin and its source.
+
+        The cursor moves to the end, and the completion popup closes.
+        """
         self.popup.is_suppressed = True
         self.composer_input.text = draft.text  # this also clears the undo history
         self.pastes.clear()
@@ -397,8 +416,8 @@ class Composer(Vertical):
         """Return whether *key* must be ignored because it is an Enter pressed right after text was inserted.
 
         An Enter that has been held down since then is ignored as well. *ago* is the number of seconds since the key was
-        pressed. A key that belongs to a paste marks the text as inserted, even if an earlier key of the paste has
-        cleared the message.
+        pressed. Any other key that belongs to a paste marks the text as inserted. This is necessary because an earlier
+        key of the paste may have cleared the text, which resets its origin to "typed".
         """
         guard = self._paste_guard
         if guard is None:
@@ -465,7 +484,7 @@ class Composer(Vertical):
         return _("Tab unfolds the paste, backspace removes it.") if self._pasted_before_cursor() else ""
 
     def apply_hint(self) -> bool:
-        """Attach the offered files, or unfold the paste before the cursor; return False if there are neither."""
+        """Attach the offered files, or unfold the paste before the cursor; return False if neither exists."""
         text_area = self.composer_input
         if self._offer is not None and self._offer[1] == text_area.cursor_location:
             start, end, paths = self._offer
@@ -501,9 +520,10 @@ class Composer(Vertical):
         self.query_one(AttachmentList).show((*self._attachments, *map(self.pastes.build_row, self._pastes_shown)))
 
     def on_attachment_list_requested(self, message: AttachmentList.Requested) -> None:
-        """Request that the screen open, remove or refresh an attachment; handle a folded paste here.
+        """Pass a request to open, remove or refresh an attachment on to the screen.
 
-        A folded paste is removed from the text, or opened in the text viewer.
+        A long paste that is shown as "[pasted 40 lines]" is handled here: it is removed from the text, or opened in the
+        text viewer.
         """
         message.stop()
         number = message.index - len(self._attachments)
@@ -548,7 +568,7 @@ class Composer(Vertical):
             line.show(rows)
 
     def on_queue_list_queue_left(self, message: "QueueList.QueueLeft") -> None:
-        """Move the focus from the list of waiting messages back to the text area."""
+        """Move the focus from the list of queued messages back to the text area."""
         message.stop()
         self.composer_input.focus()
 

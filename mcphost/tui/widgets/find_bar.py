@@ -18,7 +18,7 @@ from mcphost.tui.widgets.text_inputs import OrderedInput
 
 
 class FindBar(Horizontal):
-    """Bar with an input for the text to find and the number of matches; the transcript highlights the matches."""
+    """Bar with a search input and the number of matches; the transcript highlights the matches."""
 
     DEFAULT_CSS = """
     FindBar { height: 1; background: $surface; padding: 0 1; margin: 0 1; }
@@ -110,7 +110,10 @@ class FindBar(Horizontal):
             self.run_worker(partial(self.run_action, str(action)), group="find-click")
 
     async def action_go(self, by: int) -> None:
-        """Search again and show the next (*by* = 1) or previous (*by* = -1) match, wrapping around at the ends."""
+        """Search again, and show the next (*by* = 1) or previous (*by* = -1) match.
+
+        The search wraps around at the ends of the conversation.
+        """
         result = self._result
         if result is None:
             return

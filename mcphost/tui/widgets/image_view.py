@@ -23,7 +23,10 @@ MAX_IMAGES = 4
 
 
 class ImageView(Widget):
-    """Widget for one image, at most *rows* high and *columns* wide (in cells), blank until the image is decoded."""
+    """Widget for one image, at most *rows* rows high and *columns* columns wide.
+
+    It is blank until the image is decoded.
+    """
 
     DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
 

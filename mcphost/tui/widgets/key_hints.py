@@ -14,7 +14,10 @@ _FUNCTION_OR_CTRL = re.compile(r"F\d{1,2}|ctrl\+\w|\^\w", re.IGNORECASE)
 
 
 def parse_key(hint: str) -> str:
-    """Return Textual's name for the first key in a hint such as "esc/d deny" or "^S apply", or "" if it names none."""
+    """Return Textual's name for the first key in a hint, or "" if the hint names no key.
+
+    A hint is, for example, "esc/d deny" or "^S apply".
+    """
     word = hint.split(" ", 1)[0]
     key = word if len(word) == 1 else word.split("/", 1)[0]
     if _FUNCTION_OR_CTRL.fullmatch(key):
@@ -25,7 +28,10 @@ def parse_key(hint: str) -> str:
 
 
 def link_keys(hints: str) -> Content:
-    """Return *hints*, separated by " · " or line breaks, as content that stores each hint's key for clicks."""
+    """Return *hints* as content in which each hint stores its key, so that it can be clicked.
+
+    The hints are separated by " · " or line breaks.
+    """
     lines = [
         Content(SEPARATOR).join(
             Content(hint).stylize(Style.from_meta({"press": key})) if (key := parse_key(hint)) else Content(hint)
@@ -37,7 +43,10 @@ def link_keys(hints: str) -> Content:
 
 
 class KeyHints(Static):
-    """Clickable key hints. A key pressed by a click is subject to the same rules as one on the keyboard."""
+    """Clickable key hints; a click on a hint simulates a press of its key.
+
+    The simulated key is handled in the same way as a key on the keyboard.
+    """
 
     def __init__(self, hints: str) -> None:
         super().__init__(link_keys(hints), id="keys", markup=False)

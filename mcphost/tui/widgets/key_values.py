@@ -1,4 +1,7 @@
-"""Widgets for name-value pairs and quoted text, in which no value can be mistaken for another pair or a heading."""
+"""Widgets for name-value pairs and quoted text.
+
+Their layout prevents a value from being mistaken for another pair or a heading.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -191,7 +191,7 @@ def _fixed_row_length(line: str, width: int) -> int:
 
 
 def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
-    """Yield the offset at which each row begins, except for the first, if a row has at most *step* characters."""
+    """Yield the offset of each row except the first, for rows of at most *step* characters."""
     at, size = 0, len(line)
     plain = line.isascii()
     while at + step < size:
@@ -321,9 +321,10 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     def _count_rows(self) -> bool:
-        """Count rows for a few milliseconds and update the height; return True once all rows have been counted.
+        """Count rows for a few milliseconds and update the height.
 
-        Until then, the height does not drop below the height at the previous width.
+        Return True once all rows have been counted. Until then, the height does not drop below the height at the
+        previous width.
         """
         is_complete = self._row_index.advance()
         if is_complete:
@@ -343,9 +344,9 @@ class LongText(ScrollView, can_focus=True):
         return prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
     def _row_prefix(self, number: int) -> str:
-        """Return the prefix of row *number*: a bar in the text of a section; "" in a heading or without sections.
+        """Return the prefix of row *number*: a bar in the text of a section, otherwise "".
 
-        Continuation rows of a wrapped line have a dashed bar.
+        Continuation rows of a wrapped line have a dashed bar. Headings, and text without sections, have no prefix.
         """
         start = self._row_index.span(number)[0]
         if not self._sections or start in self._headings:
@@ -382,7 +383,7 @@ class LongText(ScrollView, can_focus=True):
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def _color_row(self, number: int, length: int, style: RichStyle) -> Iterator[tuple[int, int, RichStyle]]:
-        """Split a row of *length* characters into pieces of one style each, and yield (start, end, style) tuples."""
+        """Split a row of *length* characters by style, and yield (start, end, style) tuples."""
         at, start = 0, self._row_index.span(number)[0]
         for index in range(bisect_right(self._spans, start, key=_end_of), len(self._spans)):
             span = self._spans[index]
@@ -418,14 +419,18 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     async def find_row(self, offset: int) -> int:
-        """Return the number of the row that contains *offset*, first counting the rows up to there if necessary."""
+        """Return the number of the row that contains *offset*.
+
+        If necessary, the rows up to there are counted first.
+        """
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the first match after offset *after*, or else of the first match in the whole text.
+        """Return the offset of the first match after offset *after*.
 
-        Return -1 if there is no match at all. The search is case-sensitive.
+        If there is none, return the offset of the first match in the whole text, or -1 if there is no match at all. The
+        search is case-sensitive.
         """
         found = self._display_text.find(needle, after + 1)
         return found if found >= 0 else self._display_text.find(needle)
@@ -450,9 +455,10 @@ def prepare_text(text: str) -> tuple[str, bool]:
 
 
 def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
-    """Join sections; return the text, whether it is sanitized, and the offsets of headings and blank lines.
+    """Join sections into one text.
 
-    The blank lines are those that separate sections.
+    Return the text, whether it is sanitized, and the offsets of the headings and of the blank lines that separate
+    sections.
     """
     is_cleaned = prepare_text(join_sections(sections))[1]
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Pasted text in the composer: folding long pastes, blocking an accidental Enter, and recognizing file paths."""
+"""Pasted text in the composer: folding long pastes, ignoring an early Enter, finding file paths."""
 
 import re
 import shlex
@@ -27,12 +27,11 @@ _BRACKETED = re.compile(r"\[[^\[\]]*\]")
 
 
 class PasteGuard:
-    """Guard that distinguishes key presses that are part of a paste from keys that the user types afterwards.
+    """Guard that distinguishes keys that are part of a paste from keys that are typed afterwards.
 
-    In some terminals, pasted text can contain the escape code that ends a paste; the rest of the text then arrives as
-    key presses. These follow the paste and one another without a pause, even if the connection has stalled in between.
-    The paste is over at the second consecutive key that comes after a pause. The parameter *ago* of the methods is the
-    number of seconds since the key was pressed.
+    In some terminals, pasted text can contain the escape code that ends a paste; the rest of the text then arrives
+    as key presses, without pauses between them. The paste is considered finished once two consecutive keys have each
+    arrived after a pause. The parameter *ago* of the methods is the number of seconds since the key was pressed.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class PasteGuard:
 
     @property
     def is_over(self) -> bool:
-        """Whether the paste is over because the user has started to type; later keys are not part of the paste."""
+        """Whether the paste is over, so that later keys are not part of it."""
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
@@ -80,7 +79,7 @@ class FoldedPastes:
         return not self._texts
 
     def list_used(self, text: str) -> tuple[str, ...]:
-        """Return the placeholders of pastes that are still in *text*, without duplicates, in order of occurrence."""
+        """Return the placeholders that are still in *text*, without duplicates, in order of occurrence."""
         if not self._texts:
             return ()
         return tuple(dict.fromkeys(match[0] for match in self._matches(text)))
@@ -133,12 +132,15 @@ class FoldedPastes:
         self._rows.clear()
 
     def find_before(self, line: str, column: int) -> tuple[str, int] | None:
-        """Return the placeholder that ends at *column* and its first column, or None if no placeholder ends there."""
+        """Return the placeholder that ends at *column* and its first column, or None if there is none."""
         found = next((match for match in self._matches(line) if match.end() == column), None)
         return None if found is None else (found[0], found.start())
 
     def extend_edit(self, edit: "Edit", lines: Sequence[str]) -> None:
-        """Extend an edit so that it replaces whole placeholders; *lines* are the lines of the text before the edit."""
+        """Extend an edit so that it replaces whole placeholders.
+
+        *lines* are the lines of the text before the edit.
+        """
         if not self._texts:
             return
         start, end = sorted((edit.from_location, edit.to_location))

@@ -1,6 +1,6 @@
 """List of the messages that the user has queued while the model is answering.
 
-The user can take a message back or remove it until it has been passed to the running answer.
+The user can edit or remove a message until it has been passed to the running turn.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,10 @@ _STEERED_HINT = N_("already passed on · esc back")
 
 
 class QueueList(Widget, can_focus=True):
-    """List of the queued messages, one per row, with a cursor while focused; hidden when the queue is empty."""
+    """List of the queued messages, one per row, with a cursor while it has the focus.
+
+    The list is hidden when the queue is empty.
+    """
 
     FOCUS_ON_CLICK = False  # so that text typed after a click goes to the message
     DEFAULT_CSS = """
@@ -42,7 +45,7 @@ class QueueList(Widget, can_focus=True):
     ]
 
     class QueueLeft(Message):
-        """Posted when the user leaves the list, takes a message back or removes the last one."""
+        """Posted when the user leaves the list or moves a message to the composer, or the list becomes empty."""
 
     def __init__(self) -> None:
         super().__init__(id="queue")
@@ -50,9 +53,9 @@ class QueueList(Widget, can_focus=True):
         self.index = 0
 
     def show(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """Show a row for each message: its text, and whether it has been passed to the running answer.
+        """Show a row for each message: its text, and whether it has been passed to the running turn.
 
-        A message that has been passed on can no longer be taken back or removed.
+        A message that has been passed on can no longer be edited or removed.
         """
         if (shown := tuple(rows)) == self.rows:
             return
@@ -105,7 +108,7 @@ class QueueList(Widget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Remove the message whose × was clicked; otherwise, take the clicked message back."""
+        """Remove the message whose × was clicked; otherwise, move the clicked message to the composer."""
         event.stop()
         number = event.style.meta.get("waiting")
         if isinstance(number, int) and number < len(self.rows):
@@ -121,9 +124,10 @@ class QueueList(Widget, can_focus=True):
         self.refresh()
 
     def action_take(self, is_removal: bool) -> None:
-        """Request that the message at the cursor be moved into the composer or, if *is_removal* is true, dropped.
+        """Request that the message at the cursor be moved to the composer.
 
-        Do nothing if the message has been passed to the running answer.
+        If *is_removal* is true, request that it be removed instead. Do nothing if the message has been passed to the
+        running turn.
         """
         if not self.rows or self.rows[self.index][1]:
             return

@@ -10,10 +10,10 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Mixin for screens: once closed, a screen ignores late callbacks and missing-widget errors in its workers.
+    """Mixin that makes a closed screen ignore late callbacks, and missing-widget errors in its workers.
 
-    List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS from
-    the first base class that is a DOMNode, and a screen without the CSS of Screen has no background.
+    List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS
+    from the first base class that is a DOMNode, and a screen without the CSS of Screen has no background.
     """
 
     @property

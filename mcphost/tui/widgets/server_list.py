@@ -1,4 +1,7 @@
-"""Sidebar with the state and the number of tools of each server; a click on a row opens that server's screen."""
+"""Sidebar with the state and the number of tools of each server.
+
+A click on a row opens that server's screen.
+"""
 
 from typing import NamedTuple
 
@@ -31,7 +34,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return a label for a server's state; while the server is starting, the label includes the elapsed seconds."""
+    """Return a label for a server's state, with the elapsed seconds while the server is starting."""
     word = _(STATES.get(state, STATES["waiting"])[1])
     return _("starting · {seconds} s").format(seconds=int(seconds)) if state == "connecting" and seconds >= 1 else word
 
@@ -79,7 +82,10 @@ class ServerList(Widget):
         return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:
-        """Return the heading, a row for each server, and the numbers of resources, prompts and running tool calls."""
+        """Return the heading, a row for each server, and a summary.
+
+        The summary contains the numbers of resources, prompts and running tool calls.
+        """
         width = max(8, self.size.width)
         lines = [Content.styled(_("Servers"), "bold $muted"), Content("")]
         if not self.rows:

@@ -96,7 +96,10 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def watch_status(self) -> None:
-        """Redraw the screens that cover the bar, except the top one, because they still show the bar's old content."""
+        """Redraw the screens that cover the bar, because they still show its old content.
+
+        The top screen is excluded.
+        """
         for screen in self.app.screen_stack[1:-1]:  # pyright: ignore[reportUnknownMemberType]
             screen.refresh()
 
@@ -226,7 +229,10 @@ class KeyBar(Widget):
         self.keys = keys
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
-        """Show these (key, label, action) tuples, or the chat's keys if *keys* is (). Do nothing if nothing changes."""
+        """Show these (key, label, action) tuples, or the chat's keys if *keys* is ().
+
+        Do nothing if the keys are already shown.
+        """
         if keys != self.keys:
             self.keys = keys
             self.refresh(layout=True)
@@ -244,7 +250,10 @@ class KeyBar(Widget):
         return rows
 
     def render(self) -> Content:
-        """Return the keys that fit, each with its label; behind a question or form, only those that still work."""
+        """Return the keys that fit, each with its label.
+
+        Behind a question or form, only the keys that still work are included.
+        """
         top = self.app.screen  # pyright: ignore[reportUnknownMemberType]
         is_covered = top is not self.screen and top.is_modal
         rows = [
@@ -278,7 +287,10 @@ class AutoApprovalBar(Widget):
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """Return the approved tools and remaining limits, as far as they fit, and the key that stops auto-approve."""
+        """Return the number of approved tools, the remaining limits, and the key that stops auto-approve.
+
+        Tools and limits that do not fit are omitted.
+        """
         state = self.state
         if state is None:
             return Content("")

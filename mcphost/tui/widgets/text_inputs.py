@@ -1,4 +1,7 @@
-"""Text inputs, alone or in a labeled group, that handle keys in the order in which the user pressed them."""
+"""Text inputs that handle keys in the order in which the user pressed them.
+
+An input can be used alone or in a group with labels.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -143,7 +146,10 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Record an input's value once it has received all earlier keys; after the last input, post `Submitted`."""
+            """Record an input's value once it has received all earlier keys.
+
+            After the last input, post `Submitted`.
+            """
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))

@@ -1,4 +1,4 @@
-"""Words that begin with "@" in the composer's text and attach nothing, so that the user can be told."""
+"""Words that begin with "@" in the composer's text but attach nothing, and warnings about them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -21,7 +21,10 @@ _AFTER_SENDING = {
 
 
 class Mentions:
-    """Words that begin with "@" in the user's text, and what was found for each: a file, something else, or nothing."""
+    """Words that begin with "@" in the user's text, and what was found for each of them.
+
+    A word matches a file, something else, or nothing.
+    """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         """Create an empty collection; *on_change* is called after each call of `record`."""
@@ -42,16 +45,17 @@ class Mentions:
         self._on_change()
 
     def describe_unsent(self, lines: Sequence[str], current: str | None) -> str:
-        """Describe the first word in *lines* that attaches nothing; return "" if there is none.
+        """Return a hint about the first word in *lines* that attaches nothing, or "" if there is none.
 
         *current* is the word at the cursor, which the user may still complete.
         """
         return self._describe(lines, _BEFORE_SENDING, lambda word: word != current)
 
     def describe_sent(self, lines: Sequence[str]) -> str:
-        """Describe the first word in *lines*, a sent message, that looks like the name of a file but attached nothing.
+        """Return a hint about a word in a sent message that looks like a file name but attached nothing.
 
-        Return "" if there is none. A word such as "@ada" is not described, because it probably names a person.
+        *lines* are the lines of the message. The hint is about the first such word, and is "" if there is none. A word
+        such as "@ada" is not considered, because it probably names a person.
         """
         return self._describe(lines, _AFTER_SENDING, self._is_file_name)
 
