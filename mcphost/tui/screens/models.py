@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
-from mcphost.config.model_fields import MODEL_FIELDS, format_fields, parse_fields
+from mcphost.config.model_form_text import MODEL_FIELDS, format_fields, parse_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.host.api_keys import PLACE_LABELS

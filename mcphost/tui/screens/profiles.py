@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
-from mcphost.config.model_fields import MODEL_FIELDS, format_fields
+from mcphost.config.model_form_text import MODEL_FIELDS, format_fields
 from mcphost.config.schema import Profile
 from mcphost.serialization import replace
 from mcphost.translation import N_, _

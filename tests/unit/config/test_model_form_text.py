@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.config.model_fields import format_fields, parse_fields
+from mcphost.config.model_form_text import format_fields, parse_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import UsageError
 
