@@ -116,9 +116,10 @@ async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -
         proxy = proxy_for(url)
         if proxy:
             await policy.check_proxied(url, _WHAT)
+            pool = HttpConnectionPool(url, proxy=proxy)
         else:
-            await policy.resolve_addresses(url, _WHAT)
-        pool = HttpConnectionPool(url, proxy=proxy)
+            # Connect to the addresses that were checked: a second lookup could return others (DNS rebinding).
+            pool = HttpConnectionPool(url, addresses=await policy.resolve_addresses(url, _WHAT))
         try:
             headers = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "mcphost"}
             response = HttpResponse(await pool.request("GET", url, headers.items(), b""), pool, host)

@@ -7,7 +7,8 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from urllib.parse import quote, unquote
 
 import anyio
@@ -31,8 +32,13 @@ _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT
 class HttpConnectionPool:
     """Pool of connections to one origin (scheme, host and port); ignores redirects and stores no cookies."""
 
-    def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
+    def __init__(
+        self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "", addresses: Sequence[str] = ()
+    ) -> None:
         """Create a pool; *proxy* is the URL of a proxy, or "" for none.
+
+        If *addresses* is not empty, direct connections are made only to these IP addresses, which the caller has
+        checked, and the host name is not looked up again. TLS still verifies the host name.
 
         *ca_file* contains certificate authorities to trust in addition to the system's. If *ca_digest* (SHA-256, hex)
         is given, the file is used only if its content matches. Raises MalformedMessage for an invalid URL.
@@ -43,6 +49,7 @@ class HttpConnectionPool:
         self._proxy_authorization = _proxy_credentials(proxy)
         self._ca_file = ca_file
         self._ca_digest = ca_digest
+        self._addresses = tuple(addresses)
         self._idle: list[HttpConnection] = []
         self._busy: set[HttpConnection] = set()
         self._ssl_context: ssl.SSLContext | None = None
@@ -137,12 +144,16 @@ class HttpConnectionPool:
 
     async def _connect_directly(self) -> HttpConnection:
         context = self._ssl_context if self._scheme == "https" else None
-        return await _open_connection(self._host, self._port, context)
+        for address in self._addresses[:-1]:
+            with suppress(OSError):
+                return await _open_connection(address, self._port, context, self._host)
+        address = self._addresses[-1] if self._addresses else self._host
+        return await _open_connection(address, self._port, context, self._host)
 
     async def _connect_by_proxy(self, proxy: tuple[str, str, int]) -> HttpConnection:
         scheme, host, port = proxy
         try:
-            connection = await _open_connection(host, port, self._ssl_context if scheme == "https" else None)
+            connection = await _open_connection(host, port, self._ssl_context if scheme == "https" else None, host)
         except OSError as error:
             raise RequestNotSent(f"through the proxy at {_authority(*proxy)}: {_describe_failure(error)}") from error
         if self._scheme != "https":
@@ -218,10 +229,11 @@ def _request_target(url: str) -> str:
     )
 
 
-async def _open_connection(host: str, port: int, context: ssl.SSLContext | None) -> HttpConnection:
+async def _open_connection(address: str, port: int, context: ssl.SSLContext | None, host: str) -> HttpConnection:
+    """Connect to a host name or IP address; with TLS, the certificate must be valid for *host*. Raises OSError."""
     # No happy_eyeballs_delay: it leaks an open socket if it is cancelled at the wrong moment (Python 3.11).
     transport, connection = await asyncio.get_running_loop().create_connection(
-        HttpConnection, host, port, ssl=context, server_hostname=host if context else None
+        HttpConnection, address, port, ssl=context, server_hostname=host if context else None
     )
     sock = transport.get_extra_info("socket")
     if sock is not None:

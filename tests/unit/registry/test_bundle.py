@@ -1,5 +1,6 @@
 """Tests for MCPB bundles (packaged servers): only the published file is opened, and only plain files are unpacked."""
 
+import socket
 import struct
 import zipfile
 from pathlib import Path
@@ -147,6 +148,25 @@ async def test_a_download_from_an_unsafe_address_is_refused(
         with pytest.raises(RegistryError, match=said):
             await fetch_bundle(package(server.url, "0" * 64), tmp_path / "b", "notes")
     assert list((tmp_path / "b").iterdir()) == []
+
+
+async def test_a_download_connects_to_the_address_that_was_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[Any] = []
+    look_up = socket.getaddrinfo
+
+    def counted(host: Any, *args: Any, **more: Any) -> Any:
+        looked_up.append(host.decode() if isinstance(host, bytes) else host)
+        return look_up(host, *args, **more)
+
+    content = bundle({})
+    with registry_server([]) as server:
+        server.override = lambda _: (200, {}, content)
+        monkeypatch.setattr(socket, "getaddrinfo", counted)
+        url = server.url.replace("127.0.0.1", "localhost")
+        await fetch_bundle(package(url, sha256_of(content)), tmp_path / "b", "notes")
+    assert looked_up.count("localhost") == 1
 
 
 async def test_a_download_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
