@@ -15,7 +15,7 @@ from mcphost.auth.discovery import (
     discover_resource,
     summarize_discovery,
 )
-from mcphost.auth.dpop import JwtSigner
+from mcphost.auth.dpop import JwtSigner, load_joserfc
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.registration import OAuthClient, make_configured_client
 from mcphost.auth.sign_in_context import SignInTarget
@@ -87,6 +87,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
     form = await _make_token_request(grant, http, document, resource, scopes)
     if grant.grant == "client_credentials" and grant.key:
         client = OAuthClient(issuer, target.client_id)
+        await load_joserfc()
         signer = JwtSigner.from_pem(grant.key, grant.algorithm)
         form |= {
             "client_assertion_type": CLIENT_ASSERTION_TYPE,

@@ -1,14 +1,18 @@
 """Signed JWTs: DPoP proofs (RFC 9449) and client assertions (RFC 7523).
 
-joserfc is imported on first use, because most sign-ins need no signature.
+joserfc is imported on first use, because most sign-ins need no signature; code on an event loop calls `load_joserfc`
+first.
 """
 
 import base64
 import hashlib
 import secrets
 import time
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlunsplit
+
+import anyio.to_thread
 
 from mcphost.errors import ConfigError
 from mcphost.redact import register_secret
@@ -21,6 +25,12 @@ _ASSERTION_LIFETIME = 120
 _ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519")
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed25519"}
 """Curve of each signature algorithm (RFC 7518, section 3.4; RFC 9864)."""
+
+
+async def load_joserfc() -> None:
+    """Import joserfc in a thread, because it would block the event loop for about 60 ms. Safe to call repeatedly."""
+    for module in ("joserfc.jwk", "joserfc.jwt"):
+        await anyio.to_thread.run_sync(import_module, module)
 
 
 class JwtSigner:

@@ -25,7 +25,7 @@ from mcphost.auth.discovery import (
     discover_resource,
     summarize_discovery,
 )
-from mcphost.auth.dpop import JwtSigner
+from mcphost.auth.dpop import JwtSigner, load_joserfc
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.registration import ENTERED_KIND, OAuthClient, quote_server_text
 from mcphost.auth.sign_in_context import (
@@ -334,9 +334,10 @@ class InteractiveSignIn:
         if scopes and OFFLINE_ACCESS in document.scopes_supported and OFFLINE_ACCESS not in scopes:
             scopes = (*scopes, OFFLINE_ACCESS)  # otherwise no refresh token is issued
         # A DPoP challenge, or the metadata, requires that the token is bound to a key (RFC 9449).
-        self._sign_in_context.signer = (
-            JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
-        )
+        self._sign_in_context.signer = None
+        if challenge.scheme == "dpop" or resource.requires_dpop:
+            await load_joserfc()
+            self._sign_in_context.signer = JwtSigner.generate()
         request = AuthorizationRequest(resource, document, issuer, scopes, previous_issuer)
         tokens, client = await self._obtain_tokens(request, use_device_code=use_device_code)
         return await self._store(request, tokens, client, summarize_discovery(resource, discovered))

@@ -17,7 +17,7 @@ import anyio
 from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account
 from mcphost.auth.client_grants import ClientGrant, fetch_token
 from mcphost.auth.discovery import AuthorizationServerMetadata, discover_resource, select_challenge
-from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
+from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner, load_joserfc
 from mcphost.auth.interactive_sign_in import InteractiveSignIn
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.sign_in_context import (
@@ -221,6 +221,8 @@ class OAuthProvider:
         """Return the authorization headers for a request, refreshing a token that expires soon."""
         await self._load_once()
         sign_in = self.current_sign_in
+        if sign_in is not None and sign_in.dpop_key and self._signer is None:
+            await load_joserfc()
         if sign_in is not None and sign_in.tokens.needs_refresh():
             sign_in = await self._refresh(sign_in)
         return self._make_headers(sign_in, verb, url)
