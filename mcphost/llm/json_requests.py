@@ -46,16 +46,20 @@ class JsonClient:
         self._client: httpx.AsyncClient | None = None
 
     async def __aenter__(self) -> Self:
-        await anyio.to_thread.run_sync(import_module, "httpx")  # takes about 0.1 s
+        # Importing httpx takes about 0.1 s, and loading the certificates of the system about 0.04 s.
+        await anyio.to_thread.run_sync(import_module, "httpx")
+        self._client = await anyio.to_thread.run_sync(self._create_client)
+        return self
+
+    def _create_client(self) -> "httpx.AsyncClient":
         import httpx
 
-        self._client = httpx.AsyncClient(
+        return httpx.AsyncClient(
             trust_env=self._uses_proxies,
             follow_redirects=False,
             timeout=self._timeout,
             limits=httpx.Limits(max_keepalive_connections=0),  # ResponseLimits apply to the first request only
         )
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
