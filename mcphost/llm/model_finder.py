@@ -19,13 +19,19 @@ from mcphost.llm.local_servers import (
     normalize_base,
 )
 from mcphost.llm.model_catalog import DEFAULT_MODELS, PROVIDER_TITLES, CatalogModel, load_catalog
-from mcphost.llm.provider_models import LISTING_PROVIDERS, ListedModel, list_provider_models
+from mcphost.llm.provider_models import (
+    LISTING_PROVIDERS,
+    ListedModel,
+    list_endpoint_models,
+    list_provider_models,
+)
 from mcphost.llm.providers import (
     KEY_VARIABLES,
     LOCAL_PROVIDERS,
     KeyLookup,
     add_default_provider,
     add_local_address,
+    is_loopback,
     key_variables,
     parse_ollama_host,
     parse_provider,
@@ -37,6 +43,9 @@ KEYRING_SECONDS = 2.0
 """Time limit in seconds for reading API keys from the keyring; after that, only the environment is used."""
 
 MAX_PROPOSED_MODELS = 20
+_OPENAI_FORMAT_PROVIDERS = LOCAL_PROVIDERS | {"openai", "litellm_proxy"}
+"""Providers whose servers, at a base URL of the user's own, list their models in OpenAI's format."""
+
 """How many models on servers of this machine are proposed at the first start."""
 
 
@@ -223,6 +232,7 @@ class ModelFinder:
     async def find_listed(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Request the model lists of providers with an API key; return the models that are not in *known*.
 
+        The servers at the base URLs of the *known* models are asked as well; `find_late` asks those on this machine.
         Safe to cancel.
         """
         keys = await self._find_keys(LISTING_PROVIDERS)
@@ -230,11 +240,35 @@ class ModelFinder:
         origins = {key.provider: describe_key(key) for key in keys}
         names = {model.config.name for model in known}
         listed = await list_provider_models(secrets, self._environ)
-        return tuple(
-            await self._mark_refused(
-                [_from_list(model, origins[model.provider]) for model in listed if model.name not in names]
+        found = [_from_list(model, origins[model.provider]) for model in listed if model.name not in names]
+        return tuple(await self._mark_refused([*found, *await self._list_own_endpoints(known)]))
+
+    async def _list_own_endpoints(self, known: Sequence[AvailableModel]) -> list[AvailableModel]:
+        """Return the models at the base URLs of the *known* models that are on other machines, without *known*."""
+        endpoints = {
+            (config.api_base.rstrip("/"), config.api_key_env): config
+            for config in (add_default_provider(model.config) for model in reversed(known))
+            if config.api_base
+            and not is_loopback(config.api_base)
+            and parse_provider(config.name) in _OPENAI_FORMAT_PROVIDERS
+        }
+        if not endpoints:
+            return []
+        keys = await self._read_named_keys({variable for _url, variable in endpoints} - {""})
+        names = {self._endpoint(model.config) for model in known}
+        found: list[AvailableModel] = []
+        for own, model in await list_endpoint_models(tuple(endpoints.values()), keys):
+            config = ModelConfig(
+                name=model.name,
+                api_base=own.api_base,
+                api_key_env=own.api_key_env,
+                context_window=model.context_window,
+                headers=own.headers,
             )
-        )
+            if self._endpoint(config) not in names:
+                listed = _from_list(model, f"at {own.api_base.partition('://')[2]}")
+                found.append(replace(listed, config=config, key_variable=own.api_key_env))
+        return found
 
     async def _mark_refused(self, models: list[AvailableModel]) -> list[AvailableModel]:
         """Return *models*, with those whose provider has rejected tools marked as not supporting tools."""

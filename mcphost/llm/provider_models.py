@@ -6,19 +6,23 @@ additional members).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 import anyio
 
+from mcphost.config.schema import ModelConfig
 from mcphost.llm.json_requests import JsonAnswer, JsonClient, list_objects, parse_count, valid_names
-from mcphost.llm.providers import is_loopback
+from mcphost.llm.providers import is_loopback, parse_provider
 from mcphost.serialization import Struct
 
 LIST_SECONDS = 5.0
 """Time limit in seconds for asking all providers, concurrently."""
 
 MAX_LISTED_MODELS = 1_000
+MAX_ENDPOINTS = 10
+"""How many base URLs of the user's own models are asked for their models."""
+
 _MAX_LIST_BYTES = 4_000_000
 _ADDRESSES: dict[str, str] = {
     "anthropic": "https://api.anthropic.com",
@@ -82,6 +86,34 @@ async def list_provider_models(
                 if provider in _ADDRESSES:
                     tasks.start_soon(ask, provider, key)
     return tuple(model for provider in keys for model in found.get(provider, ()))
+
+
+async def list_endpoint_models(
+    endpoints: Sequence[ModelConfig], keys: Mapping[str, str], *, seconds: float = LIST_SECONDS
+) -> tuple[tuple[ModelConfig, ListedModel], ...]:
+    """Ask the servers at the base URLs of *endpoints* concurrently which models they offer, in OpenAI's format.
+
+    Return a pair for each model: the endpoint that offers it, and the model, whose name begins with the endpoint's
+    provider. *keys* maps variables to API keys; a key is sent only to an https URL whose endpoint names its variable. A
+    server that does not respond in time, or whose response is invalid, contributes no models. Safe to cancel.
+    """
+    found: dict[int, tuple[ListedModel, ...]] = {}
+
+    async def ask(at: int, endpoint: ModelConfig) -> None:
+        base, key = endpoint.api_base.rstrip("/"), keys.get(endpoint.api_key_env, "")
+        provider = parse_provider(endpoint.name)
+        url = f"{base}/v1/models" if provider in ("ollama", "ollama_chat") else f"{base}/models"
+        is_sent = key.isascii() and key.isprintable() and base.startswith("https://")
+        headers = {"authorization": f"Bearer {key}"} if key and is_sent else {}
+        async with JsonClient(uses_proxies=not is_loopback(base), timeout=LIST_SECONDS) as client:
+            answer = await client.request("GET", url, headers=headers, limit=_MAX_LIST_BYTES)
+        found[at] = _parse_models(provider, answer.body)
+
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            for at, endpoint in enumerate(endpoints[:MAX_ENDPOINTS]):
+                tasks.start_soon(ask, at, endpoint)
+    return tuple((endpoint, model) for at, endpoint in enumerate(endpoints) for model in found.get(at, ()))
 
 
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:

@@ -14,8 +14,9 @@ from mcphost.config.schema import ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeEvent
-from mcphost.llm import local_servers
+from mcphost.llm import local_servers, model_finder
 from mcphost.llm.model_finder import insert_usable_models
+from mcphost.serialization import replace
 from tests.fakes.json_server import json_server
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
@@ -382,3 +383,24 @@ async def test_models_that_only_the_provider_lists_are_added_among_the_usable_on
     at = after.index(added[0])
     assert after[at - 1].is_usable
     assert not after[at + 1].is_usable
+
+
+async def test_the_server_of_a_model_of_ones_own_on_another_machine_is_asked_for_its_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_finder, "is_loopback", lambda url: False)  # the test may talk to this machine only
+    model = ModelConfig(name="openai/parrot", api_key_env="GATEWAY_KEY", headers={"x-team": "birds"})
+    listed = {"object": "list", "data": [{"id": "parrot"}, {"id": "owl"}, {"id": "text-embedding"}]}
+    with json_server({"GET /v2/models": listed}) as server:
+        model = replace(model, api_base=f"{server.url}/v2")
+        async with open_setup(tmp_path, {"GATEWAY_KEY": SECRET}) as (_, setup):
+            await setup.toggle_favorite(model)
+            before = await setup.list_models()
+            added = await setup.find_listed_models(before)
+    assert [(one.config.name, one.config.api_base, one.key_variable, one.config.headers) for one in added] == [
+        ("openai/owl", model.api_base, "GATEWAY_KEY", {"x-team": "birds"})
+    ]
+    assert all(one.is_usable for one in added)
+    asked = [headers for _method, path, _body, headers in server.requests if path == "/v2/models"]
+    assert len(asked) == 1
+    assert "authorization" not in asked[0], "a key is sent over https only"

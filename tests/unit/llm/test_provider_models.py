@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.llm.provider_models import ListedModel, check_key, list_provider_models
+from mcphost.config.schema import ModelConfig
+from mcphost.llm.json_requests import JsonAnswer, JsonClient
+from mcphost.llm.provider_models import ListedModel, check_key, list_endpoint_models, list_provider_models
 from tests.fakes.json_server import json_server
 
 pytestmark = pytest.mark.anyio
@@ -121,3 +123,44 @@ async def test_a_key_cannot_be_judged_without_an_answer_or_a_known_address() -> 
     assert await check_key("openai", KEY, {"OPENAI_API_BASE": "http://127.0.0.1:9"}) == "unknown"
     assert await check_key("unheard-of", KEY, {}) == "unknown"
     assert await check_key("openai", "bad\nkey", {"OPENAI_API_BASE": "http://127.0.0.1:9"}) == "unknown"
+
+
+async def test_the_key_of_a_base_url_is_sent_to_that_url_over_https_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: dict[str, Any] = {}
+
+    async def record(self: JsonClient, method: str, url: str, **more: Any) -> JsonAnswer:
+        del self, method
+        sent[url] = more["headers"]
+        return JsonAnswer(200, {"data": [{"id": "owl"}]})
+
+    monkeypatch.setattr(JsonClient, "request", record)
+    endpoints = [
+        ModelConfig(name="openai/a", api_base="https://gateway.example/v1/", api_key_env="GATEWAY_KEY"),
+        ModelConfig(name="openai/b", api_base="http://gateway.example/v1", api_key_env="GATEWAY_KEY"),
+        ModelConfig(name="openai/c", api_base="https://other.example/v1"),
+        ModelConfig(name="ollama_chat/d", api_base="http://10.0.0.7:11434"),
+    ]
+    found = await list_endpoint_models(endpoints, {"GATEWAY_KEY": KEY})
+    assert sent == {
+        "https://gateway.example/v1/models": {"authorization": f"Bearer {KEY}"},
+        "http://gateway.example/v1/models": {},
+        "https://other.example/v1/models": {},
+        "http://10.0.0.7:11434/v1/models": {},
+    }
+    assert [(endpoint.name, model.name) for endpoint, model in found] == [
+        ("openai/a", "openai/owl"),
+        ("openai/b", "openai/owl"),
+        ("openai/c", "openai/owl"),
+        ("ollama_chat/d", "ollama_chat/owl"),
+    ]
+
+
+async def test_a_base_url_that_does_not_answer_leaves_the_models_of_the_others() -> None:
+    with json_server({"GET /v1/models": {"data": [{"id": "owl"}]}, "GET /bad/models": {"data": "x"}}) as server:
+        endpoints = [
+            ModelConfig(name="openai/a", api_base="http://127.0.0.1:9/v1"),
+            ModelConfig(name="openai/b", api_base=f"{server.url}/bad"),
+            ModelConfig(name="openai/c", api_base=f"{server.url}/v1"),
+        ]
+        found = await list_endpoint_models(endpoints, {})
+    assert [(endpoint.name, model.name) for endpoint, model in found] == [("openai/c", "openai/owl")]
