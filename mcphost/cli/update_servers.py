@@ -245,10 +245,17 @@ class _Update:
         Return a report as JSON data and the saved server; the latter is None if nothing was written.
         """
         from mcphost.cli.printing import translate_line
-        from mcphost.host.servers.registry_installer import check_programs
+        from mcphost.cli.servers import summarize_command
+        from mcphost.config.server_files import find_server_file, plan_set
+        from mcphost.host.servers.registry_installer import check_programs, describe_update
+        from mcphost.registry.entries import describe_publisher
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
-        changes, warnings = self._compare(editor, entry, planned, was_approved=was_approved)
+        edit = plan_set(
+            find_server_file(self._server, editor.config_dir, editor.folder), self._record.name, entry, replace=True
+        )
+        before = self._server if was_approved else None  # an update also approves, so everything is shown
+        changes, warnings = describe_update(before, edit.server, planned)
         self._review.show(
             _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
             *(f"  {translate_line(line)}" for line in changes),
@@ -258,6 +265,9 @@ class _Update:
         if self._args.dry_run:
             return report, None
         check_programs(source.option, entry)
+        if edit.server is not None:
+            publisher = _("publisher: {publisher}").format(publisher=describe_publisher(latest, _))
+            self._review.show(summarize_command(edit.server), publisher)
         await self._review.confirm_with(
             self._terminal, f"Update and approve {self._record.name}?", "Nothing was changed."
         )
@@ -286,18 +296,3 @@ class _Update:
             given |= set(planned.missing)
             entry, planned = plan_update(source, latest, self._place, self._record, old_entry, values, given)
         return entry, planned
-
-    def _compare(
-        self, editor: "ServerFileEditor", entry: dict[str, Any], planned: "PlannedEntry", *, was_approved: bool
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the changed lines of the server's description, and the new warnings.
-
-        The changed lines include both removed and added lines. If the server was not approved before, all lines of its
-        description are returned, because applying the update also approves the server.
-        """
-        from mcphost.config.server_files import find_server_file, plan_set
-        from mcphost.host.servers.registry_installer import describe_update
-
-        file = find_server_file(self._server, editor.config_dir, editor.folder)
-        edit = plan_set(file, self._server.name, entry, replace=True)
-        return describe_update(self._server if was_approved else None, edit.server, planned)

@@ -69,6 +69,24 @@ def test_a_new_required_value_is_asked_for(program: Program) -> None:
     assert configured(program, "notes")["env"] == {"NOTES_DIR": "/tmp/notes"}
 
 
+def test_what_an_installed_and_an_updated_server_runs_is_repeated_above_the_question(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    many = [{"name": f"VARIABLE_{number}", "value": "x"} for number in range(80)]
+    entries = [published(server("io.github.ada/notes", packages=[package("pypi", "notes")]))]
+    with registry_server(entries) as registry:
+        install = ("servers", "install", "io.github.ada/notes", "--registry", registry.url)
+        _code, shown = answer_prompts(program, [("Install and approve notes? [y/N] ", "y")], *install)
+        above = shown.partition("Install and approve")[0].splitlines()[-2:]
+        assert above == ["Command: uvx notes@1.0.0", "publisher: GitHub account ada"]
+        newer = package("pypi", "notes", "2.0.0", environmentVariables=many)
+        registry.entries.append(published(server("io.github.ada/notes", "2.0.0", packages=[newer])))
+        _code, shown = answer_prompts(
+            program, [("Update and approve notes? [y/N] ", "n")], "servers", "update", "notes"
+        )
+    above = shown.partition("Update and approve")[0].splitlines()[-2:]
+    assert above == ["Command: uvx notes@2.0.0", "publisher: GitHub account ada"]
+
+
 def test_an_approval_is_not_given_by_a_line_typed_before_its_question(program: Program) -> None:
     PackageRunners(program, "uvx")
     entries = [published(server("io.github.ada/notes", packages=[package("pypi", "notes")]))]
