@@ -363,6 +363,15 @@ LONG_FORM = FillForm(
     message="Please provide inputs for the following fields:",
     fields=everything_fields(),
 )
+PAGED_FORM = FillForm(
+    server="survey",
+    why="requested by its tool start_survey",
+    message="Twenty-five questions about your team.",
+    fields=tuple(
+        Field(name=f"q{number}", kind="text", title=f"Question {number}", description="In a few words.")
+        for number in range(1, 26)
+    ),
+)
 SECRET_FORM = FillForm(
     server="github",
     why="requested by its tool create_issue",
@@ -937,6 +946,8 @@ SCREENS: dict[str, ScreenSetup] = {
     "form_long": show_question(LONG_FORM),
     "form_long_first": with_keys(show_question(LONG_FORM), "tab"),
     "form_long_last": with_keys(show_question(LONG_FORM), "shift+tab", "down", "shift+tab", "shift+tab"),
+    "form_paged": with_keys(show_question(PAGED_FORM), "tab", *"Ada", "tab"),
+    "form_paged_second": with_keys(show_question(PAGED_FORM), "pagedown"),
     "form_secret": with_keys(show_question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "tab", *"200", "ctrl+s"),
     "form_secret_twice": with_keys(show_question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "ctrl+s"),
     "sign_in": show_question(SIGN_IN),

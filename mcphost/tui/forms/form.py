@@ -106,7 +106,7 @@ class PageNavigation(Horizontal):
         self._position.update(
             Content(_("fields {first} to {last} of {total}").format(first=first, last=last, total=total))
         )
-        self._links[0].visible, self._links[1].visible = first > 1, last < total
+        self._links[0].display, self._links[1].display = first > 1, last < total
 
 
 def split_into_pages(rows: tuple[FormRow, ...]) -> tuple[FormPage, ...]:
