@@ -8,6 +8,7 @@ import pytest
 from mcphost.host.questions.form_fields import Field, Option, validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
+from mcphost.tui.forms import field_widgets
 from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.form_row import FormRow
 from tests.screens.ask_question import PendingQuestion
@@ -306,6 +307,10 @@ async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Run)
     async with run(size=(80, 24)) as driver:
         waiting = PendingQuestion(driver, form_question(*fields))
         await driver.enter_question()
+        for first in range(11, 101, 10):
+            for _ in range(10):
+                if f"fields {first} to {first + 9} of 100" not in driver.text():
+                    await driver.pilot.press("pagedown")
         await driver.pilot.press("shift+tab", "end")
         await driver.until(lambda: "1000 of 1000" in driver.text(), "the last choice")
         await driver.pilot.press("space", "ctrl+s")
@@ -391,9 +396,7 @@ async def test_a_long_form_cannot_be_sent_before_its_last_page_was_shown(run: Ru
         await driver.enter_question()
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: "read to the end first" in driver.text(), "the reason")
-        await driver.pilot.press("pagedown")
-        await driver.until(lambda: "fields 9 to 16 of 25" in driver.text(), "the second page")
-        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "fields 9 to 16 of 25" in driver.text(), "the next page")
         assert waiting.answer is None
         await driver.pilot.press("pagedown")
         await driver.until(lambda: "value of f25" in driver.text(), "the last page")
@@ -435,3 +438,74 @@ async def test_a_click_turns_the_page_of_a_long_form(run: Run) -> None:
         await driver.until(lambda: "fields 11 to 20 of 30" in driver.text(), "the second page")
         await driver.pilot.click(next(iter(dialog.query("PageLink"))))
         await driver.until(lambda: "fields 1 to 10 of 30" in driver.text(), "the first page")
+
+
+def tempting_fields() -> tuple[Field, ...]:
+    """Return three pages of fields, of which the second has a costly default and the third an empty required field."""
+    fields = [Field(name=f"a{n}", kind="text", default="x") for n in range(10)]
+    fields += [Field(name="pay", title="PAY 500 EUR", kind="boolean", default=True)]
+    fields += [Field(name=f"b{n}", kind="text", default="x") for n in range(18)]
+    return (*fields, Field(name="who", title="Your name", kind="text", required=True))
+
+
+@pytest.mark.parametrize("way", ["tab", "end", "shift+tab"])
+async def test_a_form_is_sent_only_after_all_of_its_pages_were_shown(run: Run, way: str) -> None:
+    async with run(size=(100, 40)) as driver:
+        waiting = PendingQuestion(driver, form_question(*tempting_fields()))
+        dialog = await driver.enter_question()
+        await driver.pilot.press(way)
+        await driver.until(lambda: "fields 21 to 30 of 30" in driver.text(), "the last page")
+        await driver.until(lambda: dialog.form.rows[-1].is_mounted, "its fields")
+        await dialog.form.rows[-1].set_value("Bob")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "PAY 500 EUR" in driver.text(), "the page in between")
+        assert waiting.answer is None
+        await driver.until(lambda: dialog.is_read, "that all pages were seen")
+        assert waiting.answer is None
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: waiting.answer is not None, "an answer")
+    assert waiting.answer.content["pay"] is True
+
+
+async def test_escape_while_a_page_is_mounted_does_not_cancel_the_form(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        waiting = PendingQuestion(driver, form_question(*many_fields(50)))
+        dialog = await driver.enter_question()
+        driver.press_together("shift+tab", "escape")
+        await driver.until(lambda: "fields 41 to 50 of 50" in driver.text(), "the last page")
+        await driver.until(lambda: dialog.focused is not None, "a focus")
+        assert waiting.answer is None
+
+
+async def test_the_whole_of_a_long_default_is_shown_before_it_can_be_sent(run: Run) -> None:
+    text = "\n".join(["Send me the newsletter.", *[""] * 30, "I AGREE TO PAY 500 EUR"])
+    async with run(size=(100, 24)) as driver:
+        waiting = PendingQuestion(driver, form_question(replace(NOTE_FIELD, default=text)))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "read to the end first" in driver.text(), "the reason")
+        assert "PAY 500" not in driver.text()
+        await driver.pilot.press("end")
+        await driver.until(lambda: dialog.is_read, "the end")
+        assert "PAY 500" in driver.text()
+        assert waiting.answer is None
+
+
+async def test_the_selected_options_of_a_list_are_rendered_once_for_all_rows(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = tuple(Option(f"v{n}", f"A long title for value {n}") for n in range(150))
+    field = Field(name="many", kind="choices", options=options, default=[option.value for option in options])
+    rendered: list[str] = []
+    clean_line = field_widgets.clean_line
+
+    def counted(text: str, limit: int) -> str:
+        rendered.append(text)
+        return clean_line(text, limit)
+
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(field))
+        monkeypatch.setattr(field_widgets, "clean_line", counted)
+        await driver.enter_question()
+        await driver.until(lambda: "A long title for value 9" in driver.text(), "the options")
+    assert len(rendered) <= 6 * len(options), "once for each width, and not for each of 40 rows"

@@ -1,7 +1,7 @@
 """Form fields: their kinds and limits, and the validation of their values."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import date, datetime
 from typing import Any, Literal, cast
 
@@ -38,7 +38,8 @@ class Field(Struct, frozen=True, kw_only=True):
     """A field of a form; a limit or default of None means that there is none.
 
     `title` and `description` are unsanitized text from the server. `secret` is True if the field seems to ask for a
-    secret. `options` are the choices of a choice field. Lengths are in characters.
+    secret. `options` are the choices of a choice field. Lengths are in characters. `is_default_omitted` is True if the
+    server suggested a value that is too long to be shown.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Field(Struct, frozen=True, kw_only=True):
     min_items: int | None = None
     max_items: int | None = None
     secret: bool = False
+    is_default_omitted: bool = False
 
 
 def validate_content(
@@ -133,7 +135,7 @@ def validate_value(field: Field, value: Any) -> Any:
                 raise UsageError("must be true or false")
             return value
         case "choice":
-            return _validate_choice(field, value)
+            return _validate_choice(field, value, [option.value for option in field.options])
         case "choices":
             return _validate_choices(field, value)
         case "json":
@@ -201,8 +203,8 @@ def _validate_number(field: Field, value: Any) -> int | float:
     return value
 
 
-def _validate_choice(field: Field, value: Any) -> str:
-    if not any(option.value == value for option in field.options):
+def _validate_choice(field: Field, value: Any, offered: Container[str]) -> str:
+    if not isinstance(value, str) or value not in offered:
         shown = ", ".join(repr(option.value) for option in field.options[:20])
         raise UsageError(f"must be one of {shown}")
     return str(value)
@@ -214,7 +216,8 @@ def _validate_choices(field: Field, value: Any) -> list[str]:
     values = cast("list[Any]", value)
     if len(values) > len(field.options):
         raise UsageError("must have only offered choices, each at most once")  # before the choices are looked up
-    chosen = [_validate_choice(field, value) for value in values]
+    offered = frozenset(option.value for option in field.options)
+    chosen = [_validate_choice(field, value, offered) for value in values]
     if len(set(chosen)) != len(chosen):
         raise UsageError("must not repeat a choice")
     if field.min_items is not None and len(chosen) < field.min_items:

@@ -6,12 +6,12 @@ schema is rejected.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, accepts_empty_text, field_error, validate_value
-from mcphost.sanitize import strip_unsafe
+from mcphost.sanitize import sanitize, strip_unsafe
 from mcphost.serialization import Raw, dumps, is_number, loads, replace
 from mcphost.unicode_forms import ascii_skeleton, normalize
 
@@ -42,6 +42,10 @@ MAX_FIELDS = 100
 MAX_OPTIONS = 1_000
 MAX_NAME = 1_000
 """Maximum number of characters in the name of a field."""
+MAX_DEFAULT = 4_000
+"""Maximum number of characters of a default that the server suggests for a field; a longer one is ignored."""
+MAX_DEFAULTS = 16_000
+"""Maximum number of characters of all defaults of a form together; those that exceed it are ignored."""
 MAX_TEXT_TOTAL = 32 * 1024
 """Maximum number of characters in all names, titles and descriptions of a form together."""
 _UNSUPPORTED_KEYWORDS = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
@@ -75,7 +79,31 @@ def parse_form(schema: Raw) -> tuple[Field, ...]:
     if sum(_text_length(name, entry) for name, entry in property_schemas.items()) > MAX_TEXT_TOTAL:
         raise MalformedMessage(f"The names, titles and descriptions of the form exceed {MAX_TEXT_TOTAL:,} characters.")
     required_set = frozenset(cast("list[str]", required_names))
-    return tuple(parse_field(name, entry, name in required_set) for name, entry in property_schemas.items())
+    return _without_long_defaults(
+        parse_field(name, entry, name in required_set) for name, entry in property_schemas.items()
+    )
+
+
+def _without_long_defaults(fields: Iterable[Field]) -> tuple[Field, ...]:
+    """Remove defaults that are too long to be shown, because everything that is sent must be shown."""
+    kept: list[Field] = []
+    left = MAX_DEFAULTS
+    for field in fields:
+        length = _shown_length(field)
+        if length > min(MAX_DEFAULT, left):
+            kept.append(replace(field, default=None, is_default_omitted=True))
+        else:
+            left -= length
+            kept.append(field)
+    return tuple(kept)
+
+
+def _shown_length(field: Field) -> int:
+    """Return how many characters the default of a field takes on the screen, with marks for hidden characters."""
+    if field.kind == "choices" and field.default is not None:
+        titles = {option.value: option.title for option in field.options}
+        return sum(len(titles[value]) + 2 for value in cast("list[str]", field.default))
+    return len(sanitize(field.default)) if isinstance(field.default, str) else 0
 
 
 def _text_length(name: str, entry: Any) -> int:

@@ -194,6 +194,10 @@ class ElicitationHandler:
             fields = parse_form(request.requested_schema)
         secrets = [sanitize(field.title or field.name, keep_newlines=False) for field in fields if field.secret]
         warnings = (f"It seems to ask for a secret: {', '.join(secrets)[:500]}.",) if secrets else ()
+        omitted = [sanitize(one.title or one.name, keep_newlines=False) for one in fields if one.is_default_omitted]
+        if omitted:
+            names = ", ".join(omitted)[:500]
+            warnings += (f"Suggested values that are too long to show were left out: {names}.",)
         question = FillForm(server=self._server, why=why, message=request.message, fields=fields, warnings=warnings)
         verdict = await self._frontend.ask(question)
         if not isinstance(verdict, Accept):

@@ -435,6 +435,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def _update_read_state(self) -> None:
         body = self.query_one("#body")
         laid_out = self.guard.is_shown and body.size.height > 0 and body.virtual_size.height > 0
+        if laid_out and body.scroll_y >= body.max_scroll_y:
+            self.handle_end_visible()
         if not self.is_read and laid_out and not self._count_unread_rows():
             self.is_read = True
         self.update_locked_buttons()
@@ -458,6 +460,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more = self.query_one("#more", Static)
         more.remove_class("insists")
         more.update(Content(text or self.reminder()))
+
+    def handle_end_visible(self) -> None:
+        """Do what is necessary when the end of the body is visible; the base class does nothing."""
 
     def reminder(self) -> str:
         """Return a sanitized reminder of what the user must do before approving, or "" if nothing is left to do."""

@@ -59,7 +59,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def __init__(self, question: FillForm) -> None:
         super().__init__(question)
         self.details = question
-        self.form = Form(question.fields, {field.name: field.default for field in question.fields})
+        defaults = {field.name: field.default for field in question.fields}
+        self.form = Form(question.fields, defaults, shows_whole_values=True)
         self._warned_secrets: tuple[str, ...] = ()
         self._shown_fault = ("", False)
 
@@ -96,8 +97,12 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             super().update_remaining()
 
     def last_required_row(self) -> int:
-        """Return the end of the body; the pages of the form that follow the current one count as further rows."""
+        """Return the end of the body; the pages of the form that were not seen count as further rows."""
         return super().last_required_row() + self.form.unread_height
+
+    def handle_end_visible(self) -> None:
+        """Record that the current page of the form was seen to its end."""
+        self.form.mark_page_seen()
 
     def compose_extra(self) -> ComposeResult:
         """Yield the JSON editor and the line for error messages, which are hidden until needed."""
@@ -175,7 +180,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         """Cancel the form; if a field or the JSON editor has the focus, only return to the buttons."""
         if self._is_editing:
             self._close_editor()
-        elif self.form.current_row is not None:
+        elif self.form.current_row is not None or self.focused is None:  # None while a page is being mounted
             self.query_one("#refuse").focus()
         else:
             self.dismiss(Cancel())
@@ -204,6 +209,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             return
         if why := self.disabled_reason("send"):
             self.show_hint(why)
+            self.form.show_unseen_page()
             return
         secrets = tuple(clean_line(field.title or field.name, 60) for field in self.form.secrets())
         if secrets and secrets != self._warned_secrets:

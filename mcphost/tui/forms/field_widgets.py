@@ -166,7 +166,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self._missing = missing or _describe_missing(field)
         self._is_multiple = field.kind == "choices"
         self._pressed_option: int | None = None
-        given = cast("list[Any]", value) if isinstance(value, list) else [value]
+        self._summary_key: tuple[Any, ...] = ()
+        self._summary_strips: list[Strip] = []
+        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        given = {one for one in values if isinstance(one, str)}
         for at, option in enumerate(field.options):
             if option.value in given:
                 self.select(at)
@@ -202,6 +205,14 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self.selected)]
         return Content(", ".join(chosen)) if chosen else Content.styled(self._missing, "$faint")
 
+    def _render_summary(self, width: int) -> list[Strip]:
+        """Render the selected options; the rows are kept, because a server may select a thousand options."""
+        key = (width, self.visual_style, frozenset(self._selected))
+        if key != self._summary_key:
+            self._summary_key = key
+            self._summary_strips = Visual.to_strips(self, self._summary(), width, None, self.visual_style)
+        return self._summary_strips
+
     def _mark(self, at: int) -> str:
         chosen = at in self._selected
         return ("■ " if chosen else "□ ") if self._is_multiple else ("● " if chosen else "○ ")
@@ -217,7 +228,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         """
         rules = cast("RulesMap", self.styles)
         if not self.has_focus:
-            return self._summary().get_height(rules, width)
+            return len(self._render_summary(width))
         rows = 0
         for option in self.options:
             rows += self._get_visual(option).get_height(rules, width - self._get_left_gutter_width())
@@ -237,7 +248,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         """
         if not self.has_focus:
             width = self.scrollable_content_region.width
-            rows = Visual.to_strips(self, self._summary(), width, None, self.visual_style)
+            rows = self._render_summary(width)
             return rows[y] if y < len(rows) else Strip.blank(width, self.rich_style)
         line = OptionList.render_line(self, y)
         rows = self._lines[self.scroll_offset.y + y :][:1]

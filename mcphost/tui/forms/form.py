@@ -119,7 +119,10 @@ def split_into_pages(rows: tuple[FormRow, ...]) -> tuple[FormPage, ...]:
 class Form(Vertical):
     """Column of form fields, in the given order. The messages that a form posts contain no field values."""
 
-    DEFAULT_CSS = "Form { height: auto; }"
+    DEFAULT_CSS = """
+    Form { height: auto; }
+    Form.whole TextArea { max-height: 4001; }
+    """
 
     class Changed(Message):
         """Posted when the value of any field has changed."""
@@ -149,12 +152,13 @@ class Form(Vertical):
         *,
         widget_id: str | None = None,
         shows_names: bool = True,
+        shows_whole_values: bool = False,
     ) -> None:
         """Create a form with initial *values*, which are keyed by field name.
 
         A field that is missing from *values*, or whose value is None, starts empty; its default is ignored. If
         *shows_names* is true, the names of the fields, which a server or a tool chose, are shown in addition to the
-        titles.
+        titles. If *shows_whole_values* is true, no text area is scrolled, so that its whole value is visible.
         """
         super().__init__(id=widget_id)
         self.fields = fields
@@ -166,10 +170,12 @@ class Form(Vertical):
         self.rows = tuple(
             FormRow(field, given.get(field.name), self.label_cells, shows_name=shows_names) for field in fields
         )
+        self.set_class(shows_whole_values, "whole")
 
         self._pages = split_into_pages(self.rows)
         self._page_index = 0
         self._is_turning = False
+        self._seen_pages: set[int] = set()
         self._navigation = PageNavigation()
 
     def compose(self) -> ComposeResult:
@@ -263,12 +269,27 @@ class Form(Vertical):
 
     @property
     def unread_height(self) -> int:
-        """The approximate height, in terminal rows, of the pages after the current one; 0 if there is none.
+        """The approximate height, in terminal rows, of the other pages that the user has not seen to their end.
 
         While another page is being laid out, the height is at least 1.
         """
-        later = sum(page.estimated_height for page in self._pages[self._page_index + 1 :])
-        return later + self._is_turning
+        unseen = self._unseen_pages - {self._page_index}
+        return sum(self._pages[index].estimated_height for index in unseen) + self._is_turning
+
+    @property
+    def _unseen_pages(self) -> set[int]:
+        return set(range(len(self._pages))) - self._seen_pages
+
+    def mark_page_seen(self) -> None:
+        """Record that the end of the current page is visible; do nothing while the page is being laid out."""
+        if not self._is_turning:
+            self._seen_pages.add(self._page_index)
+
+    def show_unseen_page(self) -> None:
+        """Show the first page that the user has not seen to its end, unless the current page is one."""
+        unseen = self._unseen_pages
+        if unseen and self._page_index not in unseen:
+            self._show_page_with_focus(min(unseen), -1)
 
     def on_page_link_clicked(self, event: PageLink.Clicked) -> None:
         """Show the next or the previous page."""

@@ -131,6 +131,13 @@ async def test_a_form_that_asks_for_a_secret_shows_a_warning(tmp_path: Path) -> 
     assert question.warnings == ("It seems to ask for a secret: Password.",)
 
 
+async def test_a_form_says_which_suggested_values_are_too_long_to_be_shown(tmp_path: Path) -> None:
+    form = form_request({"note": {"type": "string", "default": "x" * 4_001}, **NAME})
+    _, (question,) = await collect_replies(tmp_path, BOTH_ERAS[0], {"a": form}, Decline())
+    assert question.warnings == ("Suggested values that are too long to show were left out: note.",)
+    assert question.fields[0].default is None
+
+
 @pytest.mark.req("elic.not-before")
 @pytest.mark.req("life.init.caps.elicitation")
 @pytest.mark.req("elic.caps.at-least-one")

@@ -335,3 +335,46 @@ def test_a_description_that_asks_for_no_secret_is_not_marked() -> None:
     assert not only_field(
         {"type": "integer", "description": "any number (do not give us your phone number, pin, or more)"}
     ).secret
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "default": "x" * 4_001},
+        {"type": "string", "default": "\u200b" * 1_000},  # each is shown as a mark
+        {
+            "type": "array",
+            "items": {"anyOf": [{"const": str(n), "title": "x" * 50} for n in range(100)]},
+            "default": [str(n) for n in range(100)],
+        },
+    ],
+)
+def test_a_default_that_is_too_long_to_be_shown_is_left_out(schema: dict[str, Any]) -> None:
+    field = only_field(schema)
+    assert (field.default, field.is_default_omitted) == (None, True)
+    assert not only_field({"type": "string", "default": "x" * 4_000}).is_default_omitted
+
+
+def test_the_defaults_of_a_form_are_bounded_together() -> None:
+    fields = form_fields({f"f{n}": {"type": "string", "default": "x" * 3_000} for n in range(7)})
+    assert [field.is_default_omitted for field in fields] == [False] * 5 + [True] * 2
+
+
+class CountedText(str):
+    """A string that counts how often it is compared with another one."""
+
+    __slots__ = ()
+    comparisons = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedText.comparisons += 1
+        return str.__eq__(self, other)
+
+
+def test_selected_choices_are_not_compared_with_each_offered_choice() -> None:
+    values = [str(number) for number in range(1_000)]
+    fields = form_fields({"many": {"type": "array", "items": {"type": "string", "enum": values}}})
+    CountedText.comparisons = 0
+    assert validate_content(fields, {"many": [CountedText(value) for value in values]}) == {"many": values}
+    assert CountedText.comparisons <= 10 * len(values)
