@@ -51,7 +51,8 @@ DECISION_LABELS = {
 SOURCE_LABELS = {
     "answer": N_("answer"), "config": N_("config"), "nobody": N_("nobody"), "person": N_("you"),
     "program": N_("program"), "rules": N_("rules"), "grant": N_("permission"),
-    "session": N_("permission for this session"), "rule": N_("rule"), "claim": N_("auto-approve"), "hook": N_("hook"),
+    "session": N_("permission for this session"), "rule": N_("rule"), "claim": N_("trusted claim"), "hook": N_("hook"),
+    "autonomy": N_("auto-approve"),
     "flag": N_("command line"), "once": N_("answer"), "always": N_("permission"), "user": N_("you"),
 }  # fmt: skip
 _OUTCOME_LABELS = {

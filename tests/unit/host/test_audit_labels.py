@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.host.audit.audit_labels import event_label, outcome_label, search_text
+from mcphost.host.audit.audit_labels import SOURCE_LABELS, event_label, outcome_label, search_text
 from mcphost.host.audit.audit_summary import ANSWER_LABELS
 
 
@@ -44,3 +44,11 @@ def test_every_answer_has_a_label_of_its_own() -> None:
 
 def test_a_row_is_found_by_its_label_and_by_who_decided() -> None:
     assert search_text("tool", "answered", "deny", "person") == "tool denied\nyou"
+
+
+def test_each_source_of_an_approval_has_a_label_of_its_own() -> None:
+    """A call that a trusted claim allowed must not look like one in auto-approve mode."""
+    sources = ("session", "always", "rule", "claim", "autonomy", "config", "hook", "flag", "nobody", "person", "program")
+    labels = [SOURCE_LABELS.get(source, "") for source in sources]
+    assert "" not in labels
+    assert len(set(labels)) == len(labels)
