@@ -157,10 +157,12 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
+    """Return the command or URL; runs of spaces are shown as marks, because wrapping would drop them."""
     server = candidate.server
     if server is None:
         return ""
-    return join(server.argv) if server.is_stdio else server.url
+    target = join(server.argv) if server.is_stdio else server.url
+    return re.sub(" {2,}", lambda run: _("⟨{count} spaces⟩").format(count=len(run.group())), target)
 
 
 def _describe_state(candidate: "ImportCandidate") -> str:

@@ -44,6 +44,12 @@ def test_without_yes_the_servers_are_listed_and_nothing_is_written(program: Prog
     assert configured(program) == {}
 
 
+def test_the_list_shows_how_many_spaces_an_argument_has(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", demo={"command": "npx", "args": ["-y", f"thing{' ' * 300}--evil"]})
+    listed = program.run("servers", "import").stdout.decode()
+    assert "npx -y 'thing⟨300 spaces⟩--evil'" in listed
+
+
 def test_an_imported_server_starts(program: Program) -> None:
     write_host(program, ".cursor/mcp.json", demo=DEMO)
     write_host(program, ".config/Claude/claude_desktop_config.json", demo=DEMO)
