@@ -48,7 +48,19 @@ def test_a_row_is_found_by_its_label_and_by_who_decided() -> None:
 
 def test_each_source_of_an_approval_has_a_label_of_its_own() -> None:
     """A call that a trusted claim allowed must not look like one in auto-approve mode."""
-    sources = ("session", "always", "rule", "claim", "autonomy", "config", "hook", "flag", "nobody", "person", "program")
+    sources = (
+        "session",
+        "always",
+        "rule",
+        "claim",
+        "autonomy",
+        "config",
+        "hook",
+        "flag",
+        "nobody",
+        "person",
+        "program",
+    )
     labels = [SOURCE_LABELS.get(source, "") for source in sources]
     assert "" not in labels
     assert len(set(labels)) == len(labels)
