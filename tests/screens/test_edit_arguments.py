@@ -72,6 +72,17 @@ async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run
         await driver.until(lambda: pending.answer == AllowOnce({"path": "/x"}))
 
 
+async def test_arguments_of_too_many_lines_are_not_put_into_a_text_area(run: Run) -> None:
+    arguments = {f"name{number}": number for number in range(6_000)}
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments=arguments, editable=True))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("e")
+        await driver.until(lambda: "more than 5,000 lines of JSON" in driver.text(), "the reason")
+        assert driver.dialog is dialog
+        assert pending.answer is None
+
+
 async def test_changes_are_marked_against_the_models_original(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await open_argument_editor(driver, {"path": "/x", "limit": 5})

@@ -429,11 +429,14 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         Do nothing while the input for a reason is open.
         """
         if self.details.editable and not self.query("#extra.shown"):
-            from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
+            from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog, describe_excess
 
             editor = EditArgumentsDialog(
                 self.details.server, self.details.tool, self.details.schema, self.review.arguments
             )
+            if editor.is_json and (excess := describe_excess(self.review.arguments)):
+                self.show_hint(excess)
+                return
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     async def apply_edits(self, arguments: dict[str, Any] | None) -> None:
