@@ -157,7 +157,32 @@ async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(
         assert waiting.answer is None
         assert "da" in driver.text(), "what was typed is still there"
         await driver.pilot.press("escape")
+        await driver.until(lambda: "press esc again to discard what you entered" in driver.text(), "the warning")
+        assert waiting.answer is None
+        await driver.pilot.press("escape")
         await driver.until(lambda: waiting.answer == Cancel(), "leaving")
+
+
+async def test_escape_leaves_an_untouched_form_at_once(run: Run) -> None:
+    async with run() as driver:
+        waiting = PendingQuestion(driver, form_question(NAME_FIELD))
+        await driver.enter_question()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: waiting.answer == Cancel(), "leaving")
+
+
+async def test_escape_keeps_json_that_was_edited_until_it_is_pressed_again(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(NAME_FIELD))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("ctrl+e", "x", "ctrl+s")
+        await driver.until(lambda: "line 1, column" in driver.text(), "where the error is")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "press esc again to discard what you entered" in driver.text(), "the warning")
+        assert dialog.query_one("#content").display
+        await driver.pilot.press("tab", "escape")
+        await driver.until(lambda: not dialog.query_one("#content").display, "the form")
+        await driver.until(lambda: "esc cancel" in driver.text(), "the keys of the buttons")
 
 
 @pytest.mark.req("elic.actions")
@@ -428,6 +453,19 @@ async def test_sending_shows_the_page_with_the_invalid_field(run: Run) -> None:
         await driver.until(lambda: dialog.form.current_row is dialog.form.rows[16], "the invalid field")
         await driver.until(lambda: "fields 11 to 20 of 30" in driver.text(), "its page")
         await driver.until(lambda: "✗" in driver.text(), "the error")
+
+
+@pytest.mark.parametrize("field", [NAME_FIELD, AGE_FIELD, WATCH_FIELD, COLOUR], ids=lambda field: field.kind)
+async def test_page_keys_work_in_each_kind_of_field(run: Run, field: Field) -> None:
+    fields = tuple(replace(field, name=f"f{number}") for number in range(30))
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, form_question(*fields))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("tab", "pagedown")
+        await driver.until(lambda: "fields 11 to 20 of 30" in driver.text(), "the second page")
+        await driver.until(lambda: dialog.form.current_row is dialog.form.rows[10], "the focus on its first field")
+        await driver.pilot.press("pageup")
+        await driver.until(lambda: "fields 1 to 10 of 30" in driver.text(), "the first page")
 
 
 async def test_a_click_turns_the_page_of_a_long_form(run: Run) -> None:

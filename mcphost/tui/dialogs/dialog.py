@@ -557,6 +557,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             form.show_end(which)
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
 
+    def on_form_page_key_pressed(self, event: Form.PageKeyPressed) -> None:
+        """Scroll the body by a page."""
+        event.stop()
+        self.action_page(event.direction)
+
     def on_form_page_shown(self, event: Form.PageShown) -> None:
         """Scroll to the beginning or the end of the new page of a form, and count the lines that remain to be read."""
         event.stop()

@@ -195,7 +195,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         try:
             value = loads(text, "JSON")
         except MalformedMessage as error:
-            return _locate_json_error(text) or translate_sentence(error.message)
+            return locate_json_error(text) or translate_sentence(error.message)
         if not isinstance(value, dict):
             return _('The arguments must be one JSON object: {"name": value, …}.')
         return cast("dict[str, Any]", value)
@@ -394,7 +394,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.focus_first()
 
 
-def _locate_json_error(text: str) -> str:
+def locate_json_error(text: str) -> str:
     """Return a message with the line and column of a JSON error, or "" if the parser reports no position."""
     try:
         json.loads(text)

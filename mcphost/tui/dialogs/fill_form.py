@@ -15,6 +15,7 @@ from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.dialogs.edit_arguments import locate_json_error
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
@@ -26,8 +27,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
     Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that a single key press
-    does not discard a half-filled form; Escape on the buttons cancels. No letter key closes the dialog, because users
-    often start to type before a field has the focus.
+    does not discard a half-filled form; Escape on the buttons cancels, after a second press if anything was entered. No
+    letter key closes the dialog, because users often start to type before a field has the focus.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -40,6 +41,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     FIELD_KEYS: ClassVar[str] = N_("tab/enter next · shift+tab back · ^S send · esc to the buttons")
     JSON_KEYS: ClassVar[str] = N_("^S apply · esc goes back")
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
         Binding("ctrl+s", "send", show=False),
         Binding("ctrl+d", "decline_unless_editing", show=False),
         Binding("ctrl+e", "edit", show=False),
@@ -63,6 +65,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.form = Form(question.fields, defaults, shows_whole_values=True)
         self._warned_secrets: tuple[str, ...] = ()
         self._shown_fault = ("", False)
+        self._opened_json = ""
+        self._has_warned_of_discard = False
 
     def headline(self) -> str:
         """Return the title, which names the server."""
@@ -176,6 +180,20 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
 
     # -- answers
 
+    def action_leave(self) -> None:
+        """Handle Escape: do what `action_refuse` does, but require a second press to discard what was entered."""
+        if self._is_editing:
+            would_lose = self.query_one("#content", TextArea).text != self._opened_json
+        else:
+            is_on_buttons = self.form.current_row is None and self.focused is not None
+            would_lose = is_on_buttons and not self.form.is_unchanged
+        if would_lose and not self._has_warned_of_discard:
+            self._has_warned_of_discard = True
+            self.show_hint(_("press esc again to discard what you entered"))
+            return
+        self._has_warned_of_discard = False
+        self.action_refuse()
+
     def action_refuse(self) -> None:
         """Cancel the form; if a field or the JSON editor has the focus, only return to the buttons."""
         if self._is_editing:
@@ -234,6 +252,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def on_form_changed(self) -> None:
         """Clear the warning or error, which was about the previous values."""
         self._warned_secrets = ()
+        self._has_warned_of_discard = False
         if not self._is_editing:
             self._show_fault("")
 
@@ -257,7 +276,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         area = self.query_one("#content", TextArea)
         text = dumps(self.form.values(), indent=2)
         # json.dumps escapes characters that an editor would not show.
-        area.text = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
+        area.text = self._opened_json = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
         area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
         area.display = True
         self._show_fault("")
@@ -265,12 +284,16 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
 
     async def _apply_json(self) -> None:
         """Copy the values from the JSON editor into the fields, or show why they are invalid."""
+        text = self.query_one("#content", TextArea).text
         try:
-            value = loads(self.query_one("#content", TextArea).text, "JSON")
+            value = loads(text, "JSON")
             if not isinstance(value, dict):
                 raise UsageError(_('The form must be one JSON object: {"name": value, …}.'))
             content = validate_content(self.details.fields, cast("dict[str, Any]", value), translate_sentence)
-        except (MalformedMessage, UsageError) as error:
+        except MalformedMessage as error:
+            self._show_fault(locate_json_error(text) or clean(translate_sentence(error.message)))
+            return
+        except UsageError as error:
             self._show_fault(clean(translate_sentence(error.message)))
             return
         await self.form.set_values(content)
@@ -281,3 +304,4 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.query_one("#content").display = False
         self._show_fault("")
         self.query_one("#refuse").focus()
+        self.show_key_hints(self.KEYS)  # if the button has the focus already, no event follows

@@ -77,6 +77,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
     TristateCheckbox:blur:hover > .toggle--label { background: transparent; }
     """
 
+    scrolls_pages = False
     BUTTON_LEFT: str = ""
     BUTTON_RIGHT: str = ""
 
@@ -186,6 +187,11 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         if self._is_multiple:
             return values or ([] if self.field.required and not self.field.min_items else None)
         return values[0] if values else None
+
+    @property
+    def scrolls_pages(self) -> bool:
+        """Whether Page up and Page down scroll this widget; otherwise, they show another page of the form."""
+        return len(self.field.options) > _MAX_ROWS
 
     @property
     def key_hints(self) -> str:
@@ -417,6 +423,11 @@ class TextEntry(OrderedTextArea):
         return "" if not self.text and self._is_empty_text else _parse_text(self.field, self.text)
 
     @property
+    def scrolls_pages(self) -> bool:
+        """Whether Page up and Page down scroll this widget; otherwise, they show another page of the form."""
+        return self.virtual_size.height > self.size.height > 0
+
+    @property
     def key_hints(self) -> str:
         """The key hints that the form shows while the field has the focus."""
         lines = _("^J new line") if self.field.kind in ("text", "json") and not self.field.format else ""
@@ -469,6 +480,7 @@ class LineEntry(OrderedInput):
     """Single-line input for a number, date or time."""
 
     key_hints = ""
+    scrolls_pages = False
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field = field
@@ -559,6 +571,7 @@ class ReadOnlyValue(Static, can_focus=True):
     """
 
     key_hints = N_("backspace clears it")
+    scrolls_pages = False
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field_value: Any = value

@@ -38,6 +38,7 @@ from mcphost.tui.forms.form_row import FormRow, cell_width
 from mcphost.tui.screen_text import clean_line
 
 _MAX_LABEL_WIDTH = 40
+_PAGE_KEYS = {"pagedown": 1, "pageup": -1}
 _PAGE_FIELDS = 10
 _EXTRA_FIELDS = 3
 """How many fields more than `_PAGE_FIELDS` a page may have, so that no page has only one or two."""
@@ -137,6 +138,13 @@ class Form(Vertical):
         def __init__(self, edge: int) -> None:
             super().__init__()
             self.edge = edge
+
+    class PageKeyPressed(Message):
+        """Posted when Page down (`direction` 1) or Page up (-1) is pressed and there is no other page to show."""
+
+        def __init__(self, direction: int) -> None:
+            super().__init__()
+            self.direction = direction
 
     class FocusExited(Message):
         """Posted when a key moves past the last field (`direction` 1) or before the first (`direction` -1)."""
@@ -351,6 +359,11 @@ class Form(Vertical):
             self._focus_row(wrong[0])
         return not wrong
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether all fields still have their initial values."""
+        return all(row.is_unchanged for row in self.rows)
+
     def secrets(self) -> tuple[Field, ...]:
         """Return the fields that seem to ask for a secret and have a value."""
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
@@ -400,9 +413,14 @@ class Form(Vertical):
     def process_key(self, key: str) -> bool:
         """Handle a key that moves the focus out of the current field; return False for any other key.
 
-        The focus moves before this returns, so that the next key goes to the newly focused field.
+        Page up and Page down show another page of the form or, if there is none, scroll the form, unless the field
+        itself scrolls. The focus moves before this returns, so that the next key goes to the newly focused field.
         """
         row = self.current_row
+        if row is not None and key in _PAGE_KEYS and not row.field_widget.scrolls_pages:
+            if not self.turn_page(_PAGE_KEYS[key]):
+                self.post_message(self.PageKeyPressed(_PAGE_KEYS[key]))
+            return True
         direction = row.field_widget.exit_direction(key) if row is not None else 0
         if direction and not self.move_focus(direction):
             self.post_message(self.FocusExited(direction))
