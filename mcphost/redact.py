@@ -34,8 +34,20 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         PLACEHOLDER,
     ),
     (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{PLACEHOLDER}"),
-    # user:password@ in a URL
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@\"'<>]{1,500}@"), rf"\1{PLACEHOLDER}@"),
+    # user:password@ in a URL, up to the last @ before the host. The user ends at "/", "?" and "#" (RFC 3986, section
+    # 3.2). Many people write "?" and "#" in passwords, however; what stands before them is then no host with a port.
+    (
+        re.compile(
+            r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^/?#\s\"'<>]{1,500}"
+            r"|[^/?#\s@\"'<>:\[\]]{0,100}:(?!\d{0,100}[?#])[^/\s@\"'<>]{1,500})@"
+        ),
+        rf"\1{PLACEHOLDER}@",
+    ),
+    # the same if it cannot be told from a query; the host, which stands before the query, is kept
+    (
+        re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://[^/?#\s@\"'<>]{1,300}[?#])[^/\s@\"'<>]{1,500}@"),
+        rf"\1{PLACEHOLDER}@",
+    ),
     # ?token=…&code=… in a URL or a form body
     (
         re.compile(
