@@ -2,7 +2,8 @@
 
 The file records the command or URL of each of the project's servers, and the tools that each server offers, so that any
 change can be reviewed. It is JSON with sorted keys, indented by two spaces: unchanged servers always produce the same
-bytes, and `git diff` shows what has changed. The file never contains a value that may be a secret.
+bytes, and `git diff` shows what has changed. The file never contains a value that may be a secret, but slow digests
+of such values.
 """
 
 import json
@@ -19,7 +20,7 @@ from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, convert, nesting_depth, replace, to_builtins
 
 LOCK_FILE = "mcphost.lock"
-LOCK_VERSION = 2
+LOCK_VERSION = 3
 MAX_LOCK_BYTES = 8_000_000
 MAX_SHOWN_BYTES = 64_000
 """Maximum bytes of a stored definition; of a larger one, only the start of title and description is kept."""
@@ -85,8 +86,8 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
     References in the settings are not expanded. `oauth` contains the sign-in settings. `ca_digest` is the SHA-256 of
     the certificate file, or "" if there is no such file or it cannot be read. `env_file_variables` is None if there is
-    no environment file, if it could not be read, or if an older mcphost wrote the lock file. `identity` is None if the
-    server was disabled and therefore not started.
+    no environment file or if it could not be read. `identity` is None if the server was disabled and therefore not
+    started.
     """
 
     command: _Words = ()
@@ -110,7 +111,7 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The content of a lock file; servers are keyed by name."""
 
-    lock_version: Literal[2] = LOCK_VERSION
+    lock_version: Literal[3] = LOCK_VERSION
     servers: Annotated[dict[_ServerName, LockedServer], Meta(max_length=1_000)] = {}  # noqa: RUF012
 
 

@@ -1,6 +1,7 @@
 """Tests for `mcphost servers lock` and `mcphost servers verify`."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def test_a_locked_project_is_verified_as_unchanged(project: LockedProject) -> No
     assert f"Locked: 1 server, 2 tools in {project.lock_path}" in said
     assert project.verify() == "files: unchanged, 2 tools\n"
     document = json.loads(project.lock_path.read_text())
-    assert document["lockVersion"] == 2
+    assert document["lockVersion"] == 3
     assert document["servers"]["files"]["identity"] == {
         "name": "files", "version": "1.0", "protocolVersion": "2025-11-25",
     }  # fmt: skip
@@ -156,6 +157,25 @@ def test_a_server_whose_command_changed_is_not_started(project: LockedProject) -
     assert not project.started.exists()
 
 
+def test_a_changed_command_that_looks_like_a_secret_is_not_started(project: LockedProject) -> None:
+    taken = project.program.work / "taken"
+    files = project.entry()
+
+    def configure(state: str) -> None:
+        words = " ".join(shlex.quote(word) for word in (files["command"], *files["args"]))
+        project.configure(files={**files, "command": "sh", "args": ["-c", f"cd /;state={state};exec {words}"]})
+
+    configure("ready")
+    project.lock()
+    assert "state=[secret]" in project.lock_path.read_text()
+    project.started.unlink()
+    configure(f"ready;touch$IFS{taken}")
+    assert "It was not started" in project.verify(code=9)
+    assert project.drift().keys() == {("command", "")}
+    assert not taken.exists()
+    assert not project.started.exists()
+
+
 def test_new_and_removed_servers_are_told_and_new_ones_not_started(project: LockedProject) -> None:
     project.lock()
     project.started.unlink()
@@ -214,7 +234,9 @@ def test_no_secret_gets_into_the_lock(project: LockedProject) -> None:
     text = project.lock_path.read_text()
     assert CANARY not in text
     servers = json.loads(text)["servers"]
-    assert servers["files"]["command"][-4:] == ["--api-key", "[hidden]", "--password=[hidden]", "${env:PLAIN}"]
+    *_, option, key, password, reference = servers["files"]["command"]
+    assert (option, key.partition(" ")[0], reference) == ("--api-key", "[hidden]", "${env:PLAIN}")
+    assert password.partition(" ")[0] == "--password=[hidden]"
     assert servers["files"]["env"]["API_TOKEN"] == "${env:THE_KEY}"
     assert servers["far"]["headers"] == {"Authorization": "[value not locked]", "X-Team": "${env:TEAM}"}
     assert servers["files"]["tools"]["read"]["definition"]["description"] == "Reads with [secret]."
@@ -397,10 +419,13 @@ def test_an_environment_file_changed_after_its_comparison_starts_nothing(
 
 
 def test_a_lock_of_an_earlier_version_says_to_lock_again(project: LockedProject) -> None:
-    project.lock_path.write_text('{"lockVersion": 1, "servers": {}}')
+    project.lock()
+    project.started.unlink()
+    project.lock_path.write_text(project.lock_path.read_text().replace('"lockVersion": 3', '"lockVersion": 2'))
     for command in ("verify", "lock"):
         told = project.program.error("--mcp-config", ".mcp.json", "servers", command, code=3)
         assert "Delete it and write it again: mcphost servers lock" in told
+    assert not project.started.exists()
     project.lock_path.unlink()
     project.lock()
     assert project.verify() == "files: unchanged, 2 tools\n"

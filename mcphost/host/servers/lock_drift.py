@@ -94,7 +94,7 @@ def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[Locke
     """Return both records, leaving out environment file variables that cannot be compared.
 
     If the file cannot be read now, the locked variables are left out; the server does not start without the file.
-    If the lock file is too old to record variables, the current ones are left out, unless one of them decides which
+    If it could not be read when the server was locked, the current ones are left out, unless one of them decides which
     code runs or where connections go.
     """
     if after.env_file_variables is None:

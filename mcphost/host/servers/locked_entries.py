@@ -26,21 +26,30 @@ from mcphost.config.variable_references import Reference, find_references
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.catalog import fingerprint as definition_digest
-from mcphost.redact import is_secret_name, redact_patterns, redact_registered
+from mcphost.redact import PLACEHOLDER, is_secret_name, redact_patterns, redact_registered
 from mcphost.registry.package_grammar import find_package
 from mcphost.registry.updates import read_record
 from mcphost.serialization import encode, loads, replace
+from mcphost.unicode_forms import split_url
 
 NOT_LOCKED = "[value not locked]"
 """Placeholder for the literal value of a variable or header, because the value may be a secret."""
+_PLACEHOLDERS = (PLACEHOLDER, HIDDEN, NOT_LOCKED)
 _AUTH_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
+_AUTHORITY = re.compile(r"(?i)[a-z][a-z0-9+.-]{0,20}://[^\s/?#\"'<>]*")
+"""Scheme and authority of a URL; the rest is left out, because it may contain another URL."""
+_HOST = re.compile(r"[\w.:-]+")
 _MAX_LABEL = 200
+_MAX_ORIGINS = 20
+_DIGEST_LENGTH = 32
+"""Number of hexadecimal digits of a digest; with fewer, two texts with the same digest could be found."""
 
 
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
     """Return the lock file record of a server's configuration entry, without starting the server.
 
-    Secrets in arguments and in the URL are hidden. *entry* is the entry as written in the configuration file.
+    Secrets in arguments and in the URL are hidden. A slow digest of the whole text stands beside them, because text
+    that looks like a secret can be code to run. *entry* is the entry as written in the configuration file.
     """
     folder = entry.get("cwd")
     package = find_package(server.argv) if server.is_stdio else None
@@ -71,7 +80,7 @@ def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
         )
         if package
         else None,
-        registry=LockedOrigin(url=redact_patterns(record.url), name=record.server, version=record.version)
+        registry=LockedOrigin(url=_hide_words(record.url), name=record.server, version=record.version)
         if record
         else None,
     )
@@ -119,22 +128,19 @@ def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
 
     The package name may look random but is not a secret.
     """
-    shown: list[str] = []
+    hidden: list[str] = []
     name = ""
-    hidden_count = sum(_has_random_words(word) for word in argv)
     for position, word in enumerate(argv):
         option, equals, value = word.partition("=")
         if name and not word.startswith("-"):
-            shown.append(_keep_references(word, mask_secrets(name, word)))
+            hidden.append(mask_secrets(name, word))
         elif equals and _secret_option(option) and value:
-            masked = mask_secrets(_secret_option(option), value)
-            shown.append(f"{option}={_keep_references(value, masked)}")
-        elif position == package:
-            shown.append(_keep_references(word, redact_patterns(word)))
+            hidden.append(f"{option}={mask_secrets(_secret_option(option), value)}")
         else:
-            shown.append(_hide_words(word, hidden_count))
+            hidden.append(redact_patterns(word) if position == package else _mask_words(word))
         name = "" if equals else _secret_option(word)
-    return tuple(shown)
+    count = sum(form != word for form, word in zip(hidden, argv, strict=True))
+    return tuple(_bind_hidden(word, form, count) for word, form in zip(argv, hidden, strict=True))
 
 
 def _secret_option(word: str) -> str:
@@ -143,26 +149,55 @@ def _secret_option(word: str) -> str:
     return name if word.startswith("-") and is_secret_name(name) else ""
 
 
-def _has_random_words(text: str) -> bool:
-    plain = redact_patterns(text)
-    return mask_secrets("", plain) != plain
+def _mask_words(text: str) -> str:
+    """Return *text* without what looks like a secret, such as random-looking words."""
+    return mask_secrets("", redact_patterns(text))
 
 
 def _hide_words(text: str, hidden_count: int = 1) -> str:
-    """Return *text* with probable secrets hidden.
+    """Return *text* with probable secrets hidden; see `_bind_hidden`."""
+    return _bind_hidden(text, _mask_words(text), hidden_count)
 
-    A random-looking word is not always a secret; it may be part of the code to run. The result therefore contains a
-    slow digest, which reveals that the word changed but not the word itself. *hidden_count* is the number of texts in
-    the entry that contain such words; if there are many, each digest uses fewer iterations.
+
+def _bind_hidden(text: str, hidden: str, hidden_count: int) -> str:
+    """Return *hidden*, which is *text* with probable secrets hidden, in a form that reveals every change of *text*.
+
+    What is hidden is not always a secret; it may be part of the code to run. If anything is hidden, the result
+    therefore contains a slow digest of the whole text, the references in it and the hosts of its addresses. The same
+    goes for text that could pose as such a result. *hidden_count* is the number of texts in the entry of which
+    something is hidden; if there are many, each digest uses fewer iterations.
     """
-    plain = redact_patterns(text)
-    hidden = mask_secrets("", plain)
-    shown = hidden if hidden == plain else _add_digest(hidden, plain, hidden_count)
-    return _keep_references(text, shown)
+    if hidden == text and not any(mark in text for mark in _PLACEHOLDERS):
+        return text
+    shown = _keep_references(text, _add_digest(hidden, text, hidden_count))
+    return _add_origins(shown, _find_origins(text) or ())
 
 
 def _add_digest(shown: str, text: str, hidden_count: int) -> str:
-    return f"{shown} ({fingerprint('lock', text, hidden_count)[:16]})"
+    return f"{shown} ({fingerprint('lock', text, hidden_count)[:_DIGEST_LENGTH]})"
+
+
+def _add_origins(shown: str, origins: Iterable[str]) -> str:
+    return " ".join((shown, *(f"({origin})" for origin in origins)))
+
+
+def _find_origins(text: str) -> tuple[str, ...] | None:
+    """Return scheme, host and port of each address in *text*.
+
+    Returns None if there are too many addresses, if one is not plain, or if one looks like a secret.
+    """
+    origins: dict[str, None] = {}
+    for match in _AUTHORITY.finditer(text):
+        try:
+            parts = split_url(match[0])
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            return None
+        if not _HOST.fullmatch(host) or "\\" in match[0]:  # some programs read a backslash as a slash
+            return None
+        origins[f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{'' if port is None else f':{port}'}"] = None
+    is_plain = len(origins) <= _MAX_ORIGINS and all(_mask_words(origin) == origin for origin in origins)
+    return tuple(origins) if is_plain else None
 
 
 def _find_known(text: str) -> list[Reference]:
@@ -184,8 +219,7 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is left out.
 
     URLs and values that decide which code runs or where connections go are recorded. So are references, with a slow
-    digest of the surrounding text, because that text can decide who gets the secrets. In a secret, the text around a
-    reference is part of the secret and is left out.
+    digest of the surrounding text, because that text can decide who gets the secrets.
     """
     is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
     if "://" in text or (is_risky and not is_secret):
@@ -195,7 +229,7 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
     if not _find_known(text):
         return NOT_LOCKED
     shown, has_literals = _hide_literals(text, NOT_LOCKED)
-    return _add_digest(shown, redact_patterns(text), hidden_count) if has_literals and not is_secret else shown
+    return _add_digest(shown, text, hidden_count) if has_literals else shown
 
 
 def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
@@ -211,10 +245,28 @@ def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
     if variables is None:
         return None
     count = len(variables)
-    return {
-        name: _lockable_value(name, text, count) if "://" in text or classify_variable(name) else NOT_LOCKED
-        for name, text in variables.items()
-    }
+    return {name: _lock_file_variable(name, text, count) for name, text in variables.items()}
+
+
+def _lock_file_variable(name: str, text: str, hidden_count: int) -> str:
+    """Return the value of a variable in an environment file as recorded in the lock file; NOT_LOCKED if it is left out.
+
+    Each developer may have a file with other secrets. What looks like a secret is therefore not compared in an address
+    that decides only where connections go, nor is the user in an address of a package source. All hosts are compared.
+    """
+    risk = classify_variable(name)
+    origins = _find_origins(text) if "://" in text and risk in (None, "network", "packages") else None
+    if origins is None:
+        return _lockable_value(name, text, hidden_count) if "://" in text or risk else NOT_LOCKED
+    hidden = _mask_words(text)
+    compared = _AUTHORITY.sub(_drop_user, text) if risk == "packages" else redact_patterns(text)
+    shown = hidden if _mask_words(compared) == compared else _add_digest(hidden, compared, hidden_count)
+    return shown if hidden == text else _add_origins(shown, origins)
+
+
+def _drop_user(match: re.Match[str]) -> str:
+    scheme, _, authority = match[0].partition("://")
+    return f"{scheme}://{authority.rpartition('@')[2]}"
 
 
 def _hide_secret(text: str, hidden_count: int) -> str:

