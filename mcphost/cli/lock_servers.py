@@ -28,6 +28,7 @@ DRIFT_LABELS = {
     "inputs": N_("inputs changed"),
     "package": N_("package changed"),
     "registry": N_("registry changed"),
+    "restrictions": N_("restrictions changed"),
     "server_added": N_("server added"),
     "server_removed": N_("server removed"),
     "sign_in": N_("sign-in changed"),

@@ -84,7 +84,8 @@ class LockedInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """A server in a lock file: the settings for starting or reaching it, and what it reported when it was locked.
 
-    References in the settings are not expanded. `oauth` contains the sign-in settings. `ca_digest` is the SHA-256 of
+    References in the settings are not expanded. `oauth` contains the sign-in settings. `disabled_tools` is sorted, and
+    `sampling` has the limits under the keys of `mcphost.sampling`. `ca_digest` is the SHA-256 of
     the certificate file, or "" if there is no such file or it cannot be read. `env_file_variables` is None if there is
     no environment file or if it could not be read. `identity` is None if the server was disabled and therefore not
     started.
@@ -102,6 +103,9 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     ca_file: _Text = ""
     ca_digest: _DigestOrNone = ""
     inputs: Annotated[dict[_Text, LockedInput], Meta(max_length=1_000)] = {}  # noqa: RUF012
+    disabled_tools: _Words = ()
+    review_results: bool = False
+    sampling: Annotated[dict[_Text, int], Meta(max_length=100)] = {}  # noqa: RUF012
     package: LockedPackage | None = None
     registry: LockedOrigin | None = None
     identity: LockedIdentity | None = None

@@ -18,7 +18,7 @@ from mcphost.translation import N_
 
 DriftKind = Literal[
     "server_added", "server_removed", "command", "environment", "address", "headers", "sign_in", "certificates",
-    "inputs", "package", "registry", "identity", "tool_added", "tool_removed", "tool_changed",
+    "inputs", "restrictions", "package", "registry", "identity", "tool_added", "tool_removed", "tool_changed",
 ]  # fmt: skip
 MAX_DIFFERENCES = 200
 """Maximum number of differences of one server that are shown line by line; only names are shown for others."""
@@ -39,6 +39,7 @@ _PARTS: dict[DriftKind, tuple[str, ...]] = {
     "sign_in": ("oauth",),
     "certificates": ("caFile", "caDigest"),
     "inputs": ("inputs",),
+    "restrictions": ("disabledTools", "reviewResults", "sampling"),
     "package": ("package",),
     "registry": ("registry",),
 }

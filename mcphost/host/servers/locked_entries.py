@@ -18,9 +18,9 @@ from mcphost.config.lock_file import (
     LockedTool,
     shown_definition,
 )
-from mcphost.config.mcp_json import OWN_KEY, list_non_defaults
+from mcphost.config.mcp_json import OWN_KEY, list_non_defaults, parse_sampling
 from mcphost.config.risky_variables import classify_variable
-from mcphost.config.schema import ServerConfig, ServerInput
+from mcphost.config.schema import SAMPLING_FIELD_BY_KEY, ServerConfig, ServerInput
 from mcphost.config.secrets import HIDDEN, fingerprint, mask_secrets
 from mcphost.config.variable_references import Reference, find_references
 from mcphost.errors import ConfigError, MalformedMessage
@@ -40,6 +40,8 @@ _AUTHORITY = re.compile(r"(?i)[a-z][a-z0-9+.-]{0,20}://[^\s/?#\"'<>]*")
 """Scheme and authority of a URL; the rest is left out, because it may contain another URL."""
 _HOST = re.compile(r"[\w.:-]+")
 _MAX_LABEL = 200
+_MAX_PATTERNS = 1_000
+"""Number of names by which the cost of digests is divided; constant, so that other names do not change a digest."""
 _MAX_ORIGINS = 20
 _DIGEST_LENGTH = 32
 """Number of hexadecimal digits of a digest; with fewer, two texts with the same digest could be found."""
@@ -72,6 +74,9 @@ def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
         ca_file=_written_ca_file(server, entry),
         ca_digest=_ca_digest(server),
         inputs={one.id: _lock_input(one, len(server.inputs)) for one in server.inputs},
+        disabled_tools=tuple(sorted({_hide_words(name, _MAX_PATTERNS) for name in server.disabled_tools})),
+        review_results=server.review_results,
+        sampling=_lock_sampling(server, entry),
         package=LockedPackage(
             type=cast("Any", package.type),
             name=package.name,
@@ -304,6 +309,14 @@ def _lock_input(one: ServerInput, hidden_count: int) -> LockedInput:
         options=tuple(_hide_words(option, hidden_count * len(one.options)) for option in one.options),
         default=_hide_secret(one.default, hidden_count) if one.password else _hide_words(one.default, hidden_count),
     )
+
+
+def _lock_sampling(server: ServerConfig, entry: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sampling limits in *entry*; they are recorded even if they do not apply to a project's server."""
+    own = entry.get(OWN_KEY)
+    limits = cast("dict[str, Any]", own).get("sampling") if isinstance(own, dict) else None
+    parsed = parse_sampling(limits, server.name, "flag", list[str]().append)
+    return {key: parsed[field] for key, field in SAMPLING_FIELD_BY_KEY.items() if field in parsed}
 
 
 def _written_ca_file(server: ServerConfig, entry: Mapping[str, Any]) -> str:

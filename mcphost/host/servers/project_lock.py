@@ -88,7 +88,17 @@ class ProjectLock:
         entry = lock_entry(self._server, {})
         if locked is not None:
             ca_file = locked.ca_file if entry.ca_file and locked.ca_file else entry.ca_file
-            entry = replace(entry, cwd=locked.cwd, registry=locked.registry, ca_file=ca_file)
+            # Restrictions of the user's own entry for the same server are added to those of the project.
+            are_disabled = set(locked.disabled_tools) <= set(entry.disabled_tools)
+            entry = replace(
+                entry,
+                cwd=locked.cwd,
+                registry=locked.registry,
+                ca_file=ca_file,
+                disabled_tools=locked.disabled_tools if are_disabled else entry.disabled_tools,
+                review_results=locked.review_results and entry.review_results,
+                sampling=locked.sampling,
+            )
         return lock_connected(entry, facts, tools.values()) if self.has_tools else entry
 
 

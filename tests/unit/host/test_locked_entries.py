@@ -331,6 +331,57 @@ def test_text_beside_a_reference_is_not_in_the_lock_but_compared(before: str, af
     assert [drift.kind for drift in compare_entries("s", one, other)] == ["environment"]
 
 
+RESTRICTED: dict[str, Any] = {
+    "command": "run",
+    "disabledTools": ["delete_*"],
+    "mcphost": {"disabledTools": ["write"], "reviewResults": True, "sampling": {"depth": 1, "tokensPerMinute": 900}},
+}
+
+
+@pytest.mark.parametrize(
+    ("entry_level", "own"),
+    [
+        ({}, {}),
+        ({"disabledTools": []}, {}),
+        ({"disabledTools": ["delete_all"]}, {}),
+        ({}, {"disabledTools": None}),
+        ({}, {"reviewResults": False}),
+        ({}, {"sampling": {"depth": 1}}),
+        ({}, {"sampling": {"depth": 2, "tokensPerMinute": 900}}),
+    ],
+)
+def test_a_restriction_removed_or_weakened_is_drift(entry_level: dict[str, Any], own: dict[str, Any]) -> None:
+    changed = {**RESTRICTED, **entry_level, "mcphost": {**RESTRICTED["mcphost"], **own}}
+    kinds = ["restrictions"] if entry_level or own else []
+    assert [drift.kind for drift in compare_entries("s", locked(**RESTRICTED), locked(**changed))] == kinds
+    removed = compare_entries("s", locked(**RESTRICTED), locked(command="run"))
+    assert [drift.kind for drift in removed] == ["restrictions"]
+    assert "- reviewResults: true" in removed[0].lines
+
+
+def test_the_order_of_disabled_tools_is_no_drift() -> None:
+    one, other = (locked(command="run", disabledTools=names) for names in (["a", "b"], ["b", "a", "a"]))
+    assert compare_entries("s", one, other) == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        ({"disabled_tools": ("delete_*", "write", "own"), "review_results": True}, []),
+        ({"disabled_tools": ("write", "own")}, ["restrictions"]),
+        ({"review_results": False}, ["restrictions"]),
+    ],
+)
+def test_restrictions_of_the_users_own_entry_are_no_drift_when_it_connects(
+    changed: dict[str, Any], kinds: list[str]
+) -> None:
+    (server,) = parse_servers({"mcpServers": {"s": RESTRICTED}}, "/p/.mcp.json", "project", list[str]().append)
+    lock = ProjectLock(replace(server, **changed))
+    lock.locked = lock_entry(server, RESTRICTED)
+    drifts = compare_entries("s", lock.locked, lock.read_server(cast("Any", None), {}))
+    assert [drift.kind for drift in drifts] == kinds
+
+
 def test_a_default_of_a_password_input_is_hidden() -> None:
     inputs = [{**INPUTS[0], "default": RANDOM}]
     server = locked(**{**WITH_INPUT, "mcphost": {"inputs": inputs}})
