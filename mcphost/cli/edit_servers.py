@@ -156,7 +156,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     from mcphost.cli.printing import translate_line
     from mcphost.cli.servers import summarize_command
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
-    from mcphost.config.approval_digest import describe_server
+    from mcphost.config.approval_digest import describe_server, with_file_digests
     from mcphost.config.pasted_servers import parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
     from mcphost.host.servers.server_approval import server_warnings
@@ -172,15 +172,17 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     review, terminal = Confirmation(yes=args.yes, as_json=False), TerminalInput()
     async with open_server_editor(options) as (editor, _config):
         summaries: list[str] = []
+        seen: dict[str, ServerConfig] = {}
         for name, entry in entries.items():
             entries[name] = await _apply_flags(entry, args, terminal)
             edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
                             replace=args.replace)  # fmt: skip
             if edit.server is None:
                 continue
-            summaries.append(f"{name} · {summarize_command(edit.server)}")
-            review.show(name, *(f"  {translate_line(line)}" for line in describe_server(edit.server)))
-            for warning in server_warnings(edit.server):
+            server = seen[name] = with_file_digests(edit.server)
+            summaries.append(f"{name} · {summarize_command(server)}")
+            review.show(name, *(f"  {translate_line(line)}" for line in describe_server(server)))
+            for warning in server_warnings(server):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         review.show("", *summaries)
         await review.confirm_with(
@@ -189,7 +191,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
         reader = terminal if is_interactive() and not args.yes else None
         answers: dict[tuple[str, ServerInput], str] = {}
         for name, entry in entries.items():
-            saved = await editor.add(name, entry, args.scope, replace=args.replace)
+            saved = await editor.add(name, entry, args.scope, replace=args.replace, seen=seen.get(name))
             print_saved(saved, "added")
             if saved.server is not None:
                 await ask_missing_inputs(editor, saved.server, reader, answers, _("the pasted text"))

@@ -64,6 +64,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
         if args.json and not args.yes:
             print_json({"servers": [_candidate_json(candidate) for candidate in candidates]})
             return 0
+        candidates = tuple(candidate.with_file_digests() for candidate in candidates)
         _print_candidates(candidates)
         chosen = _find_new(candidates)
         if not candidates:
@@ -79,7 +80,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
             try:
                 # With another program's standard output, the question was asked, but the list was not seen.
                 is_seen = args.yes or sys.stdout.isatty()
-                result = await editor.add(candidate.name, candidate.entry, is_approved=is_seen)
+                result = await editor.add(candidate.name, candidate.entry, is_approved=is_seen, seen=candidate.server)
                 if result.server is not None:
                     await ask_missing_inputs(editor, result.server, reader, answers, candidate.found.file)
             except ConfigError as error:

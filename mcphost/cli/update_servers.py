@@ -246,6 +246,7 @@ class _Update:
         """
         from mcphost.cli.printing import translate_line
         from mcphost.cli.servers import summarize_command
+        from mcphost.config.approval_digest import with_file_digests
         from mcphost.config.server_files import find_server_file, plan_set
         from mcphost.host.servers.registry_installer import check_programs, describe_update
         from mcphost.registry.entries import describe_publisher
@@ -254,8 +255,10 @@ class _Update:
         edit = plan_set(
             find_server_file(self._server, editor.config_dir, editor.folder), self._record.name, entry, replace=True
         )
-        before = self._server if was_approved else None  # an update also approves, so everything is shown
-        changes, warnings = describe_update(before, edit.server, planned)
+        before, after = self._server, edit.server
+        if not was_approved:  # the update also approves, so everything is shown, as it is approved
+            before, after = None, with_file_digests(after) if after is not None and not self._args.dry_run else after
+        changes, warnings = describe_update(before, after, planned)
         self._review.show(
             _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
             *(f"  {translate_line(line)}" for line in changes),
@@ -272,7 +275,7 @@ class _Update:
             self._terminal, f"Update and approve {self._record.name}?", "Nothing was changed."
         )
         return report, await editor.change(
-            self._server, entry, is_seen_whole=not was_approved, secret_keys=planned.secret_keys
+            self._server, entry, seen=None if was_approved else after, secret_keys=planned.secret_keys
         )
 
     async def _plan(

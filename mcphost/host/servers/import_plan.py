@@ -1,15 +1,17 @@
 """Plan for importing servers from other MCP hosts: the name that each one gets, or why it cannot be imported."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from mcphost.config.approval_digest import describe_server
+from mcphost.config.approval_digest import describe_server, with_file_digests
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.schema import ServerConfig, find_config_error
 from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.config.server_restrictions import has_same_target
+from mcphost.errors import ConfigError
 from mcphost.serialization import Struct, replace
 
 ImportState = Literal["new", "configured", "unusable"]
@@ -38,6 +40,15 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def entry(self) -> dict[str, Any]:
         """The entry to write to mcphost's configuration file."""
         return self.found.entry
+
+    def with_file_digests(self) -> "ImportCandidate":
+        """Return the candidate with digests of the files that it names, so that what is shown is what is approved.
+
+        If a file cannot be read, the candidate is returned unchanged.
+        """
+        with suppress(ConfigError):
+            return self if self.server is None else replace(self, server=with_file_digests(self.server))
+        return self
 
     @property
     def other_settings(self) -> tuple[str, ...]:

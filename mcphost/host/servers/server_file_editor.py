@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple, Protocol
@@ -96,7 +97,8 @@ class ServerData(Struct, frozen=True, kw_only=True):
 class _EditRequest(NamedTuple):
     """A request to write a server's entry; `what` names the action in the audit log.
 
-    `secret_keys` are places in the entry that are known to hold secrets.
+    `secret_keys` are places in the entry that are known to hold secrets. `seen` is a configuration whose files the user
+    has seen or approved, with their digests.
     """
 
     file: ServerFile
@@ -105,6 +107,7 @@ class _EditRequest(NamedTuple):
     what: str
     replace: bool
     secret_keys: tuple[tuple[str, str], ...]
+    seen: ServerConfig | None = None
 
 
 def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str:
@@ -153,16 +156,19 @@ class ServerFileEditor:
         *,
         replace: bool = False,
         is_approved: bool = True,
+        seen: ServerConfig | None = None,
         secret_keys: Sequence[tuple[str, str]] = (),
     ) -> SavedServer:
         """Add a server. Plaintext secrets are stored in the keyring and replaced by references in the entry.
 
         *secret_keys* are places known to hold secrets, such as `("env", "API_KEY")`. *is_approved* means that the user
-        has seen what the entry starts or contacts; the server as written is then approved. Raises ConfigError,
-        UsageError, StoreError or ConsentDenied; in that case, nothing is written and no secret is stored.
+        has seen what the entry starts or contacts; the server as written is then approved. *seen* is the server as it
+        was shown to the user, with file digests (see `with_file_digests`); its files are approved only with this
+        content. Raises ConfigError, UsageError, StoreError or ConsentDenied; in that case, nothing is written and no
+        secret is stored.
         """
         file = scope_file(scope, self.config_dir, self.folder)
-        plan = _EditRequest(file, name, entry, "added", replace, tuple(secret_keys))
+        plan = _EditRequest(file, name, entry, "added", replace, tuple(secret_keys), seen)
         return await self._set(plan, is_approved=is_approved)
 
     async def change(
@@ -171,16 +177,21 @@ class ServerFileEditor:
         entry: dict[str, Any],
         *,
         is_approved: bool = True,
-        is_seen_whole: bool = False,
+        seen: ServerConfig | None = None,
         secret_keys: Sequence[tuple[str, str]] = (),
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
-        With *is_approved*, the new entry is approved if the old one was. Set *is_seen_whole* as well if the user has
-        seen the whole new entry, not only what changes; the new entry is then approved even if the old one was not.
+        With *is_approved*, the new entry is approved if the old one was and names the same files. Set *seen* as well if
+        the user has seen the whole new entry, not only what changes; the new entry is then approved even if the old one
+        was not.
         """
-        is_approved = is_approved and (is_seen_whole or await self.is_approved(server))
-        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, tuple(secret_keys))
+        if is_approved and seen is None:
+            with suppress(ConfigError):  # a server whose files cannot be read is not approved
+                server = await anyio.to_thread.run_sync(with_file_digests, server)
+            is_approved = await self.is_approved(server)
+            seen = server
+        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, tuple(secret_keys), seen)
         return await self._set(plan, is_approved=is_approved)
 
     async def is_approved(self, server: ServerConfig) -> bool:
@@ -343,7 +354,7 @@ class ServerFileEditor:
         return find_server_file(server, self.config_dir, self.folder)
 
     async def _set(self, request: "_EditRequest", *, is_approved: bool) -> SavedServer:
-        file, name, entry, what, replace, known = request
+        file, name, entry, what, replace, known, seen = request
         edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
         plaintext = find_plaintext_secrets(edit.server, known) if edit.server is not None else ()
         if plaintext and file.source == "project":
@@ -361,7 +372,7 @@ class ServerFileEditor:
                     entry = _with_reference(entry, secret, reference)
                 if plaintext:
                     edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
-                return await self._save(edit, what, tuple(stored), is_approved=is_approved)
+                return await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen)
             except McpHostError:
                 for reference in stored:
                     await self._secrets.delete(reference)
@@ -388,15 +399,25 @@ class ServerFileEditor:
         return name, existing is None
 
     async def _save(
-        self, edit: ServerEdit, what: str, stored: tuple[str, ...] = (), *, is_approved: bool = False
+        self,
+        edit: ServerEdit,
+        what: str,
+        stored: tuple[str, ...] = (),
+        *,
+        is_approved: bool = False,
+        seen: ServerConfig | None = None,
     ) -> SavedServer:
         """Record the change in the audit log and write it.
 
-        With *is_approved*, approve the server as loaded from the changed file.
+        With *is_approved*, approve the server as loaded from the changed file, with the content that its files had
+        before. With *seen*, do so only if the user has seen that content.
         """
-        if edit.server is not None and is_approved:
-            await anyio.to_thread.run_sync(with_file_digests, edit.server)  # before anything is written
-        digest = server_digest(edit.server) if edit.server is not None else ""
+        planned = edit.server
+        if planned is not None and is_approved:
+            known = planned if seen is None else _with_digests_of(planned, seen)
+            planned = await anyio.to_thread.run_sync(with_file_digests, known)  # before anything is written
+            is_approved = seen is None or planned == known
+        digest = server_digest(planned) if planned is not None else ""
         subject = AuditSubject(kind="file", server=edit.name, name=str(edit.file.path), definition=digest)
         await self._audit.record_event(subject, what, decision="always", who="person")
         with anyio.CancelScope(shield=True):
@@ -404,12 +425,12 @@ class ServerFileEditor:
             await anyio.to_thread.run_sync(edit.apply)
             if is_trusted:
                 await self._trust_project(edit.file, edit.content)
-            server = await self._load(edit) if edit.server is not None else None
-            if server is not None and is_approved:
-                await approve(self._grants, self._audit, server)
-            return SavedServer(
-                edit=edit, server=server, stored_secrets=stored, is_approved=is_approved and server is not None
-            )
+            server = await self._load(edit) if planned is not None else None
+            # Another program may have changed the entry since it was written.
+            is_approved = is_approved and server is not None and _has_settings_of(server, planned)
+            if server is not None and planned is not None and is_approved:
+                await approve(self._grants, self._audit, _with_digests_of(server, planned))
+            return SavedServer(edit=edit, server=server, stored_secrets=stored, is_approved=is_approved)
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile, content: bytes | None) -> bool:
@@ -435,6 +456,20 @@ class ServerFileEditor:
         config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
         file = str(edit.file.path)
         return next((server for server in config.servers if (server.name, server.file) == (edit.name, file)), None)
+
+
+def _with_digests_of(server: ServerConfig, seen: ServerConfig) -> ServerConfig:
+    """Return *server* with the digests of the files in *seen* that both configurations name."""
+    if server.env_file == seen.env_file:
+        server = replace_fields(server, env_file_digest=seen.env_file_digest, env_file_names=seen.env_file_names)
+    return replace_fields(server, ca_digest=seen.ca_digest) if server.ca_file == seen.ca_file else server
+
+
+def _has_settings_of(server: ServerConfig, planned: ServerConfig | None) -> bool:
+    """Return whether a loaded server has the settings of the planned one; those of other files may be added to it."""
+    fields = ("command", "args", "cwd", "env", "env_file", "startup_folder", "url", "transport", "headers", "oauth",
+              "ca_file")  # fmt: skip
+    return planned is not None and all(getattr(server, field) == getattr(planned, field) for field in fields)
 
 
 def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:

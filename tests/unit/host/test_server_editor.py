@@ -1,14 +1,17 @@
 """Tests for adding, changing, disabling, removing and restoring servers while the host runs."""
 
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.config.approval_digest import with_file_digests
 from mcphost.config.loader import load_config
-from mcphost.config.server_files import ServerEdit
+from mcphost.config.schema import ServerConfig
+from mcphost.config.server_files import ServerEdit, plan_set, scope_file
 from mcphost.config.server_inputs import save_input_value
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
@@ -356,3 +359,109 @@ async def test_of_a_projects_file_only_what_was_written_is_approved(
     await editor.set_disabled(saved.server, disabled=True)
     assert (await load_approved_project(grants, tmp_path))[0] is None
     await database.close()
+
+
+class EditedServer:
+    """A server whose environment file was approved as `A=1`, and the editor of its file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env_file = folder / "settings.env"
+        self.env_file.write_text("A=1")
+        self.entry = {"command": "run", "envFile": str(self.env_file)}
+        self.database = Database(folder / "s.db")
+        self.grants = GrantStore(self.database)
+        self.editor = ServerFileEditor(folder / "config", folder, self.grants, create_in_memory_log(), MemoryBackend())
+
+    async def add(self, **options: Any) -> ServerConfig:
+        """Add the server and return it."""
+        saved = await self.editor.add("one", self.entry, **options)
+        assert saved.server is not None
+        return saved.server
+
+    async def is_approved(self, variables: str = "") -> bool:
+        """Return whether the server is approved as configured, with *variables* in its file unless they are empty."""
+        if variables:
+            self.env_file.write_text(variables)
+        server = await self.editor.load_server("one")
+        assert server is not None
+        return await self.editor.is_approved(server)
+
+
+@pytest.fixture
+async def edited(tmp_path: Path) -> AsyncIterator[EditedServer]:
+    server = EditedServer(tmp_path)
+    yield server
+    await server.database.close()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_variables_changed_while_a_server_is_written_are_not_approved(
+    edited: EditedServer, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    server = None if is_new else await edited.add()
+    apply = ServerEdit.apply
+
+    def apply_and_lose_the_race(edit: ServerEdit) -> None:
+        apply(edit)
+        edited.env_file.write_text("LD_PRELOAD=/evil.so")
+
+    monkeypatch.setattr(ServerEdit, "apply", apply_and_lose_the_race)
+    await (edited.add() if server is None else edited.editor.change(server, {**edited.entry, "args": ["x"]}))
+    assert not await edited.is_approved()
+    assert await edited.is_approved("A=1")
+
+
+async def test_variables_changed_after_the_old_entry_was_found_approved_are_not_approved(
+    edited: EditedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await edited.add()
+    find_trusted = GrantStore.find_trusted
+
+    async def find_and_lose_the_race(grants: GrantStore, name: str) -> Any:
+        found = await find_trusted(grants, name)
+        edited.env_file.write_text("LD_PRELOAD=/evil.so")
+        return found
+
+    monkeypatch.setattr(GrantStore, "find_trusted", find_and_lose_the_race)
+    await edited.editor.change(server, {**edited.entry, "args": ["x"]})
+    monkeypatch.undo()
+    assert not await edited.is_approved()
+    assert await edited.is_approved("A=1")
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_variables_changed_since_they_were_shown_are_not_approved(edited: EditedServer, is_new: bool) -> None:
+    server = None if is_new else await edited.add(is_approved=False)
+    file = scope_file("user", edited.editor.config_dir, edited.folder)
+    planned = plan_set(file, "one", edited.entry, replace=True).server
+    assert planned is not None
+    seen = with_file_digests(planned)
+    edited.env_file.write_text("LD_PRELOAD=/evil.so")
+    await (edited.add(seen=seen) if server is None else edited.editor.change(server, edited.entry, seen=seen))
+    assert not await edited.is_approved()
+    assert await edited.is_approved("A=1")
+
+
+async def test_an_entry_that_another_program_wrote_in_its_place_is_not_approved(
+    edited: EditedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = ServerEdit.apply
+
+    def apply_and_lose_the_race(edit: ServerEdit) -> None:
+        apply(edit)
+        edit.file.path.write_text(edit.file.path.read_text().replace('"run"', '"evil"'))
+
+    monkeypatch.setattr(ServerEdit, "apply", apply_and_lose_the_race)
+    saved = await edited.editor.add("one", edited.entry)
+    assert not saved.is_approved
+    assert not await edited.is_approved()
+
+
+async def test_an_environment_file_that_nobody_has_seen_is_not_approved(edited: EditedServer) -> None:
+    server = await edited.add()
+    other = edited.folder / "other.env"
+    other.write_text("LD_PRELOAD=/evil.so")
+    saved = await edited.editor.change(server, {**edited.entry, "envFile": str(other)})
+    assert not saved.is_approved
+    assert not await edited.is_approved()
