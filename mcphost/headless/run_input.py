@@ -14,7 +14,6 @@ from mcphost.errors import MalformedMessage, ModelError, UsageError
 from mcphost.host.conversation.local_files import (
     MAX_BINARY_BYTES,
     Attachment,
-    FileReference,
     make_attachment,
     parse_reference,
     read_attachment,
@@ -82,7 +81,7 @@ async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Pa
     def read() -> list[Attachment]:
         found = [read_attachment(parse_reference(name), folder, facts) for name in names]
         if stdin:
-            found.append(make_attachment(FileReference(STDIN_NAME), STDIN_NAME, stdin, facts))
+            found.append(make_attachment(STDIN_NAME, stdin, facts))
         return found
 
     return tuple([(await host.attachments.fit(one, facts)).part for one in await anyio.to_thread.run_sync(read)])

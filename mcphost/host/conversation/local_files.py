@@ -8,7 +8,9 @@ import codecs
 import os
 import re
 import stat
-from typing import NamedTuple, cast
+from collections.abc import Iterator
+from io import BytesIO
+from typing import BinaryIO, NamedTuple, cast
 
 from mcphost.errors import UsageError
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
@@ -25,6 +27,10 @@ MAX_READ_BYTES = 32 * 1024 * 1024
 MAX_BINARY_BYTES = 8 * 1024 * 1024
 """Maximum bytes of a file that is sent as it is."""
 MAX_FOLDER_ENTRIES = 500
+_CHUNK_BYTES = 32 * 1024
+"""Bytes of a text that are decoded and split into lines at once; other threads can run between two chunks."""
+_LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""The characters at which `str.splitlines` splits; CR LF is one line break."""
 _LINE_RANGE = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?")
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
@@ -90,16 +96,17 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
         with open(handle, "rb", closefd=False) as file:
-            body = cast("bytes | None", file.read(MAX_BINARY_BYTES + 1))
-            if body is None:  # such as /proc/kmsg, where reading would wait for data
-                raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
-            limit = MAX_READ_BYTES if reference.first or identify_binary(body) else MAX_BINARY_BYTES
+            if reference.first:
+                attachment = _read_lines(reference, shown, file, status.st_size)
+                return _note_link(attachment, reference.path, folder, path)
+            body = _read_bytes(file, MAX_BINARY_BYTES + 1, shown)
+            limit = MAX_READ_BYTES if identify_binary(body) else MAX_BINARY_BYTES
             body += file.read(limit + 1 - len(body)) or b""
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror}.", "Check the path.") from error
     finally:
         os.close(handle)
-    attachment = make_attachment(reference, shown, body[:limit], facts, size=max(status.st_size, len(body)))
+    attachment = make_attachment(shown, body[:limit], facts, size=max(status.st_size, len(body)))
     return _note_link(attachment, reference.path, folder, path)
 
 
@@ -145,20 +152,18 @@ def _list_folder(handle: int, shown: str) -> Attachment:
     return Attachment(name=shown, part=ResourcePart("", shown, text, "inode/directory"), note=note)
 
 
-def make_attachment(
-    reference: FileReference, name: str, body: bytes, facts: ModelFacts, *, size: int = 0
-) -> Attachment:
+def make_attachment(name: str, body: bytes, facts: ModelFacts, *, size: int = 0) -> Attachment:
     """Return an attachment with the content of a file; *size* is the size of the whole file if *body* is truncated.
 
     Raises UsageError if the file is too large, or is neither text nor a kind that the model accepts.
     """
-    if (binary := identify_binary(body)) and not reference.first:
+    if binary := identify_binary(body):
         most = MAX_BINARY_BYTES if binary.startswith("audio/") else MAX_READ_BYTES
         if size > most:
             limit = most // 1024**2
             raise UsageError(f"{name} is {size / 1024**2:.1f} MB; at most {limit} MB can be attached.", "Attach less.")
         return Attachment(name=name, part=make_binary_part(name, binary, body, facts))
-    return _read_text(reference, name, body, size or len(body))
+    return _read_text(name, body, size or len(body))
 
 
 def identify_binary(body: bytes) -> str:
@@ -192,36 +197,105 @@ def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, 
     return FilePart(name, mime_type, data, server)
 
 
-def _read_text(reference: FileReference, name: str, body: bytes, size: int) -> Attachment:
-    text, is_cut = _decode(name, body, size > len(body))
-    where, note = name, ""
-    if reference.first:
-        lines = text.splitlines(keepends=True)
-        last = min(max(reference.last, reference.first), len(lines))
-        if reference.first > len(lines):
-            raise UsageError(f"{name} has {pluralize(len(lines), 'line')}.", "Choose lines within the file.")
-        text, is_cut = "".join(lines[reference.first - 1 : last]), False
-        where = f"{name}:{reference.first}-{last}"
-    if len(text.encode()) > MAX_TEXT_BYTES:
-        text, is_cut = text.encode()[:MAX_TEXT_BYTES].decode(errors="ignore"), True
-    if is_cut:
+def _read_bytes(file: BinaryIO, count: int, name: str) -> bytes:
+    """Read at most *count* bytes. Raises UsageError if reading would wait for data, as from /proc/kmsg."""
+    body = cast("bytes | None", file.read(count))
+    if body is None:
+        raise UsageError(f"{name} is not a file.", "Attach a regular file or a folder.")
+    return body
+
+
+def _read_text(name: str, body: bytes, size: int) -> Attachment:
+    kept = _TextHead()
+    for text in _decode_in_chunks(name, BytesIO(body), len(body), is_cut=size > len(body)):
+        kept.add(text)
+    return _make_text_part(name, kept, size, is_cut=size > len(body))
+
+
+def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) -> Attachment:
+    """Return a range of lines as an attachment.
+
+    A line ends as in `str.splitlines`. Only the text in the range is kept, and no more than can be attached. The rest
+    of the file is read only as far as needed to find the lines and to recognize a binary file.
+    """
+    first, last = reference.first, max(reference.last, reference.first)
+    kept = _TextHead()
+    number = 1  # of the line that the next character belongs to
+    is_open = False  # whether this line has characters already
+    for text in _decode_in_chunks(name, file, MAX_READ_BYTES, is_cut=size > MAX_READ_BYTES):
+        breaks = _count_line_breaks(text)
+        if number <= last and number + breaks >= first:
+            for line in text.splitlines(keepends=True)[max(0, first - number) : last + 1 - number]:
+                kept.add(line)
+        is_open = _count_line_breaks(text[-1:]) == 0 if text else is_open
+        number += breaks
+        if number > last and file.tell() >= MAX_TEXT_BYTES:
+            break
+    count = number if is_open else number - 1
+    if first > count:
+        raise UsageError(f"{name} has {pluralize(count, 'line')}.", "Choose lines within the file.")
+    return _make_text_part(f"{name}:{first}-{min(last, count)}", kept, max(size, file.tell()))
+
+
+class _TextHead:
+    """The beginning of a text, of which more is kept than can be attached only to know that it must be cut."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+
+    def add(self, text: str) -> None:
+        """Append *text*, unless the text is already too long."""
+        if text and self._length <= MAX_TEXT_BYTES:
+            self._pieces.append(text)
+            self._length += len(text)
+
+    def encode(self) -> bytes:
+        """Return the text in UTF-8; it has more than MAX_TEXT_BYTES bytes if it must be cut."""
+        return "".join(self._pieces).encode()
+
+
+def _make_text_part(name: str, head: _TextHead, size: int, *, is_cut: bool = False) -> Attachment:
+    body, note = head.encode(), ""
+    text = body[:MAX_TEXT_BYTES].decode(errors="ignore")
+    if is_cut or len(body) > MAX_TEXT_BYTES:
         text = text[: text.rfind("\n") + 1] or text
         note = f"the first {len(text.splitlines()):,} lines, {MAX_TEXT_BYTES // 1024} KB of {size / 1024:,.0f} KB"
         text += f"{'' if text.endswith(chr(10)) else chr(10)}[Cut off here: these are {note}.]"
-    return Attachment(name=where, part=ResourcePart("", where, text, "text/plain"), note=note)
+    return Attachment(name=name, part=ResourcePart("", name, text, "text/plain"), note=note)
 
 
-def _decode(name: str, body: bytes, is_cut: bool) -> tuple[str, bool]:
-    """Decode UTF-8, or UTF-16 or UTF-32 with a byte order mark; return the text and whether it was truncated."""
-    encoding = next((found for bom, found in _BOMS if body.startswith(bom)), "utf-8-sig")
+def _count_line_breaks(text: str) -> int:
+    """Return the number of line breaks of `str.splitlines`, without an object for each line."""
+    return sum(map(text.count, _LINE_BREAKS)) - text.count("\r\n")
+
+
+def _decode_in_chunks(name: str, file: BinaryIO, limit: int, *, is_cut: bool) -> Iterator[str]:
+    """Yield the text of the next *limit* bytes in short pieces; CR LF is never split between two.
+
+    Decodes UTF-8, or UTF-16 or UTF-32 with a byte order mark. With *is_cut*, the last character may be incomplete.
+    Raises UsageError if the file is not text.
+    """
+    start = chunk = _read_bytes(file, min(_CHUNK_BYTES, limit), name)
+    encoding = next((found for bom, found in _BOMS if start.startswith(bom)), "utf-8-sig")
     decoder = codecs.getincrementaldecoder(encoding)("strict")
-    try:
-        text = decoder.decode(body, final=not is_cut)
-    except UnicodeDecodeError as error:
-        raise _binary_error(name, body) from error
-    if "\0" in text[:MAX_TEXT_BYTES]:
-        raise _binary_error(name, body)
-    return text, is_cut
+    pending = ""
+    count, length = len(chunk), 0
+    while True:
+        try:
+            text = pending + decoder.decode(chunk, final=not chunk and not is_cut)
+        except UnicodeDecodeError as error:
+            raise _binary_error(name, start) from error
+        pending = "\r" if chunk and text.endswith("\r") else ""
+        text = text.removesuffix(pending)
+        if "\0" in text[: max(0, MAX_TEXT_BYTES - length)]:
+            raise _binary_error(name, start)
+        length += len(text)
+        yield text
+        if not chunk:
+            return
+        chunk = file.read(min(_CHUNK_BYTES, limit - count))
+        count += len(chunk)
 
 
 def _binary_error(name: str, body: bytes) -> UsageError:

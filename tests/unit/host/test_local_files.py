@@ -2,6 +2,7 @@
 
 import base64
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,57 @@ def test_a_file_whose_name_ends_like_a_range_is_that_file(tmp_path: Path) -> Non
 def test_lines_deep_in_a_large_file_are_found(tmp_path: Path) -> None:
     (tmp_path / "big.log").write_text("".join(f"{number:07d}\n" for number in range(100_000)))
     assert text_of(attach(tmp_path, "big.log:90000-90001")) == "0089999\n0090000\n"
+
+
+LINE_BREAKS = ("\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\r", "\r\r\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_line_ends_where_it_ends_for_python_wherever_the_file_is_split(tmp_path: Path, encoding: str) -> None:
+    text = "".join(f"{'€x' * (number % 97)}{LINE_BREAKS[number % 13]}" for number in range(6_000)) + "end"
+    lines = text.splitlines(keepends=True)
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    for at in range(0, len(lines), 401):
+        found = attach(tmp_path, f"a.txt:{at + 1}-{at + 40}")
+        assert text_of(found) == "".join(lines[at : at + 40])
+    assert attach(tmp_path, f"a.txt:{len(lines)}-{len(lines) + 9}").name == f"a.txt:{len(lines)}-{len(lines)}"
+    with pytest.raises(UsageError, match=f"has {len(lines):,} lines"):
+        attach(tmp_path, f"a.txt:{len(lines) + 1}")
+
+
+@pytest.mark.parametrize("ends", range(64 * 1024 - 3, 64 * 1024 + 3))
+def test_a_line_break_of_two_characters_is_one_line_break_in_every_place(tmp_path: Path, ends: int) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a" * (ends - 1) + b"\r\nsecond\r\nthird\r")
+    assert text_of(attach(tmp_path, "a.txt:2")) == "second\r\n"
+    assert text_of(attach(tmp_path, "a.txt:3-4")) == "third\r"
+    with pytest.raises(UsageError, match="has 3 lines"):
+        attach(tmp_path, "a.txt:4")
+
+
+@pytest.mark.parametrize(("lines", "text"), [("1-2", "a\na\n"), ("499999", "a\n"), ("500000-500009", "a\n")])
+def test_lines_of_a_large_file_are_attached_in_little_memory(tmp_path: Path, lines: str, text: str) -> None:
+    (tmp_path / "big.log").write_bytes(b"a\n" * 500_000)
+    tracemalloc.start()
+    found = attach(tmp_path, f"big.log:{lines}")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert text_of(found) == text
+    assert peak < 4 * 1024**2
+
+
+def test_a_range_of_lines_over_the_limit_is_cut_and_keeps_its_numbers(tmp_path: Path) -> None:
+    (tmp_path / "big.log").write_bytes(b"0123456\n" * 100_000)
+    found = attach(tmp_path, "big.log:2-99999999")
+    assert found.name == "big.log:2-100000"
+    assert found.note == "the first 32,768 lines, 256 KB of 781 KB"
+    assert text_of(found).count("0123456\n") == 32_768
+
+
+def test_a_binary_file_is_refused_even_if_the_lines_are_before_its_binary_part(tmp_path: Path) -> None:
+    for name, body in (("zero.bin", b"a\nb\n" * 10_000 + b"\0"), ("latin.txt", b"a\nb\n" * 10_000 + b"caf\xe9")):
+        (tmp_path / name).write_bytes(body)
+        with pytest.raises(UsageError, match="neither UTF-8 nor UTF-16"):
+            attach(tmp_path, f"{name}:1-2")
 
 
 def test_a_long_text_is_cut_at_a_line_and_both_sides_are_told(tmp_path: Path) -> None:
