@@ -6,9 +6,10 @@ interpret.
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mcphost.errors import RegistryError
+from mcphost.registry.container_mounts import MOUNT_OPTIONS, check_mount
 from mcphost.registry.entries import RegistryPackage
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
@@ -183,9 +184,6 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 """Options of each runner that a registry entry may use: those without a value, and those with one."""
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
-_MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
-_MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc", "/root", "/boot", "/private")
-"""System folders; on macOS, `/private` contains the real `/etc` and `/var`."""
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 """The name of a network, but not Docker's other forms, `name=host` and `container:NAME`."""
 
@@ -196,57 +194,58 @@ def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
     *kind* is the type of the package. Raises RegistryError for any option that is not known to be harmless, because it
     could run a program other than the package or give a container access to this machine.
     """
-    plain, with_value = _OPTIONS[kind]
     kept: list[str] = []
+    for option, value, used in _split_options(kind, words):
+        if value is None:
+            kept += [] if option in _IMPLIED else used
+            continue
+        _check_option_value(kind, option, value)
+        kept += used
+    return tuple(kept)
+
+
+def mount_values(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the option and the value of each mount in the runtime arguments of a container; see `runtime_words`."""
+    for option, value, _ in _split_options("oci", words):
+        if option in MOUNT_OPTIONS and value is not None:
+            yield option, value
+
+
+def _split_options(kind: str, words: Sequence[str]) -> Iterator[tuple[str, str | None, list[str]]]:
+    """Yield each option with its value (None if it has none) and the words that it consists of.
+
+    Raises RegistryError for an option that is not known to be harmless.
+    """
+    plain, with_value = _OPTIONS[kind]
     rest = list(words)
     while rest:
         word = rest.pop(0)
         option, equals, value = word.partition("=")
-        if word in _IMPLIED & plain:
-            continue
         if word in plain:
-            kept.append(word)
+            yield word, None, [word]
         elif option in with_value:
             if not equals:
                 if not rest or rest[0].startswith("-"):
                     raise RegistryError(f"The runtime argument {_show(word)} has no value.")
                 value = rest.pop(0)
-            _check_option_value(kind, option, value)
-            kept += [word] if equals else [word, value]
+            yield option, value, [word] if equals else [word, value]
         else:
             raise RegistryError(
                 f"The runtime argument {_show(word)} could make {RUNNERS[kind].program} do something other "
                 "than run the package."
             )
-    return tuple(kept)
 
 
 def _check_option_value(kind: str, option: str, value: str) -> None:
     if kind == "pypi" and not _PYTHON_VERSION.fullmatch(value):
         raise RegistryError(f"The runtime argument {option} {_show(value)} is not a version of Python.")
-    if option in _MOUNT_OPTIONS:
-        if '"' in value:  # Docker parses --mount as CSV, so quotes could hide a path
-            raise RegistryError(f"The runtime argument {option} {_show(value)} has quotes.")
-        for part in value.replace(":", ",").split(","):
-            path = part.rpartition("=")[2]
-            if _is_outside_path(path):
-                raise RegistryError(
-                    f"The runtime argument {option} {_show(value)} gives the container access to {_show(path)}."
-                )
+    if kind == "oci" and option in MOUNT_OPTIONS:
+        check_mount(option, value)
     if option == "--network" and not (_NETWORK.fullmatch(value) and value != "host"):
         raise RegistryError(
             f"The runtime argument --network {_show(value)} could give the container access to every "
             "service of this machine."
         )
-
-
-def _is_outside_path(path: str) -> bool:
-    """Return whether a path leads out of the current folder or overlaps with a system folder."""
-    if not path.startswith("/"):
-        return ".." in path.split("/")
-    # File names on macOS are case-insensitive.
-    below = f"{posixpath.normpath('/' + path.lstrip('/')).rstrip('/')}/".casefold()
-    return any(below.startswith(f"{machine}/") or machine.startswith(below) for machine in _MACHINE_PATHS)
 
 
 def _show(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from mcphost.auth.url_policy import UnsafeUrl, check_url
 from mcphost.errors import RegistryError, UsageError
+from mcphost.registry.container_mounts import host_path_inputs, is_volume_name, mark_input, volume_name
 from mcphost.registry.entries import RegistryEntry, RegistryPackage, RegistryTransport
 from mcphost.registry.package_grammar import (
     RUNNERS,
@@ -13,6 +14,7 @@ from mcphost.registry.package_grammar import (
     check_flag_name,
     check_header_name,
     check_variable_name,
+    mount_values,
     package_words,
     runtime_words,
 )
@@ -119,6 +121,8 @@ def _package_option(package: RegistryPackage) -> InstallOption:
             *list_inputs("environment", environment),
         ))  # fmt: skip
         _check_secrets(inputs)
+        if option.kind == "oci":
+            inputs = _leave_host_paths_to_user(package, inputs)
         option = replace(option, inputs=inputs)
         # Planning with placeholders checks the complete command before the user is asked for values.
         _plan_package(option, package, _Values(inputs, check_values(inputs, {}), show_missing=True))
@@ -139,6 +143,28 @@ def _check_package(package: RegistryPackage) -> None:
     check_texts(package.environment_variables, "environment")
     for variable in package.environment_variables:
         check_variable_name(variable.name)
+
+
+def _leave_host_paths_to_user(package: RegistryPackage, inputs: tuple[PlanInput, ...]) -> tuple[PlanInput, ...]:
+    """Return the inputs without the defaults of those that decide which folders of this machine a container gets.
+
+    Raises RegistryError if the entry names such a folder itself, also as one of several choices. Names of volumes are
+    not folders.
+    """
+    marks = ValueSource(inputs, {one.name: (mark_input(one.name),) for one in inputs}, show_missing=False)
+    words = argument_words(package.runtime_arguments, marks, check_flag_name)
+    names = frozenset[str]().union(*(host_path_inputs(option, value) for option, value in mount_values(words)))
+    changed: list[PlanInput] = []
+    for one in inputs:
+        if one.name not in names or (one.choices and all(map(is_volume_name, one.choices))):
+            changed.append(one)
+            continue
+        if one.choices:
+            shown = sanitize(", ".join(one.choices)[:200], keep_newlines=False)
+            raise RegistryError(f"{one.name} gives the container access to one of these folders: {shown}.")
+        has_volume = one.default is not None and is_volume_name(one.default)
+        changed.append(replace(one, default=one.default if has_volume else None, is_host_path=True))
+    return tuple(changed)
 
 
 def check_bundle(package: RegistryPackage) -> None:
@@ -246,13 +272,16 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
     if env:
         entry["env"] = env
     notes = words.notes
-    if kind == "oci" and any(word in ("-v", "--volume", "--mount") for word in map(_option_of, runtime)):
-        notes = (*notes, "the container gets access to folders of this machine.")
+    if kind == "oci":
+        notes = (*notes, *_mount_notes(runtime))
     return PlannedEntry(entry=entry, secret_keys=tuple(("env", name) for name in secrets), notes=notes)
 
 
-def _option_of(word: str) -> str:
-    return word.partition("=")[0]
+def _mount_notes(runtime: Sequence[str]) -> tuple[str, ...]:
+    volumes = [volume_name(option, value) for option, value in mount_values(runtime)]
+    notes = ("the container gets access to folders of this machine.",) if "" in volumes else ()
+    shared = (name for name in dict.fromkeys(volumes) if name)
+    return (*notes, *(f"the container uses the volume {name}, with everything in it." for name in shared))
 
 
 def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:

@@ -34,6 +34,8 @@ class PlanInput(Struct, frozen=True, kw_only=True):
     default: str | None = None
     placeholder: str = ""
     choices: tuple[str, ...] = ()
+    is_host_path: bool = False
+    """Whether it decides which folder of this machine a container gets; then it has no default and is never empty."""
 
 
 def input_name(one: RegistryInput, number: int) -> str:
@@ -164,6 +166,8 @@ def check_value(one: PlanInput, text: str) -> str:
         problem = f"has more than {MAX_VALUE_LENGTH:,} characters"
     elif not text.replace("\n", "" if one.place == "environment" else "\n").isprintable():
         problem = "has control or invisible characters"
+    elif one.is_host_path and not text:
+        problem = "is empty"
     elif one.choices and text not in one.choices:
         choices = sanitize(", ".join(one.choices)[:500], keep_newlines=False)
         problem = f"is none of: {choices}"

@@ -197,11 +197,11 @@ def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, 
     return FilePart(name, mime_type, data, server)
 
 
-def _read_bytes(file: BinaryIO, count: int, name: str) -> bytes:
+def _read_bytes(file: BinaryIO, count: int, shown: str) -> bytes:
     """Read at most *count* bytes. Raises UsageError if reading would wait for data, as from /proc/kmsg."""
     body = cast("bytes | None", file.read(count))
     if body is None:
-        raise UsageError(f"{name} is not a file.", "Attach a regular file or a folder.")
+        raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
     return body
 
 

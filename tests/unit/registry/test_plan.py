@@ -222,6 +222,125 @@ def test_a_container_never_gets_the_machine(name: str, value: str | None) -> Non
     assert problem(server("a.b/c", packages=[package("oci", "a/b:1", "", runtimeArguments=[argument])]))
 
 
+def container(*mounts: tuple[str, str | None, dict[str, Any]]) -> dict[str, Any]:
+    """Return an entry with runtime arguments, given as name, value and more keys."""
+    runtime = [
+        {"type": "named", "name": name, **({} if value is None else {"value": value}), **more}
+        for name, value, more in mounts
+    ]
+    return server("a.b/c", packages=[package("oci", "a/b:1", "", runtimeArguments=runtime)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("-v", f"{path}:/h") for path in ("/usr", "/bin", "/lib/systemd/system", "/opt", "/home", "/Users", "/data")),
+        *(("-v", f"{path}:/h") for path in (".", "./x", "/Library/LaunchDaemons", "~/.ssh", "x/y", "", "a:b:c:d")),
+        ("--volume", "/home:/h:ro"),
+        ("-v", "data:/h:rshared"),
+        ("-v", "data:/h:ro,volume-opt=device=/usr"),
+        ("--mount", "type=bind,src=/usr,dst=/p"),
+        ("--mount", "type=bind,Source=/home,dst=/p"),
+        ("--mount", "TYPE=BIND,src=/opt,dst=/p"),
+        ("--mount", "type=bind,dst=/p"),
+        ("--mount", "type=tmpfs,src=/usr,dst=/p"),
+        ("--mount", "src=data,dst=/p"),
+        ("--mount", "type=volume,src=other_db_data,dst=/p"),
+        ("--mount", "type=volume,dst=/p,volume-opt=type=proc,volume-opt=device=proc"),
+        ("--mount", "type=volume,dst=/p,volume-opt=type=overlay,volume-opt=o=lowerdir=\\/etc"),
+        ("--mount", "type=tmpfs,dst=/p,volume-driver=local"),
+        ("--mount", "type=cluster,src=x,dst=/p"),
+        ("--mount", "type=npipe,src=x,dst=/p"),
+        ("--mount", "type=image,src=x,dst=/p"),
+        ("--mount", "type=tmpfs,type=bind,src=/usr,dst=/p"),
+    ],
+)  # fmt: skip
+def test_a_container_gets_no_folder_that_the_entry_names(name: str, value: str) -> None:
+    assert "The runtime argument" in problem(container((name, value, {})))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "defaults"),
+    [
+        ("-v", "{a}:/h", {"a": "/usr"}),
+        ("-v", "{a}/sub:/h", {"a": "/usr"}),
+        ("-v", "{a}{b}:/h", {"a": "/u", "b": "sr"}),
+        ("-v", "{a}", {"a": "/usr:/h"}),
+        ("-v", None, {"v": "/usr:/h"}),
+        ("--mount", None, {"mount": "type=bind,src=/usr,dst=/h"}),
+        ("--mount", "type=bind,src={a},dst=/h", {"a": "/usr"}),
+    ],
+)
+def test_a_default_never_decides_which_folder_a_container_gets(
+    name: str, value: str | None, defaults: dict[str, str]
+) -> None:
+    variables = {key: {"default": default, "isRequired": True} for key, default in defaults.items()}
+    more = {"variables": variables} if value else {"default": next(iter(defaults.values())), "isRequired": True}
+    document = container((name, value, more))
+    assert problem(document) == ""
+    with pytest.raises(UsageError, match="needs a value"):
+        planned(document)
+    with pytest.raises(UsageError, match="is empty"):
+        planned(document, **dict.fromkeys(defaults, ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "defaults"),
+    [
+        ("-v", "/usr{a}", {"a": ":/h"}),
+        ("-v", "/{a}:/h", {"a": "usr"}),
+        ("-v", "{a}.ssh:/h", {"a": "/home/ada/"}),
+        ("-v", "{a}/../b:/h", {"a": "/home/ada"}),
+        ("--mount", "type=tmpfs,dst={a}", {"a": "/x,src=/usr"}),
+        ("--mount", "type=tmpfs,dst={a}", {"a": "/x,type=bind,src=/usr"}),
+        ("--mount", "type={a},src={b},dst=/h", {"a": "volume", "b": "x"}),
+        ("--mount", "type=bind,{a},dst=/h", {"a": "src=/usr"}),
+        ("--mount", "type=bind,dst={a}", {"a": "/x,src=/usr"}),
+        ("--mount", "type=bind,src=/usr,dst={a}", {"a": "/x"}),
+    ],
+)
+def test_a_value_never_hides_a_folder_that_the_entry_names(name: str, value: str, defaults: dict[str, str]) -> None:
+    variables = {key: {"default": default} for key, default in defaults.items()}
+    assert "The runtime argument" in problem(container((name, value, {"variables": variables})))
+
+
+def test_choices_of_an_entry_are_no_folders_that_the_user_names() -> None:
+    variables = {"a": {"choices": ["/usr", "/home"], "isRequired": True}}
+    assert "one of these folders: /usr, /home" in problem(container(("-v", "{a}:/h", {"variables": variables})))
+    variables["a"]["choices"] = ["small", "large"]
+    assert problem(container(("-v", "{a}:/h", {"variables": variables}))) == ""
+
+
+@pytest.mark.parametrize(
+    "value", ["type=bind,src={source},dst={target}", "type=bind,source={source},target={target},ro"]
+)
+def test_a_container_gets_the_folder_that_the_user_names_where_the_entry_says(value: str) -> None:
+    variables = {
+        "source": {"format": "filepath", "isRequired": True}, "target": {"default": "/project", "isRequired": True},
+    }  # fmt: skip
+    document = container(("--mount", value, {"variables": variables}), ("-v", "{source}/cache:{target}/c:ro", {
+        "variables": variables
+    }))  # fmt: skip
+    (mount,) = [word for word in planned(document, source="/home/ada/x")["args"] if word.startswith("--mount")]
+    assert "/home/ada/x" in mount
+    assert "/project" in mount
+    assert "/home/ada/x/cache:/project/c:ro" in planned(document, source="/home/ada/x")["args"]
+    for path in ("/etc", "/var/run/docker.sock", "/"):
+        with pytest.raises(RegistryError, match="access to"):
+            planned(document, source=path)
+
+
+def test_a_reference_of_the_user_can_name_the_folder_of_a_container() -> None:
+    document = container(("-v", "{a}:/h", {"variables": {"a": {"isRequired": True}}}))
+    assert "${env:HOME}/x:/h" in planned(document, a="${env:HOME}/x")["args"]
+
+
+def test_a_named_volume_of_a_container_is_pointed_out() -> None:
+    document = container(("-v", "ada-memory:/data", {}), ("--mount", "type=tmpfs,dst=/cache,tmpfs-size=1000000", {}))
+    notes = plan_entry(choose_option(entry_of(document), "", ALL), {}).notes
+    assert "the container uses the volume ada-memory, with everything in it." in notes
+
+
 @pytest.mark.parametrize(
     "more",
     [
