@@ -21,9 +21,18 @@ MAX_MANIFEST_BYTES = 1024 * 1024
 _MAX_ITEMS = 200
 _MAX_TEXT = 8_192
 _VARIABLE = re.compile(r"\$\{([^${}]{1,200})\}")
+_SETTING = re.compile(r"\$\{user_config\.([^${}]{1,200})\}")
 _INTERPRETERS = {"node": ("node",), "python": ("python", "python3"), "uv": ("uv",), "binary": ()}
 """Programs outside the bundle that may start a server, keyed by type; all others must be in the bundle."""
 _FORMATS = {"string": "string", "number": "number", "boolean": "boolean", "directory": "filepath", "file": "filepath"}
+_URL_STARTS = ("data:", "file:", "http:", "https:", "node:")
+_PATH_OPTION = re.compile(r"--?[A-Za-z][A-Za-z0-9-]{0,100}=(.*)")
+_HARMLESS_OPTION = re.compile(
+    r"--max-(?:old|semi)-space-size=[0-9]{1,9}|--no-warnings|--no-deprecation|--enable-source-maps|-Xm[sx][0-9]{1,9}[kmgKMG]"
+    r"|-r|--require|--import|--loader|--experimental-loader"
+)
+"""Options that load nothing, and options for which the next word must be a path in the bundle."""
+_RELATIVE_PATH = re.compile(r"(?:[A-Za-z0-9_.][A-Za-z0-9_./+-]*)?")
 _PLATFORM = "darwin" if sys.platform == "darwin" else "linux"
 
 
@@ -74,6 +83,12 @@ class BundleManifest(Struct, frozen=True):
     def inputs(self) -> tuple[PlanInput, ...]:
         """Return the settings that the user is asked to enter."""
         words = " ".join(_command_of(self).args)
+        left_to_user = {
+            setting
+            for name, settings in self.input_names().items()
+            if classify_variable(name) in ("settings", "network")
+            for setting in settings
+        }
         return tuple(
             PlanInput(
                 name=name,
@@ -83,7 +98,8 @@ class BundleManifest(Struct, frozen=True):
                 is_secret=setting.sensitive,
                 is_repeated=setting.multiple,
                 format=_FORMATS.get(setting.type, "string"),
-                default=_default_of(setting),
+                default=None if name in left_to_user else _default_of(setting),
+                is_user_choice=name in left_to_user,
             )
             for name, setting in self.user_config.items()
         )
@@ -192,7 +208,7 @@ def plan_bundle(
     missing = tuple(one.name for one in inputs if one.is_required and one.name not in values)
     if missing and not show_missing:
         raise UsageError(f"{missing[0]} needs a value.", f"Set it: --set {missing[0]}=VALUE")
-    source = _BundleValues(str(folder), {**values, **{name: (f"<{name}>",) for name in missing}})
+    source = _BundleValues(str(folder), values, missing)
     command = _command_of(manifest)
     args = source.arguments(command.args)
     if manifest.server.type == "uv" and not command.command:
@@ -240,9 +256,10 @@ def _inside(folder: Path, text: str) -> str:
 class _BundleValues:
     """Values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in a bundle's manifest."""
 
-    def __init__(self, folder: str, values: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, folder: str, values: Mapping[str, Sequence[str]], missing: Sequence[str]) -> None:
         self._folder = folder
-        self._values = values
+        self._missing = frozenset(missing)
+        self._values = {**values, **{name: (f"<{name}>",) for name in missing}}
         self._fixed = {"__dirname": folder, **_places()}
 
     def fill(self, text: str) -> str:
@@ -294,7 +311,8 @@ class _BundleValues:
         """Return the environment variables, and the names of those that contain secrets.
 
         A variable is omitted if it uses only settings without a value. Raises RegistryError if a name is invalid, if a
-        reference is not allowed (see `fill`), or if a value makes programs load code from outside the bundle.
+        reference is not allowed (see `fill`), or if the bundle decides that programs load code or settings from
+        outside the bundle, or how they connect.
         """
         env: dict[str, str] = {}
         secret_names: list[str] = []
@@ -306,16 +324,47 @@ class _BundleValues:
             if used and not any(one in self._values for one in used):
                 continue
             env[name] = self.fill(text)
-            if classify_variable(name) in ("code", "packages") and not self._is_within(env[name]):
-                raise RegistryError(f"The bundle sets {name} to {_show(text)}, which decides which code programs load.")
+            if self._missing.isdisjoint(used):
+                self._check_risk(name, text, env[name])
             if not secrets.isdisjoint(used):
                 secret_names.append(name)
         return env, secret_names
 
+    def _check_risk(self, name: str, text: str, value: str) -> None:
+        risk = classify_variable(name)
+        if risk in ("code", "packages") and not self._is_within(value):
+            raise RegistryError(f"The bundle sets {name} to {_show(text)}, which decides which code programs load.")
+        if risk not in ("settings", "network") or _SETTING.fullmatch(text):
+            return
+        if risk == "network" or not (text == "${HOME}" or self._is_within(value)):
+            raise RegistryError(
+                f"The bundle sets {name} to {_show(text)}, which decides where programs connect or find their settings."
+            )
+
     def _is_within(self, text: str) -> bool:
-        """Return whether all paths in *text* are inside the bundle; the paths are separated as in PATH."""
-        paths = [os.path.normpath(os.path.join(self._folder, part)) for part in text.split(os.pathsep)]
-        return all(path == self._folder or path.startswith(f"{self._folder}{os.sep}") for path in paths)
+        """Return whether *text* names only files in the bundle.
+
+        It is a list of paths, separated as in PATH, or has options such as `--require=PATH`. An option has an absolute
+        path, unless it is known to be harmless.
+        """
+        if text.lower().startswith(_URL_STARTS):
+            return False
+        words = text.split()
+        if not any(word.startswith(("-", "@")) for word in words):
+            return all(self._is_inside(part, can_be_relative=True) for part in text.split(os.pathsep))
+        for word in words:
+            if _HARMLESS_OPTION.fullmatch(word):
+                continue
+            match = _PATH_OPTION.fullmatch(word)
+            if not all(map(self._is_inside, (match[1] if match is not None else word).split(os.pathsep))):
+                return False
+        return True
+
+    def _is_inside(self, path: str, *, can_be_relative: bool = False) -> bool:
+        if not os.path.isabs(path) and not (can_be_relative and _RELATIVE_PATH.fullmatch(path)):
+            return False
+        real = os.path.normpath(os.path.join(self._folder, path))
+        return real == self._folder or real.startswith(f"{self._folder}{os.sep}")
 
 
 def _show(text: str) -> str:

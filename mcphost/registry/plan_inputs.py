@@ -34,6 +34,9 @@ class PlanInput(Struct, frozen=True, kw_only=True):
     default: str | None = None
     placeholder: str = ""
     choices: tuple[str, ...] = ()
+    is_user_choice: bool = False
+    """Whether only the user may decide the value, so that no default of the entry is used."""
+
     is_host_path: bool = False
     """Whether it decides which folder of this machine a container gets; then it has no default and is never empty."""
 
@@ -64,56 +67,66 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
             continue
+        is_risky = place == "environment" and classify_variable(one.name) is not None
         if one.value is None:
-            yield _make_input(input_name(one, number), place, one, is_repeated=one.is_repeated)
+            made = _make_input(input_name(one, number), place, one, is_user_choice=is_risky)
+            yield replace(made, is_repeated=one.is_repeated)
         else:
-            yield from list_variables(place, one.value, one.variables)
+            yield from list_variables(place, one.value, one.variables, is_user_choice=is_risky)
 
 
-def list_variables(place: InputPlace, template: str, variables: Mapping[str, InputVariable]) -> Iterator[PlanInput]:
+def list_variables(
+    place: InputPlace, template: str, variables: Mapping[str, InputVariable], *, is_user_choice: bool = False
+) -> Iterator[PlanInput]:
     """Yield an input for each variable in *template* that is defined and has no fixed value.
 
     *variables* contains the definitions. An input is required if its variable is marked as required, even if the
-    header or argument that contains it is not: publishers rarely mark both.
+    header or argument that contains it is not: publishers rarely mark both. With *is_user_choice*, defaults are not
+    used.
     """
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
         if variable is not None and variable.value is None:
-            yield _make_input(name, place, variable)
+            yield _make_input(name, place, variable, is_user_choice=is_user_choice)
 
 
-def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated: bool = False) -> PlanInput:
-    is_risky = place == "environment" and _is_risky(name)
+def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_user_choice: bool) -> PlanInput:
     return PlanInput(
         name=name,
         place=place,
         description=one.description,
         is_required=one.is_required,
         is_secret=one.is_secret,
-        is_repeated=is_repeated,
         format=one.format,
-        # Only the user may decide which code a program loads, not the registry.
-        default=None if is_risky else one.default,
+        default=None if is_user_choice else one.default,
         placeholder=one.placeholder,
         choices=one.choices,
+        is_user_choice=is_user_choice,
     )
 
 
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
     """Merge inputs that have the same name.
 
-    A merged input is secret or required if any of the original inputs is.
+    A merged input is secret or required if any of the original inputs is. It has no default if only the user may decide
+    the value of one of them.
     """
     merged: dict[str, PlanInput] = {}
     for one in inputs:
         known = merged.get(one.name)
-        merged[one.name] = one if known is None else replace(
+        if known is None:
+            merged[one.name] = one
+            continue
+        is_user_choice = known.is_user_choice or one.is_user_choice
+        default = known.default if known.default is not None else one.default
+        merged[one.name] = replace(
             known,
             is_required=known.is_required or one.is_required,
             is_secret=known.is_secret or one.is_secret,
             description=known.description or one.description,
-            default=known.default if known.default is not None else one.default,
-        )  # fmt: skip
+            default=None if is_user_choice else default,
+            is_user_choice=is_user_choice,
+        )
     return tuple(merged.values())
 
 
@@ -121,18 +134,29 @@ def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
     """Check the names, fixed values, defaults and choices of the definitions in *ones*.
 
     *place* is the kind of definitions, such as "header". Raises RegistryError for a reference such as `${env:NAME}`
-    or `${keyring:NAME}`, which would send the user's secrets to the server, and for a fixed environment variable
-    that decides which code programs load.
+    or `${keyring:NAME}`, which would send the user's secrets to the server, and for an environment variable that the
+    entry sets although it changes the code, connections or settings of programs.
     """
     for one in ones:
         variables = list(one.variables.values())
         for text in (one.name, one.value, one.default, *one.choices, *variable_texts(variables)):
             check_text(text or "")
-        fixed = one.value is not None and not any(True for _ in list_inputs(place, [one]))
-        if place == "environment" and fixed and _is_risky(one.name):
-            raise RegistryError(
-                f"The entry sets {one.name} to {_show(one.value or '')}, which decides which code programs load."
-            )
+        if place == "environment" and one.value is not None:
+            _check_variable(one, one.value)
+
+
+def _check_variable(one: RegistryInput, value: str) -> None:
+    """Raise RegistryError if an entry sets, even in part, an environment variable that only the user may set."""
+    risk = classify_variable(one.name)
+    match = _TEMPLATE.fullmatch(value)
+    variable = one.variables.get(match[1]) if match is not None else None
+    if risk is None or (variable is not None and variable.value is None):
+        return
+    if risk in ("code", "packages"):
+        raise RegistryError(f"The entry sets {one.name} to {_show(value)}, which decides which code programs load.")
+    raise RegistryError(
+        f"The entry sets {one.name} to {_show(value)}, which decides where programs connect or find their settings."
+    )
 
 
 def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
@@ -150,10 +174,6 @@ def check_text(text: str) -> None:
         raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
     if not text.isprintable():
         raise RegistryError(f"The value {_show(text)} has control or invisible characters.")
-
-
-def _is_risky(name: str) -> bool:
-    return classify_variable(name) in ("code", "packages")
 
 
 def check_value(one: PlanInput, text: str) -> str:

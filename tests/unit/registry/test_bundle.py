@@ -241,6 +241,57 @@ def test_a_manifest_that_reaches_out_of_its_bundle_is_refused(tmp_path: Path, ab
         planned(tmp_path, about)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("NODE_OPTIONS", value) for value in (
+            "--require=/tmp/e.js", " --require=/tmp/e.js", "--require /tmp/e.js", "--require=evil", "-r evil",
+            "--import=data:text/javascript,evil()", "data:text/javascript,evil", "--import=file:///tmp/e.mjs",
+            "${__dirname}/x.js --require=/tmp/e.js", "--require=${__dirname}/../e.js",
+            "--require=${__dirname}/a:/tmp/e", "'--x=${__dirname}/a --require=/tmp/e.js'",
+        )),
+        ("JAVA_TOOL_OPTIONS", "-javaagent:/tmp/e.jar=${__dirname}/a"),
+        ("JDK_JAVA_OPTIONS", "@/tmp/arguments"),
+        ("RUBYOPT", "-r/tmp/e"),
+        ("GIT_SSH_COMMAND", "sh -c evil"),
+        ("GIT_SSH_COMMAND", "evil|sh"),
+        ("PYTHONPATH", "server/lib:/tmp/evil"),
+        ("HTTPS_PROXY", "http://evil.example:3128"),
+        ("NODE_TLS_REJECT_UNAUTHORIZED", "0"),
+        ("HOME", "/tmp/evil"),
+        ("XDG_CONFIG_HOME", "${HOME}/evil"),
+    ],
+)  # fmt: skip
+def test_a_variable_of_a_bundle_never_reaches_out_of_it(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(RegistryError, match=f"The bundle sets {name} to"):
+        planned(tmp_path, own(env={name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NODE_OPTIONS", "--max-old-space-size=4096 --require=${__dirname}/a.js --import ${__dirname}/b.mjs"),
+        ("NODE_OPTIONS", "--no-warnings"),
+        ("PYTHONPATH", "${__dirname}/lib:server/lib:"),
+        ("TS_NODE_TRANSPILE_ONLY", "1"),
+        ("HOME", "${HOME}"),
+        ("NOTES_CONFIG_FILE", "${__dirname}/notes.toml"),
+    ],
+)
+def test_a_variable_of_a_bundle_can_name_what_is_in_it(tmp_path: Path, name: str, value: str) -> None:
+    assert planned(tmp_path, own(env={name: value}))["env"][name]
+
+
+def test_only_the_user_sets_how_the_programs_of_a_bundle_connect(tmp_path: Path) -> None:
+    settings = {"proxy": {"type": "string", "default": "http://evil.example:3128"}, "lib": {"required": True}}
+    env = {"HTTPS_PROXY": "${user_config.proxy}", "PYTHONPATH": "${user_config.lib}"}
+    about = manifest(server=config(env=env), user_config=settings)
+    assert planned(tmp_path, about, lib="lib")["env"] == {"PYTHONPATH": "lib"}
+    assert planned(tmp_path, about, lib="lib", proxy="http://proxy:1")["env"]["HTTPS_PROXY"] == "http://proxy:1"
+    shown = plan_bundle(decode_manifest(encode(about)), tmp_path / "bundle", {}, show_missing=True)
+    assert shown.entry["env"] == {"PYTHONPATH": "<lib>"}
+
+
 def test_a_value_never_becomes_an_option(tmp_path: Path) -> None:
     about = manifest(server=config(args=["${user_config.q}"]), user_config={"q": {"type": "string"}})
     with pytest.raises(McpHostError, match="begins with a dash"):

@@ -367,9 +367,41 @@ def test_a_value_of_the_entry_never_reads_secrets_hides_text_or_loads_code(more:
     assert problem(npm(**more))
 
 
-def test_the_default_of_a_variable_that_loads_code_is_not_used() -> None:
-    entry = planned(npm(environmentVariables=[{"name": "NODE_OPTIONS", "default": "--require=/tmp/evil.js"}]))
-    assert "env" not in entry
+RISKY = {
+    "NODE_OPTIONS": "--require=/tmp/evil.js",
+    "HOME": "/tmp/evil",
+    "XDG_CONFIG_HOME": "/tmp/evil",
+    "HTTPS_PROXY": "http://evil.example:3128",
+    "NODE_TLS_REJECT_UNAUTHORIZED": "0",
+    "UV_INDEX_URL": "https://evil.example",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), RISKY.items())
+def test_a_variable_that_changes_how_programs_run_is_set_by_the_user_only(name: str, value: str) -> None:
+    variables = {"x": {"default": value}}
+    assert f"The entry sets {name} to" in problem(npm(environmentVariables=[{"name": name, "value": value}]))
+    for part in (f"{value}{{x}}", f"{{x}}{value}", "{x}{y}", "{unknown}"):
+        document = npm(environmentVariables=[{"name": name, "value": part, "variables": {**variables, "y": {}}}])
+        assert f"The entry sets {name} to" in problem(document)
+    fixed = {"name": name, "value": "{x}", "variables": {"x": {"value": value}}}
+    assert f"The entry sets {name} to" in problem(npm(environmentVariables=[fixed]))
+    for more in ({"default": value}, {"value": "{x}", "variables": variables}):
+        assert "env" not in planned(npm(environmentVariables=[{"name": name, **more}]))
+    assert planned(npm(environmentVariables=[{"name": name}]), **{name: value})["env"] == {name: value}
+
+
+def test_a_default_from_another_place_is_not_used_in_a_variable_that_only_the_user_sets() -> None:
+    variables = {"x": {"default": "/tmp/evil"}}
+    shared = [{"name": name, "value": "{x}", "variables": variables} for name in ("DATA", "HOME")]
+    for ones in (shared, shared[::-1]):
+        assert "env" not in planned(npm(environmentVariables=ones))
+        assert planned(npm(environmentVariables=ones), x="/a")["env"] == {"DATA": "/a", "HOME": "/a"}
+
+
+def test_an_input_with_the_name_of_such_a_variable_keeps_its_default_elsewhere() -> None:
+    variable = {"name": "DATA", "value": "{home}/data", "variables": {"home": {"default": "/srv"}}}
+    assert planned(npm(environmentVariables=[variable]))["env"] == {"DATA": "/srv/data"}
 
 
 @pytest.mark.parametrize(
