@@ -6,6 +6,7 @@ Specification: basic/authorization. The user authorizes in the browser (code flo
 
 import base64
 import hashlib
+import re
 import secrets
 from contextlib import AsyncExitStack
 from urllib.parse import parse_qsl, urlencode
@@ -150,15 +151,23 @@ def _check_endpoint_query(endpoint: str) -> None:
     """Raise UntrustedMetadata if the URL of the authorization endpoint already contains a parameter that mcphost adds.
 
     No parameter may occur more than once (RFC 6749, section 3.1). If one does, the server may use either value, and a
-    second `redirect_uri` could send the authorization code to another address.
+    second `redirect_uri` could send the authorization code to another address. Names that a server could read as one of
+    these parameters are refused, too, and so are names with control characters, brackets or percent signs.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
     for name, _ in pairs:
-        if name.strip().lower() in _RESERVED_PARAMETERS:
+        # PHP reads dots, spaces and brackets in a name as underscores; other servers ignore what follows a zero byte.
+        if re.sub("[^a-z0-9]", "_", name.casefold()).strip("_") in _RESERVED_PARAMETERS:
             raise UntrustedMetadata(
                 f"The authorization endpoint {endpoint[:200]!r} has {name.strip()[:40]!r} in its own query, which "
                 "mcphost sends too; a parameter may occur only once (RFC 6749, section 3.1).",
+                "The operator of the authorization server must remove it there. The sign-in was not started.",
+            )
+        if not name.isprintable() or any(character in name for character in "[]%"):
+            raise UntrustedMetadata(
+                f"The authorization endpoint {endpoint[:200]!r} has {name.strip()[:40]!r} in its own query, which "
+                "servers read in different ways.",
                 "The operator of the authorization server must remove it there. The sign-in was not started.",
             )
 

@@ -189,7 +189,8 @@ async def test_an_issuer_with_an_extra_slash_is_another_issuer() -> None:
     "query",
     ["redirect_uri=https://evil.example/", "a=b&state=1", "code_challenge=x", "client_id=other", "scope=admin",
      "State=", "resource=https://evil.example", "redirect%5Furi=x", "a=b;response_type=token", "request_uri=urn:x",
-     "prompt=none"],
+     "prompt=none", "redirect_uri%00=x", "redirect.uri=x", "redirect+uri=x", "redirect_uri[]=x", "redirect%5Buri=x",
+     "redirect_uri[a][b]=x", "%20redirect_uri=x", ".state=x", "redirect-uri=x", "%C5%BFtate=x", "redirect_uri%FF=x"],
 )  # fmt: skip
 async def test_an_authorization_endpoint_with_a_reserved_parameter_is_refused_and_logged(
     query: str, caplog: pytest.LogCaptureFixture
@@ -204,7 +205,19 @@ async def test_an_authorization_endpoint_with_a_reserved_parameter_is_refused_an
     assert peer.clients == {}
 
 
-@pytest.mark.parametrize("query", ["?", "?tenant=a", "?tenant=a&", "?tenant=a&tenant=b"])
+@pytest.mark.parametrize("name", ["a%00b", "a%0Ab", "a[]", "a%5Bb%5D", "a%E2%80%8Bb", "redirect%255Furi"])
+async def test_an_authorization_endpoint_with_a_parameter_that_servers_read_differently_is_refused(name: str) -> None:
+    async with run_peer() as peer:
+        peer.document = {"authorization_endpoint": f"{peer.origin}/authorize?{name}=x"}
+        user = BrowserUser()
+        with pytest.raises(SignInRequired, match="which servers read in different ways"):
+            await create_oauth(peer, user).login()
+    assert user.urls == []
+
+
+@pytest.mark.parametrize(
+    "query", ["?", "?p=B2C_1_sign.in", "?states=a&my.scope=b", "?tenant=a", "?tenant=a&", "?tenant=a&tenant=b"]
+)
 async def test_an_authorization_endpoint_keeps_its_own_query(query: str) -> None:
     async with run_peer() as peer:
         peer.document = {"authorization_endpoint": f"{peer.origin}/authorize{query}"}
