@@ -63,6 +63,25 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
     return 0, 0
 
 
+def has_one_scan(body: bytes) -> bool:
+    """Return whether a JPEG file has all its components in one sequential scan (ITU T.81, B.2).
+
+    Only such a file is decoded row by row; for any other, all its coefficients are held in memory.
+    """
+    at, components = 2, 0
+    while at + 10 <= len(body) and body[at] == 0xFF:
+        marker = body[at + 1]
+        if marker == 0xFF:  # fill byte
+            at += 1
+            continue
+        if marker == 0xDA:
+            return components > 0 and body[at + 4] == components
+        if marker in _START_OF_FRAME_MARKERS:
+            components = body[at + 9] if marker in (0xC0, 0xC1) else 0
+        at += 2 + max(2, int.from_bytes(body[at + 2 : at + 4]))
+    return False
+
+
 def _webp_size(body: bytes) -> tuple[int, int]:
     """Return the width and height from the first chunk of a WebP file (RFC 9649, 2.5 to 2.7)."""
     kind = body[12:16]

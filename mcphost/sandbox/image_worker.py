@@ -22,14 +22,22 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from mcphost.sandbox.image_formats import MAX_PIXELS, fit_size, identify_image
+from mcphost.sandbox.image_formats import MAX_PIXELS, fit_size, has_one_scan, identify_image
 from mcphost.sandbox.process_limits import apply_worker_limits, forbid_opening_files
 
 ALARM_SECONDS = 6
 """Seconds for one image after which the kernel ends this process."""
 MAX_MEMORY = 1024**3
-MAX_SCALED_PIXELS = 120_000_000
-"""Maximum pixels of an image that is scaled down for a model; photos from phones have up to 108 million."""
+MAX_JPEG_PIXELS = 120_000_000
+"""Maximum pixels of a JPEG file, which can be decoded at a fraction of its size; phones take up to 108 million."""
+MAX_WEBP_PIXELS = 16_000_000
+"""Maximum pixels of a WebP file, of which the decoder holds several copies."""
+_MAX_COEFFICIENTS = 100_000_000
+"""Maximum coefficients, of two bytes each, of a JPEG file that has to be held in memory; see `has_one_scan`."""
+_BAND_PIXELS = 1_000_000
+"""Pixels that are converted to another mode at once."""
+_REDUCING_GAP = 1.25
+"""How much larger than the result an image is at least after the fast reduction; the slow one takes copies of it."""
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _OPAQUE_OR_NOT = [0] * 128 + [255] * 128
 """Lookup table from real opacity to the opacity that is used if the number of colors is limited."""
@@ -45,7 +53,7 @@ def main() -> None:
 
     _preload_plugins(Image)
     warnings.simplefilter("error", Image.DecompressionBombWarning)
-    Image.MAX_IMAGE_PIXELS = MAX_SCALED_PIXELS
+    Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS
     out, source = sys.stdout.buffer, sys.stdin.buffer
     out.write(b"{}\n")
     out.flush()
@@ -55,10 +63,10 @@ def main() -> None:
         body = source.read(size)
         signal.alarm(ALARM_SECONDS)
         if max_bytes:
-            render, limit = partial(_encode_small, Image, width, height, max_bytes), MAX_SCALED_PIXELS
+            render = partial(_encode_small, Image, width, height, max_bytes)
         else:
-            render, limit = partial(_render_pixels, Image, width, height, colors), MAX_PIXELS
-        answer = _decode_image(Image, ImageFile, body, limit, render)
+            render = partial(_render_pixels, Image, width, height, colors)
+        answer = _decode_image(Image, ImageFile, body, render)
         signal.alarm(0)
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
@@ -73,7 +81,7 @@ def _preload_plugins(library: Any) -> None:
 
 
 def _decode_image(
-    library: Any, image_file: Any, body: bytes, limit: int, render: Callable[[Any], dict[str, Any]]
+    library: Any, image_file: Any, body: bytes, render: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
     try:
         raw = base64.b64decode(body, validate=True)
@@ -88,7 +96,7 @@ def _decode_image(
         try:
             # Only the reader for the detected format is used; otherwise Pillow would try all of them.
             with library.open(io.BytesIO(raw), formats=(_FORMATS[found.mime_type],)) as image:
-                if image.width * image.height > limit:
+                if _has_too_many_pixels(image, raw):
                     return {"why": "it has too many pixels"}
                 image_file.LOAD_TRUNCATED_IMAGES = not whole
                 return {"whole": whole, **render(image)}
@@ -101,20 +109,46 @@ def _decode_image(
     return {"why": "it is damaged"}
 
 
+def _has_too_many_pixels(image: Any, body: bytes) -> bool:
+    """Return whether decoding an image could take more than about 300 MB."""
+    pixels = image.width * image.height
+    if image.format != "JPEG":
+        return pixels > (MAX_WEBP_PIXELS if image.format == "WEBP" else MAX_PIXELS)
+    if has_one_scan(body):
+        return pixels > MAX_JPEG_PIXELS
+    horizontal, vertical = ([layer[at] for layer in image.layer] for at in (1, 2))
+    samples = sum(across * down for across, down in zip(horizontal, vertical, strict=True))
+    return pixels * samples > _MAX_COEFFICIENTS * max(horizontal) * max(vertical)
+
+
 def _resize(library: Any, image: Any, width: int, height: int, method: Any) -> Any:
     """Scale an image down to fit a box, rotate it according to its metadata, and convert it to RGB or RGBA."""
     held = image.getexif().get(_ORIENTATION, 1) if image.format in ("JPEG", "WEBP") else 1
     turn = _TRANSPOSITIONS.get(held) or _SIDEWAYS_TRANSPOSITIONS.get(held)
     if held in _SIDEWAYS_TRANSPOSITIONS:
         width, height = height, width
-    image.draft("RGB", (width * 2, height * 2))  # decoding a JPEG at a fraction of its size costs less
+    sides = fit_size(image.width, image.height, width, height)
+    # Decoding a JPEG at a fraction of its size costs less.
+    image.draft("RGB", (int(sides[0] * _REDUCING_GAP), int(sides[1] * _REDUCING_GAP)))
     image.load()
     # Palette colors cannot be interpolated, and invisible pixels must not bleed into others.
     mode = "RGBA" if image.mode in ("RGBA", "LA", "PA", "P") or "transparency" in image.info else "RGB"
-    sides = fit_size(image.width, image.height, width, height)
-    small = image if image.mode == mode else image.convert(mode)
-    small = small.resize(sides, method, reducing_gap=2.0)
+    box = (image.width, image.height)
+    factors = [max(1, int(side / end / _REDUCING_GAP)) for side, end in zip(box, sides, strict=True)]
+    small = image if image.mode == mode and factors == [1, 1] else _reduce(library, image, mode, *factors)
+    small = small.resize(sides, method, box=(0, 0, box[0] / factors[0], box[1] / factors[1]))
     return small if turn is None else small.transpose(library.Transpose[turn])
+
+
+def _reduce(library: Any, image: Any, mode: str, factor_x: int, factor_y: int) -> Any:
+    """Convert an image to *mode* and divide its sides by the factors, band by band to save memory."""
+    width, height = image.size
+    reduced = library.new(mode, (-(-width // factor_x), -(-height // factor_y)))
+    rows = max(1, _BAND_PIXELS // (width * factor_y)) * factor_y
+    for top in range(0, height, rows):
+        band = image.crop((0, top, width, min(top + rows, height)))
+        reduced.paste(band.convert(mode).reduce((factor_x, factor_y)), (0, top // factor_y))
+    return reduced
 
 
 def _render_pixels(library: Any, width: int, height: int, colors: int, image: Any) -> dict[str, Any]:

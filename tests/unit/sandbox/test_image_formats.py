@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.host.content_rendering import RenderedResult, render
 from mcphost.protocol.tools import CallToolResult
-from mcphost.sandbox.image_formats import ImageInfo, identify_image
+from mcphost.sandbox.image_formats import ImageInfo, has_one_scan, identify_image
 from mcphost.serialization import decode, encode
 
 
@@ -62,3 +62,26 @@ def test_an_image_with_too_many_pixels_is_sent_to_no_model() -> None:
     assert bomb.images == ()
     assert "100,000 × 100,000 pixels" in bomb.text
     assert "too many pixels" in bomb.text
+
+
+def jpeg_with_scan(frame: int, components: int, in_scan: int) -> bytes:
+    body = bytes(components * 3)
+    head = b"\xff" + bytes([frame]) + struct.pack(">HBHHB", 8 + len(body), 8, 30, 40, components) + body
+    return b"\xff\xd8\xff\xe0\x00\x04JF" + head + b"\xff\xda" + struct.pack(">HB", 6 + 2 * in_scan, in_scan) + bytes(16)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (jpeg_with_scan(0xC0, 3, 3), True),
+        (jpeg_with_scan(0xC1, 1, 1), True),
+        (jpeg_with_scan(0xC2, 3, 3), False),
+        (jpeg_with_scan(0xC0, 3, 1), False),
+        (jpeg_with_scan(0xC9, 3, 3), False),
+        (jpeg_with_scan(0xC0, 3, 3)[:24], False),
+        (b"\xff\xd8" + b"\xff" * 1_000, False),
+        (b"", False),
+    ],
+)
+def test_a_jpeg_is_decoded_row_by_row_only_if_all_its_components_are_in_one_scan(body: bytes, expected: bool) -> None:
+    assert has_one_scan(body) is expected

@@ -8,7 +8,7 @@ import signal
 import struct
 import sys
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from typing import Any
 
@@ -32,6 +32,13 @@ async def decoder() -> AsyncIterator[ImageDecoder]:
     await decoder.close()
 
 
+@pytest.fixture
+async def scaler() -> AsyncIterator[ImageScaler]:
+    scaler = ImageScaler()
+    yield scaler
+    await scaler.close()
+
+
 def to_base64(body: bytes) -> str:
     return base64.b64encode(body).decode()
 
@@ -53,8 +60,8 @@ def png_chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def encode_png(width: int, height: int, rows: bytes) -> bytes:
-    head = png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+def encode_png(width: int, height: int, rows: bytes, *, depth: int = 8, color: int = 0, chunks: bytes = b"") -> bytes:
+    head = png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)) + chunks
     return b"\x89PNG\r\n\x1a\n" + head + png_chunk(b"IDAT", rows) + png_chunk(b"IEND", b"")
 
 
@@ -168,6 +175,65 @@ async def test_many_pixels_in_few_bytes_are_decoded_within_the_bounds(decoder: I
     assert isinstance(await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 20, 20), DecodedImage)
 
 
+def palette_bomb(side: int) -> bytes:
+    """Return a PNG file of a few kB with one transparent color and *side* times *side* pixels of one bit."""
+    row = bytes(1 + (side + 7) // 8)
+    packer = zlib.compressobj(9)
+    rows = b"".join(packer.compress(row) for _ in range(side)) + packer.flush()
+    chunks = png_chunk(b"PLTE", b"\0\0\0\xff\xff\xff") + png_chunk(b"tRNS", b"\x80")
+    return encode_png(side, side, rows, depth=1, color=3, chunks=chunks)
+
+
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "palette of 119 megapixels": lambda: palette_bomb(10_900),
+    "palette of 40 megapixels": lambda: palette_bomb(6_300),
+    "gray with opacity": lambda: encode_png(6_000, 6_000, zlib.compress(bytes(12_001 * 6_000), 9), color=4),
+    "16 bits": lambda: encode_png(6_000, 6_000, zlib.compress(bytes(12_001 * 6_000), 9), depth=16),
+    "WebP": lambda: save_image(Image.new("RGB", (4_500, 4_500)), "WEBP", method=0),
+    "progressive JPEG": lambda: save_image(Image.new("L", (11_000, 10_000)), "JPEG", progressive=True),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("what", BOMBS)
+async def test_a_small_file_with_many_pixels_takes_little_memory(
+    decoder: ImageDecoder, scaler: ImageScaler, what: str
+) -> None:
+    data = to_base64(BOMBS[what]())
+    await decoder.decode(data, 400, 400)
+    await scaler.scale(data, 2_048, 4_000_000)
+    for pid in filter(None, (decoder.pid, scaler.pid)):
+        status = await anyio.Path(f"/proc/{pid}/status").read_text()
+        peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        assert peak < 300_000
+
+
+async def test_a_photo_of_48_megapixels_is_drawn_and_scaled(decoder: ImageDecoder, scaler: ImageScaler) -> None:
+    data = to_base64(save_image(two_colour_image(8_000, 6_000), "JPEG"))
+    drawing = await decoder.decode(data, 400, 400)
+    assert isinstance(drawing, DecodedImage), drawing
+    assert (drawing.width, drawing.height) == (400, 300)
+    assert is_near_colour(pixel_at(drawing, 100, 150), RED)
+    assert is_near_colour(pixel_at(drawing, 300, 150), BLUE)
+    found, _ = await scale(scaler, data, 2_048)
+    assert (found.width, found.height) == (2_048, 1_536)
+
+
+@pytest.mark.parametrize("mode", ["P", "RGBA", "L", "RGB"])
+async def test_an_image_that_is_reduced_in_parts_has_every_part_in_its_place(decoder: ImageDecoder, mode: str) -> None:
+    shades = [0, 60, 120, 180, 240]
+    image = Image.new("L", (1_999, 3_001))
+    for number, shade in enumerate(shades):
+        image.paste(shade, (0, number * 601, 1_999, 3_001))
+    body = save_image(image.convert("RGB").quantize(8) if mode == "P" else image.convert(mode), "PNG")
+    drawing = await decoder.decode(to_base64(body), 200, 300)
+    assert isinstance(drawing, DecodedImage), drawing
+    assert (drawing.width, drawing.height) == (200, 300)
+    for number, shade in enumerate(shades):
+        for y in (number * 60 + 5, number * 60 + 54):
+            assert is_near_colour(pixel_at(drawing, 100, y), (shade, shade, shade, 255))
+
+
 async def test_slow_decoding_is_killed_and_the_next_one_works() -> None:
     quick = ImageDecoder(timeout=0.05)
     while (child := quick.pid) is None:  # on a busy machine a small image takes too long as well
@@ -216,13 +282,6 @@ def test_an_image_is_fitted_completely_and_never_enlarged() -> None:
     assert fit_size(10, 5, 100, 100) == (10, 5)
     assert fit_size(1, 100_000, 80, 24) == (1, 24)
     assert fit_size(0, 0, 80, 24) == (1, 1)
-
-
-@pytest.fixture
-async def scaler() -> AsyncIterator[ImageScaler]:
-    scaler = ImageScaler()
-    yield scaler
-    await scaler.close()
 
 
 def encode_image(image: Image.Image, kind: str = "PNG", **options: Any) -> str:
