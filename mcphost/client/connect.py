@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.client.handshake_session import HandshakeSession
     from mcphost.client.stateless_session import StatelessSession
+    from mcphost.transport.streamable_http import HttpConnector
     from mcphost.transport.watchdog import Watchdog
 
 _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
@@ -135,10 +136,12 @@ class ClientSessionOpener:
                     deadline = anyio.current_time() + self._limits.connect_timeout
                     continue
                 except (StartupError, HttpStatusError) as error:
-                    if first_error is not None or not _may_be_sse(server, error):
+                    seconds_left = deadline - anyio.current_time()
+                    if first_error is not None or seconds_left <= 0 or not _may_be_sse(server, error):
                         raise
                     first_error, plan, is_era_fixed = error, "handshake", True
                     connector = self._create_http_connector(server, observer, sse=True)
+                    connector.connect_timeout = seconds_left  # for both transports together
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
@@ -301,7 +304,7 @@ class ClientSessionOpener:
             )
         return self._create_http_connector(server, observer, sse=server.transport == "sse")
 
-    def _create_http_connector(self, server: ServerConfig, observer: SessionObserver, *, sse: bool) -> Connector:
+    def _create_http_connector(self, server: ServerConfig, observer: SessionObserver, *, sse: bool) -> "HttpConnector":
         if sse:
             from mcphost.transport.legacy_sse import SseConnector as MadeBy
         else:

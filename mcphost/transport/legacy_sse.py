@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcRequest, RequestId, parse_message
-from mcphost.transport.channel import CancellingTaskGroup, Channel, ResponseInterrupted
+from mcphost.transport.channel import CancellingTaskGroup, Channel, ResponseInterrupted, Unauthorized
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.flow_control import LONG_MESSAGE, Throttle, run_steps_cooperatively
 from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpClient, HttpResponse
@@ -26,20 +26,31 @@ MAX_QUEUED_BYTES = 64 * 1024 * 1024
 class SseConnector(HttpConnector):
     """Connector for one URL over HTTP+SSE."""
 
+    _spent_seconds = 0.0
+    """Seconds of `connect_timeout` that were spent before the server required a sign-in."""
+
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
         """Open the event stream, and wait until the server sends the URL for POST requests.
 
+        `connect_timeout` limits both together, also if the user signs in in between and `connect` is called again.
         Raises StartupError or SignInRequired.
         """
+        started = anyio.current_time()
+        deadline = started + max(0.0, self.connect_timeout - self._spent_seconds)
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             tasks.start_soon(client.reachability.run)
             try:
-                answer = await self._open_stream(client)
+                try:
+                    answer = await self._open_stream(client, deadline)
+                except Unauthorized:
+                    self._spent_seconds += anyio.current_time() - started
+                    raise
                 try:
                     decoder = EventDecoder(self._message_limit)
-                    endpoint, early_messages = await self._wait_for_endpoint(answer, decoder)
+                    endpoint, early_messages = await self._wait_for_endpoint(answer, decoder, deadline)
+                    self._spent_seconds = 0.0
                     sender = _MessagePoster(client.copy_with_url(endpoint), tasks, self._warn)
                     mux = Multiplexer(sender.put, None, self._warn, self._name)
                     self._warn(
@@ -59,10 +70,10 @@ class SseConnector(HttpConnector):
             finally:
                 await client.close()
 
-    async def _open_stream(self, client: HttpClient) -> HttpResponse:
+    async def _open_stream(self, client: HttpClient, deadline: float) -> HttpResponse:
         answer: HttpResponse | None = None
         body = b""
-        with anyio.move_on_after(self.connect_timeout):
+        with anyio.move_on_after(deadline - anyio.current_time()):
             try:
                 answer = await client.request("GET", b"", {})
             except (ConnectionLost, MalformedMessage) as error:
@@ -79,11 +90,14 @@ class SseConnector(HttpConnector):
         answer.close()
         raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 
-    async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
+    async def _wait_for_endpoint(
+        self, answer: HttpResponse, decoder: EventDecoder, deadline: float
+    ) -> tuple[str, list[bytes]]:
         """Return the URL for POST requests, and any messages that arrived after it in the same chunk."""
         early_messages: list[bytes] | None = None
         endpoint = ""
-        with anyio.move_on_after(ENDPOINT_TIMEOUT):
+        seconds = min(ENDPOINT_TIMEOUT, max(0.0, deadline - anyio.current_time()))
+        with anyio.move_on_after(seconds):
             while early_messages is None:
                 chunk = await self._read_chunk(answer)
                 for event in self._decode_events(decoder, chunk):
@@ -92,7 +106,7 @@ class SseConnector(HttpConnector):
                     elif event.event == "endpoint":
                         endpoint, early_messages = self._resolve_endpoint(event.data), []
         if early_messages is None:
-            raise self._startup_error(f"sent no endpoint address within {ENDPOINT_TIMEOUT:.0f} s")
+            raise self._startup_error(f"sent no endpoint address within {seconds:.0f} s")
         return endpoint, early_messages
 
     def _decode_events(self, decoder: EventDecoder, chunk: bytes) -> list[ServerSentEvent]:

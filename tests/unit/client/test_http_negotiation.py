@@ -1,5 +1,6 @@
 """Tests for HTTP servers that accept neither era at first: a sign-in is tried, then the older HTTP+SSE transport."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 
@@ -11,8 +12,8 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.negotiation import Negotiation
 from mcphost.client.requests import RequestSender
 from mcphost.client.timeouts import Timeouts
-from mcphost.config.schema import ServerConfig
-from mcphost.errors import SignInRequired
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.errors import SignInRequired, StartupError
 from mcphost.protocol.revisions import Revision, ServerEras
 from mcphost.protocol.tools import CallTool
 from mcphost.sign_in_types import AuthChallenge
@@ -117,6 +118,30 @@ async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event
             assert single_text(await session.request(CallTool("x"))) == "by event"
     before = [f"{message.method} {message.path}" for message in server.seen][:4]
     assert before == ["POST /mcp", "POST /mcp", "GET /mcp", "POST /messages?s=1"]
+
+
+@pytest.mark.parametrize("is_stream_open", [False, True])
+async def test_both_transports_share_the_time_limit_for_connecting(
+    is_stream_open: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    read_clock, skipped = loop.time, [0.0]
+    monkeypatch.setattr(loop, "time", lambda: read_clock() + skipped[0])
+
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "POST":
+            skipped[0] += 12.0
+            return await request.reply(404)
+        if is_stream_open:
+            await request.stream()
+        skipped[0] += 5.5
+        return await request.wait_closed()
+
+    started = loop.time()
+    with pytest.raises(StartupError, match=r"HTTP\+SSE: .* (did not answer|no endpoint address) within"):
+        async with open_http_session(handler, limits=Limits(connect_timeout=30.0)):
+            pass
+    assert loop.time() - started < 32.0
 
 
 @pytest.mark.req("life.era.http-sse-last")

@@ -121,6 +121,7 @@ async def test_an_answer_that_is_no_event_stream_is_reported_with_its_status() -
     [
         (b"", "The server 'old' did not answer within 0 s."),
         (b"HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP 500"),
+        (SSE_HEAD, "sent no endpoint address within 0 s"),
     ],
 )
 async def test_a_server_that_does_not_finish_its_answer_is_given_up(start: bytes, message: str) -> None:
