@@ -157,6 +157,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     from mcphost.cli.servers import summarize_command
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server, with_file_digests
+    from mcphost.config.foreign_entries import drop_reserved_settings
     from mcphost.config.pasted_servers import parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
     from mcphost.host.servers.server_approval import server_warnings
@@ -174,7 +175,8 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
         summaries: list[str] = []
         seen: dict[str, ServerConfig] = {}
         for name, entry in entries.items():
-            entries[name] = await _apply_flags(entry, args, terminal)
+            own, notes = drop_reserved_settings(name, entry)
+            entries[name] = await _apply_flags(own, args, terminal)
             edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
                             replace=args.replace)  # fmt: skip
             if edit.server is None:
@@ -182,6 +184,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
             server = seen[name] = with_file_digests(edit.server)
             summaries.append(f"{name} · {summarize_command(server)}")
             review.show(name, *(f"  {translate_line(line)}" for line in describe_server(server)))
+            review.show(*(f"  {translate_sentence(note)}" for note in notes))
             for warning in server_warnings(server):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         review.show("", *summaries)

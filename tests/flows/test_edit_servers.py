@@ -298,3 +298,24 @@ def test_the_editor_keeps_the_approval_of_an_approved_server(program: Program) -
     assert code == 0, shown
     assert "Approve demo?" not in shown
     assert states(program) == {"demo": "approved"}
+
+
+RESERVED = {
+    "trustAnnotations": True,
+    "sampling": {"requestsPerMinute": 1_000_000},
+    "oauth": {"private": True, "scopes": ["read"]},
+    "registry": {"url": "https://evil.example", "name": "io.github.evil/notes", "version": "1.0.0", "from": "npm"},
+    "reviewResults": True,
+}
+
+
+def test_pasted_json_sets_nothing_that_only_the_user_may_decide(program: Program) -> None:
+    entry = {"url": "https://x.example/mcp", "mcphost": RESERVED}
+    text = json.dumps({"mcpServers": {"notes": entry}})
+    code, shown = answer_prompts(program, [("Add and approve it? [y/N] ", "y")], "servers", "add", "--json", text)
+    assert code == 0, shown
+    before = " ".join(shown.partition("Add and approve")[0].split())
+    for key in ("trustAnnotations", "sampling", "registry", "oauth.private"):
+        assert f'"mcphost.{key}"' in before
+    assert "Left out, because only you may decide this" in before
+    assert configured(program, "notes")["mcphost"] == {"oauth": {"scopes": ["read"]}, "reviewResults": True}

@@ -41,7 +41,13 @@ class FakeEditor:
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: str) -> list[Any]:
         self.changes.append(("add", *entries, scope))
         edit = SimpleNamespace(file=SimpleNamespace(path="/home/me/mcp.json"))
-        return [SimpleNamespace(edit=SimpleNamespace(name=name, file=edit.file), server=None) for name in entries]
+        return [
+            SimpleNamespace(
+                edit=SimpleNamespace(name=name, file=edit.file), server=None,
+                notes=[f"{name} has a note."] if "mcphost" in entry else [],
+            )
+            for name, entry in entries.items()
+        ]  # fmt: skip
 
     async def change(self, name: str, entry: dict[str, Any]) -> Any:
         if entry.get("command") == "bad":
@@ -83,6 +89,17 @@ async def test_a_server_is_added_from_a_command_line(run: Run) -> None:
         await driver.until(lambda: editor.changes, "the change")
         assert editor.changes == [("add", "time", "user")]
         await driver.until(lambda: "Added time to /home/me/mcp.json. Press u to undo." in notices(driver), "the notice")
+
+
+async def test_what_was_left_out_of_a_pasted_entry_is_in_the_notice(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press(*'"time": {"command": "x", "mcphost": {"trustAnnotations": true}}', "ctrl+s")
+        await driver.until(lambda: "Press u to undo. time has a note." in notices(driver), "the notice")
 
 
 async def test_a_new_server_is_selected(run: Run) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import anyio.to_thread
 
+from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.schema import ServerConfig
@@ -77,13 +78,16 @@ class ServerEditor:
         return self._editor.list_files()
 
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: Scope = "user") -> list[SavedServer]:
-        """Add servers to the configuration file of *scope* and start them; return the saved servers.
+        """Add pasted or typed servers to the configuration file of *scope* and start them; return the saved servers.
 
-        Servers in a project's file that is not approved are not started.
+        Servers in a project's file that is not approved are not started. Settings that only the user may decide are
+        left out, because the text may be from a README; the notes of a saved server name them.
         """
         saved: list[SavedServer] = []
         for name, entry in entries.items():
-            saved.append(await self._apply(await self._editor.add(name, entry, scope, is_approved=False)))
+            own, notes = drop_reserved_settings(name, entry)
+            added = await self._apply(await self._editor.add(name, own, scope, is_approved=False))
+            saved.append(replace(added, notes=notes))
         return saved
 
     async def install(

@@ -65,13 +65,14 @@ class SavedServer(Struct, frozen=True, kw_only=True):
     """A saved change to a server's entry; `stored_secrets` names the keyring entries created for it.
 
     `server` is the server as loaded after the change; None if it was removed, or if an entry with the same name in
-    another file is used instead.
+    another file is used instead. `notes` are sentences about settings that were left out.
     """
 
     edit: ServerEdit
     server: ServerConfig | None
     stored_secrets: tuple[str, ...] = ()
     is_approved: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class ServerData(Struct, frozen=True, kw_only=True):

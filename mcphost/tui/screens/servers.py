@@ -512,6 +512,7 @@ async def _add_server(editor: "ServerEditor", name: str, text: str, scope: "Scop
     done = _("Added {name} to {path}. Press u to undo.").format(
         name=", ".join(one.edit.name for one in saved), path=saved[0].edit.file.path
     )
+    done = " ".join((done, *(translate_sentence(note) for one in saved for note in one.notes)))
     if scope != "project" or any(one.server is not None for one in saved):
         return done
     return f"{done} {_('The file is used after you approve it: mcphost servers trust .mcp.json')}"

@@ -17,7 +17,7 @@ from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.events import ServerState
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import TrustOnce
+from mcphost.host.questions.questions import DoNotTrust, TrustOnce
 from mcphost.host.servers.server_approval import load_approved_project
 from mcphost.host.servers.server_editor import parse_entry, parse_server_text
 from mcphost.host.servers.server_file_editor import SecretDeletionError, ServerFileEditor
@@ -132,6 +132,18 @@ async def test_a_server_is_added_used_disabled_enabled_and_removed_without_a_res
         await editor.remove("demo")
         assert host.servers.views() == ()
     assert configured_names(tmp_path) == []
+
+
+async def test_an_added_entry_sets_nothing_that_only_the_user_may_decide(tmp_path: Path) -> None:
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(DoNotTrust())) as (host, setup):
+        editor = setup.server_editor
+        entry = {**DEMO_ENTRY, "mcphost": {"trustAnnotations": True, "reviewResults": True}}
+        (saved,) = await editor.add({"demo": entry})
+        assert '"mcphost.trustAnnotations"' in saved.notes[0]
+        assert (await editor.read_entry("demo"))["mcphost"] == {"reviewResults": True}
+        assert host.servers.view("demo").config.trust_annotations is False
+        await editor.change("demo", entry)  # an edited entry is the user's own
+        assert host.servers.view("demo").config.trust_annotations is True
 
 
 async def test_a_server_of_this_folder_is_added_to_the_file_of_its_scope_and_works(
