@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import math
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.client.handshake_session import HandshakeSession
     from mcphost.client.stateless_session import StatelessSession
-    from mcphost.transport.streamable_http import HttpConnector
     from mcphost.transport.watchdog import Watchdog
 
 _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
@@ -136,12 +136,10 @@ class ClientSessionOpener:
                     deadline = anyio.current_time() + self._limits.connect_timeout
                     continue
                 except (StartupError, HttpStatusError) as error:
-                    seconds_left = deadline - anyio.current_time()
-                    if first_error is not None or seconds_left <= 0 or not _may_be_sse(server, error):
+                    if first_error is not None or not _may_be_sse(server, error):
                         raise
                     first_error, plan, is_era_fixed = error, "handshake", True
-                    connector = self._create_http_connector(server, observer, sse=True)
-                    connector.connect_timeout = seconds_left  # for both transports together
+                    connector = self._create_http_connector(server, observer, sse=True, deadline=deadline)
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
@@ -304,7 +302,9 @@ class ClientSessionOpener:
             )
         return self._create_http_connector(server, observer, sse=server.transport == "sse")
 
-    def _create_http_connector(self, server: ServerConfig, observer: SessionObserver, *, sse: bool) -> "HttpConnector":
+    def _create_http_connector(
+        self, server: ServerConfig, observer: SessionObserver, *, sse: bool, deadline: float = math.inf
+    ) -> Connector:
         if sse:
             from mcphost.transport.legacy_sse import SseConnector as MadeBy
         else:
@@ -322,7 +322,9 @@ class ClientSessionOpener:
             ca_digest=server.ca_digest,
         )
         connector.on_reachability_changed = observer.on_reachability_changed
-        connector.connect_timeout = self._limits.connect_timeout
+        # The deadline is that of an attempt that began with another transport.
+        seconds_left = max(0.0, deadline - anyio.current_time())
+        connector.connect_timeout = min(self._limits.connect_timeout, seconds_left)
         return connector
 
     def _expand_values(self, values: dict[str, str], name: str) -> dict[str, str]:
