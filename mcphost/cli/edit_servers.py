@@ -156,7 +156,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     from mcphost.cli.printing import translate_line
     from mcphost.cli.servers import summarize_command
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
-    from mcphost.config.approval_digest import describe_server, with_file_digests
+    from mcphost.config.approval_digest import describe_server, show_foreign_values, with_file_digests
     from mcphost.config.foreign_entries import drop_reserved_settings
     from mcphost.config.pasted_servers import parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
@@ -174,6 +174,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     async with open_server_editor(options) as (editor, _config):
         summaries: list[str] = []
         seen: dict[str, ServerConfig] = {}
+        typed = {text.partition("=")[0].strip() for text in args.env}  # the user's own values stay masked
         for name, entry in entries.items():
             own, notes = drop_reserved_settings(name, entry)
             entries[name] = await _apply_flags(own, args, terminal)
@@ -183,7 +184,8 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
                 continue
             server = seen[name] = with_file_digests(edit.server)
             summaries.append(f"{name} · {summarize_command(server)}")
-            review.show(name, *(f"  {translate_line(line)}" for line in describe_server(server)))
+            pasted = {key: value for key, value in show_foreign_values(server).items() if key[1] not in typed}
+            review.show(name, *(f"  {translate_line(line)}" for line in describe_server(server, pasted)))
             review.show(*(f"  {translate_sentence(note)}" for note in notes))
             for warning in server_warnings(server):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))

@@ -76,10 +76,14 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
         saved: list[str] = []
         reader = TerminalInput() if is_interactive() and not args.yes else None
         answers: dict[tuple[str, ServerInput], str] = {}
+        # With another program's standard output, the question was asked, but the list was not seen.
+        is_seen = args.yes or sys.stdout.isatty()
         for candidate in chosen:
+            if candidate.readable_secrets and not is_seen:
+                text = _("{name} was not imported. You have not seen the values of {names}, which may be code.")
+                print_note(text.format(name=candidate.name, names=", ".join(candidate.readable_secrets)))
+                continue
             try:
-                # With another program's standard output, the question was asked, but the list was not seen.
-                is_seen = args.yes or sys.stdout.isatty()
                 result = await editor.add(candidate.name, candidate.entry, is_approved=is_seen, seen=candidate.server)
                 if result.server is not None:
                     await ask_missing_inputs(editor, result.server, reader, answers, candidate.found.file)

@@ -7,9 +7,10 @@ which other people may have written.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mcphost.config.env_file import UNREADABLE, describe_env_file, with_env_file
@@ -118,8 +119,28 @@ def server_digest(server: ServerConfig) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def describe_server(server: ServerConfig) -> tuple[str, ...]:
-    """Return readable lines that describe all settings covered by `server_digest`, untruncated, with secrets masked."""
+ShownValues = Mapping[tuple[str, str], str]
+"""Texts to show for variables and headers, keyed by section ("env" or "headers") and name."""
+ONLY_MASKED: ShownValues = MappingProxyType({})
+"""No texts to show, so that each value is masked by the rules for its server."""
+
+
+def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
+    """Return the texts to show for the variables of an entry that the user did not write, such as a pasted one.
+
+    As in a project's file, a value that may be code is shown, although its name suggests a secret. A server of a
+    project needs no such texts.
+    """
+    if not server.is_stdio or server.source == "project":
+        return {}
+    return {("env", name): mask_secrets(name, text, is_foreign=True) for name, text in server.env.items()}
+
+
+def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> tuple[str, ...]:
+    """Return readable lines that describe all settings covered by `server_digest`, untruncated, with secrets masked.
+
+    *shown* contains texts that are shown as they are, instead of the masked values.
+    """
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")
@@ -129,11 +150,13 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
             [f"started in: {_quote(server.startup_folder)}"] if server.startup_folder not in ("", server.cwd) else []
         )
         lines += [f"environment file: {_quote(describe_env_path(server))}"] if server.env_file else []
-        lines += [f"environment {_quote(name)}: {_quote(text)}" for name, text in masked_environment(server).items()]
+        lines += [
+            f"environment {_quote(name)}: {_quote(text)}" for name, text in masked_environment(server, shown).items()
+        ]
     else:
         lines.append(f"address: {_quote(server.url)}")
         lines += [f"certificates: {_quote(describe_ca_file(server))}"] if server.ca_file else []
-        lines += [f"header {_quote(name)}: {_quote(text)}" for name, text in masked_headers(server).items()]
+        lines += [f"header {_quote(name)}: {_quote(text)}" for name, text in masked_headers(server, shown).items()]
         lines += [f"sign-in {key}: {_quote(text)}" for key, text in masked_sign_in(server).items()]
     lines += describe_expansion(server) if server.source == "project" else ()
     return (*lines, *describe_restrictions(server))
@@ -222,15 +245,14 @@ def _ca_content_digest(server: ServerConfig) -> str:
         return UNREADABLE
 
 
-def masked_environment(server: ServerConfig) -> dict[str, str]:
+def masked_environment(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> dict[str, str]:
     """Return a server's environment variables, keyed by name, with probable secrets masked.
 
-    The values of variables from the environment file are replaced by a placeholder.
+    The values of variables from the environment file are replaced by a placeholder, and values in *shown* by that text.
     """
-    sharing = _hidden_count(server)
-    shown = {name: _display_value(server, name, text, sharing) for name, text in server.env.items()}
+    values = _display_values(server, "env", server.env, shown)
     names = describe_env_file(server)[2] if server.env_file else ()
-    return dict(sorted({**dict.fromkeys(names, "[in the environment file]"), **shown}.items()))
+    return dict(sorted({**dict.fromkeys(names, "[in the environment file]"), **values}.items()))
 
 
 def describe_env_path(server: ServerConfig) -> str:
@@ -241,11 +263,23 @@ def describe_env_path(server: ServerConfig) -> str:
     return f"{path} (content {content if content == UNREADABLE else content[:8]})"
 
 
-def masked_headers(server: ServerConfig) -> dict[str, str]:
-    """Return a server's HTTP request headers, keyed by name, with probable secrets masked."""
+def masked_headers(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> dict[str, str]:
+    """Return a server's HTTP request headers, keyed by name, with probable secrets masked.
+
+    Values in *shown* are replaced by that text.
+    """
+    values = _display_values(server, "headers", server.headers, shown)
+    return dict(sorted(values.items(), key=lambda pair: (pair[0].lower(), pair[0])))
+
+
+def _display_values(
+    server: ServerConfig, section: str, values: Mapping[str, str], shown: ShownValues
+) -> dict[str, str]:
     sharing = _hidden_count(server)
-    ordered = sorted(server.headers.items(), key=lambda pair: (pair[0].lower(), pair[0]))
-    return {name: _display_value(server, name, text, sharing) for name, text in ordered}
+    return {
+        name: shown[section, name] if (section, name) in shown else _display_value(server, name, text, sharing)
+        for name, text in values.items()
+    }
 
 
 def masked_sign_in(server: ServerConfig) -> dict[str, str]:

@@ -61,6 +61,8 @@ class ForeignServer(Struct, frozen=True, kw_only=True):
     problem: str = ""
     notes: tuple[str, ...] = ()
     is_disabled: bool = False
+    is_own: bool = False
+    """Whether the file belongs to the user, not to a project, which others may have written."""
 
 
 Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]

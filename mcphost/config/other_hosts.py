@@ -41,7 +41,7 @@ from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, 
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
 from mcphost.protocol.jsonrpc import replace_lone_surrogates
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Raw, decode, loads, select_members
+from mcphost.serialization import Raw, decode, loads, replace, select_members
 
 MAX_JSON_BYTES = 5_000_000
 """Maximum size of JSON: large, because Claude Code's file also contains its history (not decoded)."""
@@ -402,8 +402,11 @@ def _convert_document(
     common = next((cast("dict[str, Any]", found) for found in candidates if isinstance(found, dict)), entries)
     entries = {**common, **entries}
     inputs = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
+    own_files = host.find_files(places, with_folder=False)
+    is_own = os.path.realpath(file) in map(os.path.realpath, own_files)
     for name, entry in list(entries.items())[:MAX_SERVERS_OF_FILE]:
-        yield _convert(host, str(file), str(name), entry, inputs)  # in YAML, a name may be a number or a date
+        converted = _convert(host, str(file), str(name), entry, inputs)  # in YAML, a name may be a number or a date
+        yield replace(converted, is_own=is_own)
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:

@@ -5,11 +5,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from mcphost.config.approval_digest import describe_server, with_file_digests
+from mcphost.config.approval_digest import (
+    ONLY_MASKED,
+    ShownValues,
+    describe_server,
+    show_foreign_values,
+    with_file_digests,
+)
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.schema import ServerConfig, find_config_error
-from mcphost.config.secrets import find_plaintext_secrets
+from mcphost.config.secrets import HIDDEN, find_plaintext_secrets
 from mcphost.config.server_restrictions import has_same_target
 from mcphost.errors import ConfigError
 from mcphost.serialization import Struct, replace
@@ -52,11 +58,27 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
 
     @property
     def other_settings(self) -> tuple[str, ...]:
-        """Lines that describe what an approval covers besides the command line or URL, such as variables."""
+        """Lines that describe what an approval covers besides the command line or URL, such as variables.
+
+        Values that may be code are shown, unless the file belongs to the user.
+        """
         if self.server is None:
             return ()
         known = ("command: ", "argument ", "address: ", *(() if "cwd" in self.entry else ("folder: ",)))
-        return tuple(line for line in describe_server(self.server) if not line.startswith(known))
+        return tuple(line for line in describe_server(self.server, self._shown_values) if not line.startswith(known))
+
+    @property
+    def readable_secrets(self) -> tuple[str, ...]:
+        """The variables that an import moves to the keyring, although their values may be code.
+
+        Only the list of candidates shows these values; a later approval question shows references.
+        """
+        shown = (name for (_, name), text in self._shown_values.items() if text != HIDDEN)
+        return tuple(name for name in shown if f"env.{name}" in self.secrets)
+
+    @property
+    def _shown_values(self) -> ShownValues:
+        return ONLY_MASKED if self.found.is_own or self.server is None else show_foreign_values(self.server)
 
 
 def plan_import(

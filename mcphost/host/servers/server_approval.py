@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mcphost.config.approval_digest import (
+    ONLY_MASKED,
+    ShownValues,
     describe_ca_file,
     describe_env_path,
     describe_references,
@@ -37,13 +39,13 @@ from mcphost.store.grants import GrantStore, TrustedServer
 from mcphost.unicode_forms import describe_name_risk
 
 
-def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustServer:
+def make_question(server: ServerConfig, earlier: TrustedServer | None, shown: ShownValues = ONLY_MASKED) -> TrustServer:
     """Create the approval question, which shows everything that would be started or contacted.
 
-    Secret values are masked. *earlier* is the previous approval of a server with this name, or None; the question shows
-    what has changed since then.
+    Secret values are masked, except those in *shown*. *earlier* is the previous approval of a server with this name, or
+    None; the question shows what has changed since then.
     """
-    environment, headers = masked_environment(server), masked_headers(server)
+    environment, headers = masked_environment(server, shown), masked_headers(server, shown)
     changed = diff_lines(earlier.description.splitlines(), describe_server(server)) if earlier else ()
     state = "changed since you approved it" if changed else "was not approved yet"
     return TrustServer(
@@ -107,6 +109,14 @@ class ServerApprovals:
         self._grants = grants
         self._frontend = frontend
         self._session_approvals: set[tuple[str, str]] = set()
+        self._shown: dict[tuple[str, str], ShownValues] = {}
+
+    def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
+        """Show these texts when the user is asked about the server with this configuration in this run.
+
+        They are what somebody else wrote into an entry, although it may be in the keyring now.
+        """
+        self._shown[server.name, server_digest(server)] = shown
 
     async def ask_approval(self, server: ServerConfig) -> bool:
         """Return whether the server may be used; ask the user if it is not yet approved.
@@ -120,8 +130,9 @@ class ServerApprovals:
         while digest != server_digest(server):  # a covered file may have changed while the question was open
             bound_server = with_file_digests(server)
             digest = server_digest(bound_server)
+            shown = self._shown.get((server.name, digest), ONLY_MASKED)
             verdict = await self._frontend.ask(
-                make_question(bound_server, await find_approval(self._grants, server.name))
+                make_question(bound_server, await find_approval(self._grants, server.name), shown)
             )
             if not isinstance(verdict, TrustOnce | TrustAlways):
                 return False

@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import anyio.to_thread
 
+from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, show_foreign_values
 from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import HIDDEN
 from mcphost.config.server_files import Scope
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.servers.server_file_editor import (
@@ -80,13 +82,15 @@ class ServerEditor:
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: Scope = "user") -> list[SavedServer]:
         """Add pasted or typed servers to the configuration file of *scope* and start them; return the saved servers.
 
-        Servers in a project's file that is not approved are not started. Settings that only the user may decide are
-        left out, because the text may be from a README; the notes of a saved server name them.
+        Servers in a project's file that is not approved are not started. The text may be from a README: settings that
+        only the user may decide are left out, and the notes of a saved server name them; the approval question shows
+        values that may be code.
         """
         saved: list[SavedServer] = []
         for name, entry in entries.items():
             own, notes = drop_reserved_settings(name, entry)
-            added = await self._apply(await self._editor.add(name, own, scope, is_approved=False))
+            added = await self._editor.add(name, own, scope, is_approved=False)
+            await self._apply(added, _find_shown_values(own, added.server))
             saved.append(replace(added, notes=notes))
         return saved
 
@@ -176,25 +180,39 @@ class ServerEditor:
             raise left
         return change.saved.edit.name
 
-    async def _apply(self, saved: SavedServer) -> SavedServer:
-        return await self._record(_Change(saved))
+    async def _apply(self, saved: SavedServer, shown: ShownValues = ONLY_MASKED) -> SavedServer:
+        return await self._record(_Change(saved), shown)
 
-    async def _record(self, change: _Change) -> SavedServer:
+    async def _record(self, change: _Change, shown: ShownValues = ONLY_MASKED) -> SavedServer:
         self._undo = [*self._undo, change][-_MAX_UNDO:]
-        await self._update(change.saved.edit.name)
+        await self._update(change.saved.edit.name, shown)
         return change.saved
 
-    async def _update(self, name: str) -> None:
-        """Add, update or remove the running server *name* to match the configuration files."""
+    async def _update(self, name: str, shown: ShownValues = ONLY_MASKED) -> None:
+        """Add, update or remove the running server *name* to match the configuration files.
+
+        See ServerApprovals.show_values for *shown*.
+        """
         server = await self._editor.load_server(name)
         known = any(connection.config.name == name for connection in self._servers)
         if server is None:
             if known:
                 self._servers.remove(name)
         elif known:
-            self._servers.update(server)
+            self._servers.update(server, shown)
         else:
-            self._servers.add(server)
+            self._servers.add(server, shown)
+
+
+def _find_shown_values(entry: Mapping[str, Any], server: ServerConfig | None) -> ShownValues:
+    """Return the texts to show for the variables of a pasted entry, although some of them are now in the keyring.
+
+    *server* is the server as loaded from the file, or None if it is not used.
+    """
+    if server is None or not server.is_stdio:
+        return ONLY_MASKED
+    pasted = {name: str(text) for name, text in cast("dict[str, object]", entry.get("env") or {}).items()}
+    return {key: text for key, text in show_foreign_values(replace(server, env=pasted)).items() if text != HIDDEN}
 
 
 def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:

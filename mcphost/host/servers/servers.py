@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import anyio
 
+from mcphost.config.approval_digest import ONLY_MASKED, ShownValues
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.event_bus import EventBus
@@ -62,10 +63,15 @@ class Servers:
             raise UsageError(f"There is no server named {name!r}.", f"Configured servers: {known}.")
         return connection
 
-    def add(self, config: ServerConfig) -> None:
-        """Add a server and start it. Raises UsageError if the name is taken."""
+    def add(self, config: ServerConfig, shown: ShownValues = ONLY_MASKED) -> None:
+        """Add a server and start it; see ServerApprovals.show_values for *shown*.
+
+        Raises UsageError if the name is taken.
+        """
         if config.name in self._connections:
             raise UsageError(f"There is already a server named {config.name!r}.", "Choose another name.")
+        if shown:
+            self._approvals.show_values(config, shown)
         self._connections[config.name] = connection = ServerConnection(config, self._parts)
         connection.was_added = True
         self.start(config.name)
@@ -76,11 +82,13 @@ class Servers:
         del self._connections[name]
         connection.withdraw()
 
-    def update(self, config: ServerConfig) -> None:
+    def update(self, config: ServerConfig, shown: ShownValues = ONLY_MASKED) -> None:
         """Replace a server's configuration, keep its position in the list, and connect again.
 
-        Raises UsageError for an unknown name.
+        See ServerApprovals.show_values for *shown*. Raises UsageError for an unknown name.
         """
+        if shown:
+            self._approvals.show_values(config, shown)
         self.find(config.name).withdraw()
         self._connections[config.name] = ServerConnection(config, self._parts)
         self.start(config.name)
