@@ -103,6 +103,24 @@ async def test_escape_stops_the_turn(run: Run) -> None:
         await driver.until(lambda: not driver.host.conversation.is_busy)
 
 
+async def test_escape_in_the_conversation_goes_back_to_the_message_and_stops_the_turn_only_from_there(run: Run) -> None:
+    async def forever(host: FakeHost, turn: int, text: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with run(turn=forever) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.conversation.is_busy)
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: "esc back to the message" in driver.text())
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.chat.composer_input.has_focus)
+        assert driver.host.conversation.is_busy
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not driver.host.conversation.is_busy)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_stop_key_is_shown_only_while_an_answer_is_running(run: Run, size: tuple[int, int]) -> None:
     async def forever(host: FakeHost, turn: int, text: str) -> str:

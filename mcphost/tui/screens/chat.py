@@ -555,6 +555,10 @@ class ChatScreen(Screen[None]):
         """Show the transcript's keys in the key bar while the transcript has the focus, else the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else ())
 
+    def action_focus_message(self) -> None:
+        """Move the focus from the transcript back to the composer."""
+        self.set_focus(self.composer_input)
+
     def on_key(self, event: ui.Key) -> None:
         """Focus the composer and insert the character if the user types while the transcript has the focus."""
         known = event.key in self.active_bindings

@@ -83,6 +83,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("b", "background", "background", show=False),
         Binding("home", "jump(False)", show=False),
         Binding("end", "jump(True)", show=False),
+        Binding("escape", "screen.focus_message", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name

@@ -194,10 +194,10 @@ TRANSCRIPT_KEYS = (
     ("b", N_("run in background"), ""),
     ("↑↓", N_("scroll"), ""),
     ("end", N_("newest"), ""),
-    ("esc", N_("back to the message"), "stop"),
+    ("esc", N_("back to the message"), "screen.focus_message"),
 )
 # Actions whose keys stay visible when not all keys fit.
-_ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave"}
+_ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave", "screen.focus_message"}
 
 
 def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[list[tuple[str, str, str]]]:
