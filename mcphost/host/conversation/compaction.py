@@ -26,7 +26,7 @@ from mcphost.host.questions.compaction import (
     summary_error,
 )
 from mcphost.host.questions.frontend import Frontend
-from mcphost.llm.messages import Message, ToolReturnPart, Usage
+from mcphost.llm.messages import Message, TextPart, ToolReturnPart, Usage
 from mcphost.llm.model import ChatModel, ModelRequest
 from mcphost.llm.token_estimate import (
     estimate_message_tokens,
@@ -95,6 +95,7 @@ class Compactor:
         self._frontend = frontend
         self._events = events
         self._spending = spending
+        self._reported = ("", 0, 0)  # the conversation, the index and the tokens of the message reported as too large
         self._refused = ("", 0)  # the conversation in which the user last refused, and the request's size in tokens
 
     async def compact(self, instructions: str = "") -> CompactionResult:
@@ -137,19 +138,24 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
+        Nothing is summarized if the messages that must stay whole are larger than the window. If the last user message
+        alone is larger, a notice says so.
+
         *overflow* is the model's error if it rejected the request as too long, else None. Mode "never" does nothing;
         mode "ask" asks the user first. A failure is reported to the user as a notice, and nothing is changed. *turn* is
         the id of the turn to which the cost of the summary is added.
         """
         model = self._model_selection.model
-        if self._config.mode == "never" or model is None:
+        if model is None:
             return CompactionResult()
         window = model.facts.context_window
-        tokens = estimate_request_tokens(request, self._active.current.beginning_changed_at)
         conversation = self._active.current
+        if self._report_large_message(conversation, window) or self._config.mode == "never":
+            return CompactionResult()
+        tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
         if overflow is None and (not window or tokens < window * self._config.threshold / 100):
             return CompactionResult()
-        count = find_cut(conversation, self._config.keep_messages) or find_cut(conversation, 1)
+        count = self._find_useful_cut(conversation, window)
         if not count:
             return CompactionResult()
         is_asking = self._config.mode == "ask"
@@ -161,6 +167,38 @@ class Compactor:
         except ModelError as error:
             self._events.notify("error", f"No summary was made. {error.message}", error.hint)
             return CompactionResult()
+
+    def _report_large_message(self, conversation: Conversation, window: int) -> bool:
+        """Return whether the last user message alone is larger than *window*; if so, notify the user once."""
+        messages = conversation.messages
+        places = range(len(messages) - 1, conversation.covered - 1, -1)
+        last = next((at for at in places if messages[at].role == "user"), None)
+        tokens = 0 if last is None else estimate_message_tokens(messages[last])
+        if last is None or not window or tokens <= window:
+            return False
+        reported = (conversation.id, last, tokens)
+        if reported != self._reported and not messages[last].late_result:
+            self._reported = reported
+            has_attachments = any(not isinstance(part, TextPart) for part in messages[last].parts)
+            size = f"takes about {tokens:,} tokens, more than the model's context window of {window:,} tokens."
+            self._events.notify(
+                "warning",
+                f"Your last message with its attachments {size}" if has_attachments else f"Your last message {size}",
+                "Send less of it, or choose a model with a larger context window: /model.",
+            )
+        return True
+
+    def _find_useful_cut(self, conversation: Conversation, window: int) -> int:
+        """Return how many messages to summarize so that the others fit into *window*, or 0 if that is impossible.
+
+        If *window* is 0, its size is unknown, and any summary may help.
+        """
+        for keep in (self._config.keep_messages, 1):
+            if count := find_cut(conversation, keep):
+                kept = sum(map(estimate_message_tokens, conversation.messages[count:]))
+                if not window or kept <= window:
+                    return count
+        return 0
 
     async def _offer(self, count: int, tokens: int, window: int, overflow: ModelError | None) -> bool:
         conversation = self._active.current

@@ -13,7 +13,7 @@ from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.compaction import find_cut
 from mcphost.host.conversation.summarizer import list_request_messages
-from mcphost.host.events import CompactionChanged, SummaryProgress
+from mcphost.host.events import CompactionChanged, NoticeEvent, SummaryProgress
 from mcphost.host.host import Host
 from mcphost.host.questions.compaction import KeepMessages, OfferCompaction, ReviewCompaction, UseSummary
 from mcphost.host.questions.questions import AllowOnce
@@ -310,6 +310,38 @@ async def test_an_offer_before_the_window_is_full_is_made_once_until_the_convers
         assert first.cost is not None
         assert 0 < first.cost < 0.001
         assert len(model.requests) == 5
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto", "never"])
+async def test_a_message_larger_than_the_window_is_named_and_no_summary_is_offered(tmp_path: Path, mode: Any) -> None:
+    model = FactualModel(text_round("1"), text_round("2"), text_round("3"), text_round("4"))
+    frontend = ScriptedFrontend()
+    config = CompactionConfig(mode=mode, keep_messages=2)
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=config) as host:
+        events = host.events.subscribe()
+        await talk(host, LONG, "b")
+        attached = ResourcePart("", "file:///notes.txt", "word " * 2_000)
+        assert (await host.conversation.send("look", [attached])).text == "3"
+        notices = [event for event in events.drain() if isinstance(event, NoticeEvent)]
+        (notice,) = [one for one in notices if "context window" in one.text]
+        assert notice.level == "warning"
+        assert notice.text == (
+            "Your last message with its attachments takes about 2,514 tokens, more than the model's context window of "
+            "1,000 tokens."
+        )
+        assert frontend.asked == []
+        assert host.conversation.compaction is None
+        assert len(model.requests) == 3
+
+
+async def test_a_summary_covers_a_recent_large_message_if_the_rest_would_not_fit(tmp_path: Path) -> None:
+    model = FactualModel(large_round(100), large_round(2_700), large_round(2_800))
+    frontend = ScriptedFrontend(False)
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=KEEP_TWO) as host:
+        await talk(host, "a", "word " * 2_000, "b")
+        (question,) = frontend.asked
+        assert isinstance(question, OfferCompaction)
+        assert question.messages == 4
 
 
 def large_round(tokens: int) -> list[ModelEvent]:
