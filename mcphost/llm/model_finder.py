@@ -406,14 +406,30 @@ def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapp
     If the settings name an environment variable for the API key, the model is usable only if that key was found.
     """
     variable = item.config.api_key_env
+    input_price, output_price = _find_prices(model, item.config)
     return replace(
         model,
         config=item.config,
+        input_price=input_price,
+        output_price=output_price,
         origin=origins.get(variable, "") if variable else model.origin,
         key_variable=variable or model.key_variable,
         is_favorite=item.is_favorite,
         is_recent=item.used_at > 0,
     )
+
+
+def _find_prices(model: AvailableModel, config: ModelConfig) -> tuple[float | None, float | None]:
+    """Return the input and output price of *model* with the settings *config*: the configured ones if they are set.
+
+    Whoever requires a key or special headers at an address of the user's own may charge for it, so that the price is
+    unknown.
+    """
+    if config.input_price is not None and config.output_price is not None:
+        return config.input_price, config.output_price
+    if config.api_base and (config.api_key_env or config.headers):
+        return None, None
+    return model.input_price, model.output_price
 
 
 def describe_key(key: FoundKey) -> str:
@@ -480,6 +496,7 @@ def _from_list(model: ListedModel, origin: str) -> AvailableModel:
 
 
 def _from_server(server: LocalModelServer, model: LocalModel) -> AvailableModel:
+    price = None if server.api_key_env else 0.0  # a server that requires a key may pass requests on to a provider
     return AvailableModel(
         config=server.model_config(model),
         provider=server.kind,
@@ -490,6 +507,6 @@ def _from_server(server: LocalModelServer, model: LocalModel) -> AvailableModel:
         supports_tools=model.supports_tools,
         supports_images=model.supports_images,
         supports_reasoning=model.supports_reasoning,
-        input_price=0.0,
-        output_price=0.0,
+        input_price=price,
+        output_price=price,
     )

@@ -313,6 +313,32 @@ async def test_a_server_of_this_machine_at_a_used_models_address_is_asked_for_it
     assert listed == ["ollama_chat/small", "ollama_chat/large"]
 
 
+async def test_only_a_server_of_this_machine_that_needs_no_key_is_free(tmp_path: Path) -> None:
+    listed = {"object": "list", "data": [{"id": "parrot"}]}
+    environ = {"MY_KEY": SECRET}
+    with json_server({"GET /v1/models": listed}) as keyless, json_server({}) as locked:
+        locked.answers["GET /v1/models"] = lambda _: listed if "authorization" in locked.requests[-1][3] else 401
+        own = ModelConfig(name="openai/parrot", api_base=f"{keyless.url}/v1")
+        models = {
+            "free": own,
+            "needs a key": replace(own, api_base=f"{locked.url}/v1", api_key_env="MY_KEY"),
+            "has a key": replace(own, api_key_env="MY_KEY"),
+            "on another machine": replace(own, api_base="https://gateway.example/v1"),
+            "priced": replace(own, input_price=1.5, output_price=2.5),
+        }
+        async with open_setup(tmp_path, environ) as (_, setup):
+            prices: dict[str, tuple[float | None, float | None]] = {}
+            for name, model in models.items():
+                await setup.use_model(model, is_default=False)
+                found = (one for one in await setup.list_models() if one.config == model)
+                prices |= {name: (one.input_price, one.output_price) for one in found}
+    unknown = (None, None)
+    assert prices == {
+        "free": (0, 0), "needs a key": unknown, "has a key": unknown, "on another machine": unknown,
+        "priced": (1.5, 2.5),
+    }  # fmt: skip
+
+
 def write_model(home: Path, name: str, api_base: str) -> None:
     file = home / "config" / "config.toml"
     file.parent.mkdir()
