@@ -291,7 +291,7 @@ class PipeCommands:
         }, 0
 
     async def _revoke(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
+        return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"), who="program")).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
         """List past tool calls to the server named in `rule`, and whether the rule would have covered each of them."""

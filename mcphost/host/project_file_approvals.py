@@ -89,7 +89,7 @@ class ProjectApprovals:
         await self._grants.remove_trusted(text.path)
         self._answers[text.path, text.digest] = "refused"
         subject = AuditSubject(kind="file", name=text.path, definition=text.digest)
-        self._audit.queue_event(subject, "revoked")
+        self._audit.queue_event(subject, "revoked", who="person")
 
     async def _describe(self, text: ProjectText) -> ShownText:
         earlier = await self._grants.find_trusted(text.path)

@@ -140,12 +140,13 @@ class AuditLog:
         event: str,
         *,
         decision: str = "",
+        who: str = "mcphost",
         grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:
         """Queue a row about an event that has already happened, without waiting for the disk."""
         self.queue_record(
-            self.make_record(subject, event, decision=decision, who="mcphost", grant=grant, detail=detail)
+            self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
         )
 
     # -- effects

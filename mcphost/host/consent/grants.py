@@ -462,8 +462,8 @@ class GrantRegistry:
             if server in ("", answer.server) and wanted in f"{answer.id} {answer.text} folder".casefold()
         )
 
-    async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
-        """Revoke and return the grant whose id begins with this prefix.
+    async def revoke(self, id_prefix: str, *, who: str = "person") -> Grant | FolderAnswer:
+        """Revoke and return the grant whose id begins with this prefix; *who* is recorded in the audit log.
 
         A stored grant is revoked for every running mcphost process. The prefix can also match a stored answer about
         sharing a folder; the answer is then revoked, and the user is asked about the folder again.
@@ -479,7 +479,7 @@ class GrantRegistry:
                 name=replace_surrogates(answer.path),
                 definition=answer.server_digest,
             )
-            self._audit.queue_event(subject, "revoked", grant=answer.id)
+            self._audit.queue_event(subject, "revoked", who=who, grant=answer.id)
             return answer
         grant = self._active_grants.revoke_session(id_prefix)
         if grant is None:
@@ -487,7 +487,7 @@ class GrantRegistry:
             grant = await self._grants.revoke(id_prefix)
             self._active_grants.mark_revoked(grant.id)
         subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
-        self._audit.queue_event(subject, "revoked", grant=grant.id)
+        self._audit.queue_event(subject, "revoked", who=who, grant=grant.id)
         return grant
 
     async def preview(self, rule: Rule) -> tuple[PastCall, ...]:

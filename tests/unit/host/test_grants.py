@@ -196,8 +196,9 @@ async def test_a_revoked_grant_is_inactive_keeps_its_uses_and_is_recorded(progra
     assert await program_grants.permissions.list_grants() == ()
     await program_grants.audit_log.store.flush()
     assert program_grants.audit_log.store.pending_count == 0
-    rows = [(row.kind, row.event, row.server, row.grant) for row in await read_rows(program_grants.audit_log, "grant")]
-    assert rows == [("grant", "revoked", "s", grant.id)]
+    rows = await read_rows(program_grants.audit_log, "grant")
+    assert [(row.kind, row.event, row.server, row.grant) for row in rows] == [("grant", "revoked", "s", grant.id)]
+    assert [row.who for row in rows] == ["person"]
 
 
 async def test_a_rule_is_compared_with_earlier_calls_of_the_current_server(program_grants: ProgramGrants) -> None:
