@@ -77,15 +77,18 @@ class MessageQueue:
         """Return a pair for each message: the text, and whether it has been passed to the running answer."""
         return [(one.draft.text, one.is_steering) for one in self._messages]
 
-    def steer(self, send: Callable[[str], bool]) -> None:
+    def steer(self, send: Callable[[str], bool], *, newest: bool = False) -> None:
         """Pass the text of the oldest eligible message to *send*, which returns False if no answer is running.
 
-        Messages that have attachments or were passed before are not eligible. A message that was sent is marked with
-        `is_steering`, and stays in the queue until `mark_delivered` is called.
+        If *newest* is true, only the newest message is considered. Messages that have attachments or were passed before
+        are not eligible. A message that was sent is marked with `is_steering`, moves before the messages that were not,
+        and stays in the queue until `mark_delivered` is called.
         """
-        found = next((one for one in self._messages if not one.is_steering and not one.attachments), None)
+        considered = self._messages[-1:] if newest else self._messages
+        found = next((one for one in considered if not one.is_steering and not one.attachments), None)
         if found is not None and send(found.draft.text):
             found.is_steering = True
+            self._messages.sort(key=lambda one: not one.is_steering)  # stable: those sent are delivered in this order
 
     def mark_delivered(self) -> None:
         """Remove the oldest message with `is_steering` set, because it is now part of the turn."""

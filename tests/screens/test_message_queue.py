@@ -2,9 +2,10 @@
 
 import pytest
 
+from mcphost.llm.messages import TextPart
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.widget_messages import QueueRecallRequested
-from mcphost.tui.widgets.composer import Draft
+from mcphost.tui.widgets.composer import Composer, Draft
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text
 
@@ -110,6 +111,24 @@ async def test_enter_queues_up_takes_back_and_ctrl_s_steers_while_a_tool_runs(fi
         assert sent(driver) == ["count slowly to 10", "hello"]
 
 
+async def test_ctrl_s_sends_the_text_that_is_being_typed_before_older_waiting_messages(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await start_slow_answer(driver)
+        chat = driver.app.chat
+        submit(driver, "older")
+        driver.app.query_one(Composer).set_draft(Draft("typed now", "typed"))
+        chat.on_steer_requested()
+        await driver.until(lambda: "after the next tool: typed now" in driver.text(), "the mark")
+        assert "after the next tool: older" not in driver.text()
+        chat.on_steer_requested()
+        await driver.until(lambda: "after the next tool: older" in driver.text(), "the oldest, without a typed text")
+        await allow(driver)
+        await driver.until(lambda: not chat.is_answering and len(sent(driver)) == 3, "the answer")
+        assert sent(driver) == ["note: buy milk", "typed now", "older"]
+        await driver.until(lambda: "»" not in driver.text(), "an empty queue")
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_any_waiting_message_is_selected_and_taken_back_or_removed(files: Files, size: tuple[int, int]) -> None:
     files.write_servers(demo=DEMO_SERVER)
@@ -161,3 +180,11 @@ def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> Non
     assert queue.describe() == [("two", False)]
     queue.mark_delivered()
     assert queue.describe() == [("two", False)], "nothing was on its way"
+
+
+def test_a_message_with_attachments_that_is_sent_during_an_answer_waits_and_promotes_no_other() -> None:
+    queue = MessageQueue()
+    queue.add(QueuedMessage(Draft("older")))
+    queue.add(QueuedMessage(Draft("with a file"), (TextPart("file"),)))
+    queue.steer(lambda _: True, newest=True)
+    assert queue.describe() == [("older", False), ("with a file", False)]

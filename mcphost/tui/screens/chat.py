@@ -405,12 +405,15 @@ class ChatScreen(Screen[None]):
         self._show_queue()
 
     def on_steer_requested(self) -> None:
-        """Queue the composer's text, and add the oldest queued message to the running turn.
+        """Add the composer's text, or the oldest queued message if there is no text, to the running turn.
 
-        The model receives the message after the next tool results. Messages with attachments are skipped.
+        The model receives it after the next tool results. A message with attachments is only queued.
         """
-        self.query_one(Composer).submit()
-        self.queue.steer(self.host.conversation.steer)
+        composer, count = self.query_one(Composer), len(self.queue)
+        is_written = bool(composer.draft.text.strip())
+        composer.submit()
+        if not is_written or len(self.queue) > count:
+            self.queue.steer(self.host.conversation.steer, newest=is_written)
         self._show_queue()
 
     def _handle_user_message(self, _event: object) -> None:
