@@ -123,6 +123,18 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted_and_s
         await driver.until(lambda: driver.app.screen is driver.app.chat)
 
 
+async def test_a_disabled_server_is_not_restarted_and_the_screen_names_the_key_that_enables_it(run: Run) -> None:
+    view = sample_server("off", "disabled")
+    views = (replace(view, config=replace(view.config, disabled=True)),)
+    async with run(views=views, size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "disabled" in driver.text())
+        await driver.pilot.press("r")
+        await driver.until(lambda: driver.has_notified("off is disabled. d enables it."))
+        assert "Restarting" not in driver.text()
+        assert driver.host.restarted == []
+
+
 @pytest.mark.req("life.init.server-info-extra")
 @pytest.mark.req("life.init.instructions")
 async def test_a_servers_declarations_and_its_counters_are_shown(run: Run) -> None:

@@ -284,8 +284,19 @@ class ServersScreen(ListScreen):
     def action_restart(self) -> None:
         """Reconnect to the selected server; a local server's process is restarted."""
         if row := self.current_row():
+            if said := self._explain_disabled(row):
+                self.notify(said, severity="warning", markup=False, timeout=6)
+                return
             self.host.servers.restart(row.value)
             self.show_about(Content(_("Restarting {title}…").format(title=row.title)))
+
+    def _explain_disabled(self, row: ListRow) -> str:
+        """Return why the server cannot be started and what enables it, or "" if it is not disabled."""
+        config = self.host.servers.view(row.value).config
+        if config.excluded_by:
+            said = _("{title} is not in the profile {profile}. Choose another one with /profile.")
+            return said.format(title=row.title, profile=clean_line(config.excluded_by, 60))
+        return _("{title} is disabled. d enables it.").format(title=row.title) if config.disabled else ""
 
     def action_stop(self) -> None:
         """Close the connection to the selected server until it is restarted; its configuration is unchanged."""
