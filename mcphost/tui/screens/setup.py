@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcphost.host.setup import Setup, SetupOffers
     from mcphost.llm.model_finder import AvailableModel
 
-_ABOUT = N_("Found on this machine. Nothing starts before you press Enter.")
+_ABOUT = N_("Found on this machine. Nothing of this list starts before you press Enter.")
 _NOTHING = N_(
     "No keys, local model servers or servers of other hosts were found. Paste a key, or skip: tools work "
     "without a model."
