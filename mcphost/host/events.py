@@ -310,13 +310,15 @@ class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
 class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
     """Event published when a background call has ended and any required review is complete.
 
-    The result is added to the call's conversation afterwards.
+    The result is added to the call's conversation afterwards. `in_open_conversation` is False if that is another
+    conversation than the open one, or if the user went back to before the call.
     """
 
     call: str
     server: str
     tool: str
     outcome: str
+    in_open_conversation: bool = True
 
 
 class MessagesInserted(HostEvent, frozen=True, tag="messages_inserted"):

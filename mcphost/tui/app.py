@@ -291,13 +291,14 @@ class McpHostApp(NoticeApp):
 
     def _handle_background_ended(self, event: "BackgroundCallEnded") -> None:
         name = " · ".join(clean_line(one, 40) for one in (event.server, event.tool) if one)
-        later = (
-            _("Its result is added to the conversation after this answer.")
-            if self.host.conversation.is_busy
-            else keys_in_use(self).fill(
+        if not event.in_open_conversation:
+            later = _("Its result is not in this conversation, because you opened another one, went back or forked it.")
+        elif self.host.conversation.is_busy:
+            later = _("Its result is added to the conversation after this answer.")
+        else:
+            later = keys_in_use(self).fill(
                 _("{continue_turn} lets the model read its result now; otherwise it reads it with your next message.")
             )
-        )
         said = _("{name} has ended in the background: {outcome}. {later}")
         self.notify(said.format(name=name, outcome=event.outcome, later=later), markup=False, timeout=10)
 

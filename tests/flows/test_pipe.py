@@ -105,6 +105,7 @@ def test_a_call_goes_on_in_the_background_and_its_result_is_reported(program: Pr
         assert pipe.result(turn)["ok"]
         assert pipe.event("background_ended") == {
             "event": "background_ended", "call": call, "server": "demo", "tool": "count_slowly", "outcome": "ok",
+            "in_open_conversation": True,
         }  # fmt: skip
         added = pipe.event("background_result")["message"]
         assert added["role"] == "user"

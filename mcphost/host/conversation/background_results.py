@@ -80,7 +80,8 @@ class BackgroundResults:
         """
         self._waiting.setdefault(conversation_id, {})[part.use_id] = part
         outcome = part.outcome or "error"
-        self._events.publish(BackgroundCallEnded(part.use_id, part.server, part.tool or part.name, outcome))
+        is_awaited = self._active.id == conversation_id and part.use_id in find_awaited(self._active.messages)
+        self._events.publish(BackgroundCallEnded(part.use_id, part.server, part.tool or part.name, outcome, is_awaited))
         if self._active.id != conversation_id:
             await self._deliver_to_stored(conversation_id)
         else:

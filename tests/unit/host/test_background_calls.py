@@ -127,7 +127,7 @@ async def test_a_result_that_comes_during_a_turn_waits_for_its_end(tmp_path: Pat
             await scene.send_to_background()
             await scene.server.wait_for_calls(2)
             scene.server.finish("first")
-            await scene.wait_for(BackgroundCallEnded)
+            assert (await scene.wait_for(BackgroundCallEnded)).in_open_conversation
             assert scene.host.conversation.is_busy
             assert not any(message.late_result for message in scene.messages)
             scene.server.finish("second")
@@ -179,7 +179,7 @@ async def test_a_result_of_another_conversation_is_stored_there_and_not_added_to
         first = scene.host.conversation.id
         scene.host.conversation.open_new()
         scene.server.finish("42 files indexed")
-        await scene.wait_for(BackgroundCallEnded)
+        assert not (await scene.wait_for(BackgroundCallEnded)).in_open_conversation
         assert not scene.messages
         await scene.host.conversation.open(first)
         while scene.messages[-1].late_result is None:
@@ -193,7 +193,7 @@ async def test_a_branch_that_does_not_have_the_call_does_not_get_its_result(tmp_
         await scene.take_turn()
         await scene.host.conversation.branches.rewind(0)
         scene.server.finish("42 files indexed")
-        await scene.wait_for(BackgroundCallEnded)
+        assert not (await scene.wait_for(BackgroundCallEnded)).in_open_conversation
         assert not scene.messages
         await scene.host.conversation.send("something else")
         assert not any(message.late_result for message in scene.model.requests[-1].messages)
