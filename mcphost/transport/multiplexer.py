@@ -40,6 +40,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The specification forbids cancelling `initialize`, and a server that has not answered `server/discover` must not
 # receive a cancellation before its handshake.
 _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
+# mcphost sends these itself while it connects, so that no request of the user or the model is lost with them.
+_SENT_BY_HOST = _NEVER_CANCELLED | {
+    "notifications/initialized", "ping", "logging/setLevel", "tools/list", "prompts/list", "resources/list",
+    "resources/templates/list",
+}  # fmt: skip
 _SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 
 
@@ -126,11 +131,12 @@ class Multiplexer:
 
     async def send(self, message: JsonRpcMessage) -> None:
         """Send a notification or response; see `Channel.send`."""
-        self._check_connected()
+        method = message.method if isinstance(message, JsonRpcNotification) else ""
+        self._check_connected(method)
         room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
             await room
-            self._check_connected()
+            self._check_connected(method)
         self._write(serialize_message(message))
 
     def unsolicited(self) -> BoundedQueue:
@@ -171,7 +177,7 @@ class Multiplexer:
 
     async def open(self, request: JsonRpcRequest, exchange: PipeExchange) -> None:
         """Register an exchange, and write its request to the pipe."""
-        self._check_connected()
+        self._check_connected(request.method)
         room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
             with anyio.move_on_after(max(0.0, exchange.deadline - asyncio.get_running_loop().time())) as scope:
@@ -180,7 +186,7 @@ class Multiplexer:
             exchange.write_scope = None
             if scope.cancelled_caught:
                 raise exchange.error or ExchangeTimeout
-            self._check_connected()
+            self._check_connected(request.method)
             self.deadline_timer.schedule(exchange)  # the timer may have fired before this exchange was pending
         self._pending[request.id] = exchange
         # After several simultaneous responses, the next requests usually follow together and fit into one write.
@@ -463,15 +469,16 @@ class Multiplexer:
             self._warned_kinds.add(kind)
             self._warn(f"The server {self.name!r} {text}")
 
-    def _check_connected(self) -> None:
+    def _check_connected(self, method: str) -> None:
         if self._connection_error is not None:
             # Messages that were waiting for a server that does not read its input must not be sent a second time.
             error = self._lost_error(
                 RequestNotSent if isinstance(self._connection_error, UnreadInputError) else ConnectionLost
             )
             error.may_have_run = False
-            unsent = "It was not sent: the connection had ended."
-            error.hint = f"{error.hint} ({unsent.rstrip('.')})" if error.hint else unsent
+            if method not in _SENT_BY_HOST:
+                unsent = "It was not sent: the connection had ended."
+                error.hint = f"{error.hint} ({unsent.rstrip('.')})" if error.hint else unsent
             raise error
 
     def _lost_error(self, kind: type[ConnectionLost] = ConnectionLost) -> ConnectionLost:
