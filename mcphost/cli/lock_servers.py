@@ -6,7 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.errors import ConfigError, ConsentDenied, LockMismatch, McpHostError, UsageError
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, ngettext
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -473,8 +473,11 @@ def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:
         lines.append(f"  {label} {sanitize(drift.name[:200], keep_newlines=False)}".rstrip())
         lines += [f"      {_(line[2:])}" if line[2:] in NOTES else f"    {line}" for line in drift.lines]
     if len(lines) > _MAX_PRINTED:
-        more = _("  … and {count:,} more lines; --json has them").format(count=len(lines) - _MAX_PRINTED)
-        lines = [*lines[:_MAX_PRINTED], more]
+        count = len(lines) - _MAX_PRINTED
+        more = ngettext(
+            "  … and {count:,} more line; --json has it", "  … and {count:,} more lines; --json has them", count
+        )
+        lines = [*lines[:_MAX_PRINTED], more.format(count=count)]
     print_text("\n".join(lines))
 
 

@@ -12,6 +12,7 @@ from mcphost.config.risky_variables import classify_variable
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.host.servers.tool_changes import definition_lines, diff_definitions
+from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, encode, replace, to_builtins
 from mcphost.translation import N_
@@ -169,7 +170,7 @@ def _mark_lines(mark: str, value: Any) -> tuple[str, ...]:
 def _bound(lines: Sequence[str]) -> tuple[str, ...]:
     cut = [line if len(line) <= _MAX_WIDTH else f"{line[:_MAX_WIDTH]}…" for line in lines[:_MAX_LINES]]
     rest = len(lines) - _MAX_LINES
-    return (*cut, f"  … and {rest:,} more lines") if rest > 0 else tuple(cut)
+    return (*cut, f"  … and {pluralize(rest, 'more line')}") if rest > 0 else tuple(cut)
 
 
 async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:

@@ -9,7 +9,7 @@ from textual.widgets import Button
 
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.tool_changes import DIFFERENCE_NOTES
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import Section, TextViewRequested
@@ -25,11 +25,9 @@ def render_definition_diff(change: ToolChange) -> KeyValueList:
     lines = map(_translate_note, change.difference[:_MAX_LINES])
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in lines]
     if len(change.difference) > len(shown):
-        shown.append(
-            _("  … {difference_count:,} more lines: v shows all").format(
-                difference_count=len(change.difference) - len(shown)
-            )
-        )
+        more = len(change.difference) - len(shown)
+        note = ngettext("  … {more:,} more line: v shows all", "  … {more:,} more lines: v shows all", more)
+        shown.append(note.format(more=more))
     return render_diff_lines(shown, id="sent")
 
 

@@ -18,7 +18,7 @@ from mcphost.host.questions.questions import (
     TrustVerdict,
 )
 from mcphost.sanitize import sanitize
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widget_messages import Section, TextViewRequested
@@ -235,5 +235,6 @@ def _render_text(one: ShownText) -> list[Content | Widget]:
     else:
         out.append(QuotedText([QuotedPart(clean("\n".join(lines[:_MAX_LINES])))]))
     if more > 0:
-        out.append(Content.styled(_("… {more:,} more lines: v shows all").format(more=more), "$warning"))
+        note = ngettext("… {more:,} more line: v shows all", "… {more:,} more lines: v shows all", more)
+        out.append(Content.styled(note.format(more=more), "$warning"))
     return out

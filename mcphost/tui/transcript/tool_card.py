@@ -11,7 +11,7 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean, clean_line, first_lines
 from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
@@ -203,7 +203,8 @@ class ToolCard(TranscriptBlock):
             row = Content.assemble((f"{key} ", "$faint"), (clean(shown), "$muted"), (more, "$faint"))
             out.append(PrefixedContent(indent, indent + "  ", row.stylize(ACTIVATE_STYLE) if more else row, "", lead))
         if rest:
-            note = Content.styled(_("… {rest:,} more arguments").format(rest=rest), "$faint").stylize(ACTIVATE_STYLE)
+            text = ngettext("… {rest:,} more argument", "… {rest:,} more arguments", rest).format(rest=rest)
+            note = Content.styled(text, "$faint").stylize(ACTIVATE_STYLE)
             out.append(PrefixedContent(indent, indent, note, "", lead))
         return out
 
@@ -217,7 +218,10 @@ class ToolCard(TranscriptBlock):
         style = "$text" if self.state == "ok" else "$muted"
         out = [PrefixedContent("▎ │ ", "▎ │ ", Content.styled("\n".join(lines), style), "", lead)]
         if more or len(self.result) > 2000:
-            note = _("… {more:,} more lines · enter opens all").format(more=more) if more else _("… enter opens all")
+            lines_left = ngettext(
+                "… {more:,} more line · enter opens all", "… {more:,} more lines · enter opens all", more
+            )
+            note = lines_left.format(more=more) if more else _("… enter opens all")
             out.append(
                 PrefixedContent("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(ACTIVATE_STYLE), "", lead)
             )

@@ -113,6 +113,15 @@ def test_invalid_json_arguments_are_drawn_in_part_and_opened_in_full() -> None:
     assert card.sections()[-1].text == "x" * 100_000
 
 
+@pytest.mark.parametrize(
+    ("hidden", "note"), [(1, "… 1 more line · enter"), (2, "… 2 more lines · enter"), (1_000, "… 1,000 more lines ·")]
+)
+def test_the_number_of_folded_lines_of_a_result_has_the_right_form(hidden: int, note: str) -> None:
+    card = ToolCard("c", "server", "tool", {})
+    card.state, card.result = "ok", "line\n" * (6 + hidden)
+    assert note in "\n".join(piece.content.plain for piece in card.render(100))
+
+
 def test_a_notice_quotes_at_most_a_few_thousand_characters() -> None:
     (piece,) = NoticeBlock("error", "x" * 1_000_000, "y" * 1_000_000).render(80)
     assert len(piece.content.plain) < 10_000
