@@ -145,9 +145,7 @@ class AuditLog:
         detail: Mapping[str, Any] | None = None,
     ) -> None:
         """Queue a row about an event that has already happened, without waiting for the disk."""
-        self.queue_record(
-            self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
-        )
+        self.queue_record(self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail))
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":

@@ -180,10 +180,13 @@ class Compactor:
         if reported != self._reported and not messages[last].late_result:
             self._reported = reported
             has_attachments = any(not isinstance(part, TextPart) for part in messages[last].parts)
-            size = f"takes about {tokens:,} tokens, more than the model's context window of {window:,} tokens."
             self._events.notify(
                 "warning",
-                f"Your last message with its attachments {size}" if has_attachments else f"Your last message {size}",
+                f"Your last message with its attachments takes about {tokens:,} tokens, more than the model's context "
+                f"window of {window:,} tokens."
+                if has_attachments
+                else f"Your last message takes about {tokens:,} tokens, more than the model's context window of "
+                f"{window:,} tokens.",
                 "Send less of it, or choose a model with a larger context window: /model.",
             )
         return True

@@ -330,8 +330,8 @@ async def test_only_a_server_of_this_machine_that_needs_no_key_is_free(tmp_path:
             prices: dict[str, tuple[float | None, float | None]] = {}
             for name, model in models.items():
                 await setup.use_model(model, is_default=False)
-                found = (one for one in await setup.list_models() if one.config == model)
-                prices |= {name: (one.input_price, one.output_price) for one in found}
+                (found,) = [one for one in await setup.list_models() if one.config == model]
+                prices[name] = found.input_price, found.output_price
     unknown = (None, None)
     assert prices == {
         "free": (0, 0), "needs a key": unknown, "has a key": unknown, "on another machine": unknown,

@@ -159,10 +159,9 @@ async def test_the_end_of_the_pipe_ends_every_exchange_and_the_inbox() -> None:
 async def test_only_a_call_after_the_end_of_the_connection_is_said_to_be_unsent(method: str) -> None:
     pipe = InMemoryChannel()
     pipe.disconnect("exited with status 3")
+    exchange = pipe.channel.exchange(JsonRpcRequest(1, method))
     with pytest.raises(ConnectionLost, match="status 3") as lost:
-        async with pipe.channel.exchange(JsonRpcRequest(1, method)) as messages:
-            async for _ in messages:
-                pass
+        await exchange.__aenter__()
     assert not lost.value.may_have_run
     assert lost.value.hint == ("It was not sent: the connection had ended." if method == "tools/call" else "")
 
