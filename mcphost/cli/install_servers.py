@@ -155,7 +155,7 @@ class _Installation:
             publisher = describe_publisher(server, _)
             self._review.show(summarize_command(edit.server), _("publisher: {publisher}").format(publisher=publisher))
         await self._review.confirm_with(self._terminal, f"Install and approve {name}?", "Nothing was installed.")
-        return report, await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
+        return report, await editor.add(name, entry, scope, secrets=planned.secrets)
 
     async def _find(self) -> "tuple[RegistryEntry, str]":
         """Find the server in the registry; return its registry entry and the URL or file of the registry.
@@ -347,8 +347,9 @@ def plan_json(
     masked = plan.server
     target: dict[str, Any] = {}
     if masked is not None:
+        shown = planned.shown
         target = {"command": list(masked.argv)} if masked.is_stdio else {"url": masked.url}
-        target |= {"environment": masked_environment(masked), "headers": masked_headers(masked)}
+        target |= {"environment": masked_environment(masked, shown), "headers": masked_headers(masked, shown)}
     return {
         "server": server.name,
         "version": server.version,

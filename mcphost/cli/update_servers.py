@@ -275,7 +275,7 @@ class _Update:
             self._terminal, f"Update and approve {self._record.name}?", "Nothing was changed."
         )
         return report, await editor.change(
-            self._server, entry, seen=None if was_approved else after, secret_keys=planned.secret_keys
+            self._server, entry, seen=None if was_approved else after, secrets=planned.secrets
         )
 
     async def _plan(

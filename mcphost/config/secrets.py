@@ -4,9 +4,10 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import log2
+from types import MappingProxyType
 from typing import Any, cast
 
 from mcphost.config.json_files import parse_json, strip_comments
@@ -38,7 +39,7 @@ class PlaintextSecret(Struct, frozen=True):
     keys: tuple[str, ...]
     value: str
     prefix: str
-    """Text before the secret, such as `Bearer `, that stays in the file."""
+    """Text before the secret, such as `Bearer `, that stays in the file, as does text after the secret."""
 
     secret: str
 
@@ -50,22 +51,37 @@ class PlaintextSecret(Struct, frozen=True):
         """The path of the value in the entry, joined with dots, such as `env.API_KEY`."""
         return ".".join(self.keys)
 
+    def with_reference(self, text: str, name: str) -> str:
+        """Return the value *text* with `${keyring:NAME}` instead of the secret.
 
-def find_plaintext_secrets(server: ServerConfig, known: Sequence[tuple[str, str]] = ()) -> tuple[PlaintextSecret, ...]:
+        If a value has several secrets, the last one must be replaced first.
+        """
+        start = len(self.prefix)
+        return f"{text[:start]}${{keyring:{name}}}{text[start + len(self.secret) :]}"
+
+
+KnownSecrets = Mapping[tuple[str, str], tuple[PlaintextSecret, ...]]
+"""The secrets in variables and headers whose origin is known, keyed by place, such as `("env", "API_KEY")`."""
+
+NOTHING_KNOWN: KnownSecrets = MappingProxyType({})
+
+
+def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_KNOWN) -> tuple[PlaintextSecret, ...]:
     """Find the probable plaintext secrets in a server's environment, headers and sign-in settings.
 
-    Settings in *known*, such as `("env", "API_KEY")`, are treated as secrets regardless of their names and values.
+    Settings in *known* have exactly the secrets listed there, regardless of their names and values.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
-    secrets = [
-        _make_secret(keys, value)
-        for keys, value in pairs
-        if is_probable_secret(keys[1], value) or (keys in known and value and "${" not in value)
-    ]
+    secrets: list[PlaintextSecret] = []
+    for keys, value in pairs:
+        if keys in known:
+            secrets += known[keys]
+        elif is_probable_secret(keys[1], value):
+            secrets.append(make_secret(keys, value))
     for key, field in FIELD_BY_KEY.items():
         if field in SECRET_FIELDS and (value := cast("str", getattr(server.oauth, field))) and "${" not in value:
-            secrets.append(_make_secret(("mcphost", "oauth", key), value))
+            secrets.append(make_secret(("mcphost", "oauth", key), value))
     return tuple(secrets)
 
 
@@ -96,7 +112,7 @@ def _list_keyring_names(server: ServerConfig) -> tuple[str, ...]:
 
 def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: str) -> ServerConfig:
     """Return a copy of the server with the plaintext secret replaced by `${keyring:NAME}`."""
-    new = f"{plaintext.prefix}${{keyring:{name}}}"
+    new = plaintext.with_reference(plaintext.value, name)
     match plaintext.keys:
         case ("env", key):
             return replace(server, env={**server.env, key: new})
@@ -117,7 +133,7 @@ def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecre
     before = parse_json(text, file)
     root = next((key for key in ("mcpServers", "servers") if key in before), "")
     path = (root, server, *plaintext.keys)
-    new = f"{plaintext.prefix}${{keyring:{name}}}"
+    new = plaintext.with_reference(plaintext.value, name)
     start, end = _find_value(strip_comments(text), path)
     if str(json.loads(text[start:end])) != plaintext.value:
         raise ConfigError(f"{file} was changed by another program; nothing was written.", "Try again.")
@@ -132,10 +148,12 @@ def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecre
     return edited
 
 
-def _make_secret(keys: tuple[str, ...], value: str) -> PlaintextSecret:
-    # The scheme in a header is not secret, and the file is easier to read with it.
-    match = _SCHEME.fullmatch(value) if keys[0] == "headers" else None
-    return PlaintextSecret(keys, value, match[1], match[2]) if match else PlaintextSecret(keys, value, "", value)
+def make_secret(keys: tuple[str, ...], value: str, start: int = 0, end: int | None = None) -> PlaintextSecret:
+    """Return the secret from *start* to *end* in the value at *keys*, without the scheme of a header."""
+    # The scheme is not secret, and the file is easier to read with it.
+    if keys[0] == "headers" and start == 0 and (match := _SCHEME.fullmatch(value[:end])):
+        start = len(match[1])
+    return PlaintextSecret(keys, value, value[:start], value[start:end])
 
 
 def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:

@@ -12,7 +12,8 @@ from mcphost.errors import MalformedMessage, RegistryError, UsageError
 from mcphost.paths import find_program
 from mcphost.registry.package_grammar import check_variable_name
 from mcphost.registry.plan import PlannedEntry
-from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values, exposure_notes
+from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values, exposure_notes, make_part
+from mcphost.registry.planned_values import PlannedValue, ValuePart, planned_pairs
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, convert, loads
 
@@ -21,7 +22,9 @@ MAX_MANIFEST_BYTES = 1024 * 1024
 _MAX_ITEMS = 200
 _MAX_TEXT = 8_192
 _VARIABLE = re.compile(r"\$\{([^${}]{1,200})\}")
-_SETTING = re.compile(r"\$\{user_config\.([^${}]{1,200})\}")
+_SETTING = "user_config."
+"""Prefix of a setting's name in the variables of a manifest."""
+
 _INTERPRETERS = {"node": ("node",), "python": ("python", "python3"), "uv": ("uv",), "binary": ()}
 """Programs outside the bundle that may start a server, keyed by type; all others must be in the bundle."""
 _FORMATS = {"string": "string", "number": "number", "boolean": "boolean", "directory": "filepath", "file": "filepath"}
@@ -98,7 +101,7 @@ class BundleManifest(Struct, frozen=True):
                 is_secret=setting.sensitive,
                 is_repeated=setting.multiple,
                 format=_FORMATS.get(setting.type, "string"),
-                default=None if name in left_to_user else _default_of(setting),
+                default=None if setting.sensitive or name in left_to_user else _default_of(setting),
                 is_user_choice=name in left_to_user,
             )
             for name, setting in self.user_config.items()
@@ -109,9 +112,8 @@ class BundleManifest(Struct, frozen=True):
 
         The dictionary is keyed by variable name.
         """
-        prefix = "user_config."
         return {
-            name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
+            name: {one.removeprefix(_SETTING) for one in _VARIABLE.findall(text) if one.startswith(_SETTING)}
             for name, text in _command_of(self).env.items()
         }
 
@@ -208,7 +210,7 @@ def plan_bundle(
     missing = tuple(one.name for one in inputs if one.is_required and one.name not in values)
     if missing and not show_missing:
         raise UsageError(f"{missing[0]} needs a value.", f"Set it: --set {missing[0]}=VALUE")
-    source = _BundleValues(str(folder), values, missing)
+    source = _BundleValues(str(folder), values, missing, inputs)
     command = _command_of(manifest)
     args = source.arguments(command.args)
     if manifest.server.type == "uv" and not command.command:
@@ -216,15 +218,15 @@ def plan_bundle(
     entry: dict[str, Any] = {
         "command": _program(manifest, command, folder, source), "args": list(args), "cwd": str(folder),
     }  # fmt: skip
-    env, secret_names = source.environment(command.env, {one.name for one in inputs if one.is_secret})
-    if env:
-        entry["env"] = env
+    variables = source.environment(command.env)
+    if variables:
+        entry["env"] = planned_pairs(variables)
     notes = (
         ("uv installs its dependencies when it starts; no digest pins them.",) if manifest.server.type == "uv" else ()
     )
     return PlannedEntry(
         entry=entry,
-        secret_keys=tuple(("env", name) for name in secret_names),
+        values=variables,
         missing=missing,
         notes=(*notes, *exposure_notes(inputs, values)),
     )
@@ -256,10 +258,17 @@ def _inside(folder: Path, text: str) -> str:
 class _BundleValues:
     """Values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in a bundle's manifest."""
 
-    def __init__(self, folder: str, values: Mapping[str, Sequence[str]], missing: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: str,
+        values: Mapping[str, Sequence[str]],
+        missing: Sequence[str],
+        inputs: Sequence[PlanInput],
+    ) -> None:
         self._folder = folder
         self._missing = frozenset(missing)
         self._values = {**values, **{name: (f"<{name}>",) for name in missing}}
+        self._inputs = {one.name: one for one in inputs}
         self._fixed = {"__dirname": folder, **_places()}
 
     def fill(self, text: str) -> str:
@@ -267,23 +276,29 @@ class _BundleValues:
 
         Raises RegistryError for any other reference, because the bundle could use it to read the user's secrets.
         """
-        parts: list[str] = []
+        return "".join(part.text for part in self._split(text))
 
-        def replace(match: re.Match[str]) -> str:
-            name = match[1]
-            if name in self._fixed:
-                parts.append(self._fixed[name])
-            elif name.startswith("user_config."):
-                parts.append(",".join(self._values.get(name.removeprefix("user_config."), ())))
+    def _split(self, text: str) -> tuple[ValuePart, ...]:
+        parts: list[ValuePart] = []
+        references = 0
+        for at, piece in enumerate(_VARIABLE.split(text)):
+            if at % 2 == 0:
+                parts.append(ValuePart(piece))
+                continue
+            setting = piece.removeprefix(_SETTING)
+            if piece in self._fixed:
+                parts.append(ValuePart(self._fixed[piece]))
+            elif piece.startswith(_SETTING):
+                value = ",".join(self._values.get(setting, ()))
+                parts.append(make_part(self._inputs[setting], value) if setting in self._inputs else ValuePart(value))
             else:
-                raise RegistryError(f"The bundle has the reference {_show(match[0])}, which could read your secrets.")
-            return parts[-1]
-
-        filled = _VARIABLE.sub(replace, text)
+                text = f"${{{piece}}}"
+                raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
+            references += parts[-1].text.count("${")
         # Only the user's values may contain references, and two adjacent parts must not form one together.
-        if filled.count("${") != sum(part.count("${") for part in parts):
+        if "".join(part.text for part in parts).count("${") != references:
             raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
-        return filled
+        return tuple(parts)
 
     def arguments(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Replace the variables in command-line arguments.
@@ -307,39 +322,40 @@ class _BundleValues:
                 words.append(value)
         return tuple(words)
 
-    def environment(self, texts: Mapping[str, str], secrets: set[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the environment variables, and the names of those that contain secrets.
+    def environment(self, texts: Mapping[str, str]) -> tuple[PlannedValue, ...]:
+        """Return the environment variables.
 
         A variable is omitted if it uses only settings without a value. Raises RegistryError if a name is invalid, if a
         reference is not allowed (see `fill`), or if the bundle decides that programs load code or settings from
         outside the bundle, or how they connect.
         """
-        env: dict[str, str] = {}
-        secret_names: list[str] = []
+        env: list[PlannedValue] = []
         for name, text in texts.items():
             check_variable_name(name)
-            used = [
-                one.removeprefix("user_config.") for one in _VARIABLE.findall(text) if one.startswith("user_config.")
-            ]
+            used = [one.removeprefix(_SETTING) for one in _VARIABLE.findall(text) if one.startswith(_SETTING)]
             if used and not any(one in self._values for one in used):
                 continue
-            env[name] = self.fill(text)
+            value = PlannedValue(("env", name), self._split(text))
             if self._missing.isdisjoint(used):
-                self._check_risk(name, text, env[name])
-            if not secrets.isdisjoint(used):
-                secret_names.append(name)
-        return env, secret_names
+                self._check_risk(name, text, value.text)
+            env.append(value)
+        return tuple(env)
 
     def _check_risk(self, name: str, text: str, value: str) -> None:
         risk = classify_variable(name)
         if risk in ("code", "packages") and not self._is_within(value):
             raise RegistryError(f"The bundle sets {name} to {_show(text)}, which decides which code programs load.")
-        if risk not in ("settings", "network") or _SETTING.fullmatch(text):
+        if risk not in ("settings", "network") or self._is_setting(text):
             return
         if risk == "network" or not (text == "${HOME}" or self._is_within(value)):
             raise RegistryError(
                 f"The bundle sets {name} to {_show(text)}, which decides where programs connect or find their settings."
             )
+
+    def _is_setting(self, text: str) -> bool:
+        """Return whether *text* is only a setting, so that the user decides the complete value."""
+        match = _VARIABLE.fullmatch(text)
+        return match is not None and match[1].startswith(_SETTING)
 
     def _is_within(self, text: str) -> bool:
         """Return whether *text* names only files in the bundle.

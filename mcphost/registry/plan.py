@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from mcphost.auth.url_policy import UnsafeUrl, check_url
+from mcphost.config.approval_digest import ShownValues
+from mcphost.config.secrets import KnownSecrets
 from mcphost.errors import RegistryError, UsageError
 from mcphost.registry.container_mounts import host_path_inputs, is_volume_name, mark_input, volume_name
-from mcphost.registry.entries import RegistryEntry, RegistryPackage, RegistryTransport
+from mcphost.registry.entries import RegistryEntry, RegistryInput, RegistryPackage, RegistryTransport
 from mcphost.registry.package_grammar import (
     RUNNERS,
     SHA256,
@@ -32,6 +34,7 @@ from mcphost.registry.plan_inputs import (
     merge_inputs,
     variable_texts,
 )
+from mcphost.registry.planned_values import PlannedValue, planned_pairs
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 
@@ -62,16 +65,31 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """A planned entry for mcp.json, with the keys of its secret values and with notes for the user."""
+    """A planned entry for mcp.json, with the origin of its variables and headers, and with notes for the user."""
 
     entry: dict[str, Any]
-    secret_keys: tuple[tuple[str, str], ...] = ()
-    """Places of secrets in the entry, such as `("env", "API_KEY")`."""
+    values: tuple[PlannedValue, ...] = ()
+    """The variables and headers, with the parts that the user entered."""
 
     missing: tuple[str, ...] = ()
     """Names of required inputs without values; the entry has a placeholder such as `<API_KEY>` for each."""
 
     notes: tuple[str, ...] = ()
+
+    @property
+    def secret_keys(self) -> tuple[tuple[str, str], ...]:
+        """Places in the entry for which the user enters a secret, such as `("env", "API_KEY")`."""
+        return tuple(value.keys for value in self.values if value.has_secret)
+
+    @property
+    def secrets(self) -> KnownSecrets:
+        """The secrets that the user entered, keyed by place; what the publisher wrote is no secret."""
+        return {value.keys: value.secrets for value in self.values}
+
+    @property
+    def shown(self) -> ShownValues:
+        """The variables and headers for display, with only the user's secrets hidden."""
+        return {value.keys: value.shown for value in self.values}
 
 
 def list_options(server: RegistryEntry) -> tuple[InstallOption, ...]:
@@ -241,27 +259,23 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
 class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
-    def pairs(self, ones: Sequence[Any]) -> tuple[dict[str, str], list[str]]:
-        """Return the values of environment variables or headers by name, and the names with secret values.
+    def plan(self, section: str, ones: Sequence[RegistryInput]) -> tuple[PlannedValue, ...]:
+        """Return the values of the environment variables or headers for *section* of the entry, "env" or "headers".
 
-        *ones* are the definitions of the variables or headers; those without a value are left out.
+        *ones* are their definitions; those without a value are left out. The last definition of a name counts.
         """
-        pairs: dict[str, str] = {}
-        secrets: list[str] = []
+        planned: dict[str, PlannedValue] = {}
         for number, one in enumerate(ones, 1):
-            values = self.values_of(one, number)
-            if not values:
-                continue
-            pairs[one.name] = values[-1]
-            if self.is_secret(one, number):
-                secrets.append(one.name)
-        return pairs, secrets
+            if parts := self.parts_of(one, number):
+                planned[one.name] = PlannedValue((section, one.name), parts)
+        return tuple(planned.values())
 
 
 def _plan_package(option: InstallOption, package: RegistryPackage, values: _Values) -> PlannedEntry:
     kind = option.kind
     words = package_words(package)
-    env, secrets = values.pairs(package.environment_variables)
+    variables = values.plan("env", package.environment_variables)
+    env = planned_pairs(variables)
     runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name))
     if kind == "oci":
         # Without a value, docker takes the variable from its own environment, so the arguments contain no secret.
@@ -274,7 +288,7 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
     notes = words.notes
     if kind == "oci":
         notes = (*notes, *_mount_notes(runtime))
-    return PlannedEntry(entry=entry, secret_keys=tuple(("env", name) for name in secrets), notes=notes)
+    return PlannedEntry(entry=entry, values=variables, notes=notes)
 
 
 def _mount_notes(runtime: Sequence[str]) -> tuple[str, ...]:
@@ -289,11 +303,11 @@ def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
     if url is None:
         raise UsageError("The address has a part without a value.", "Set it with --set NAME=VALUE.")
     check_address(url)
-    headers, secrets = values.pairs(remote.headers)
+    headers = values.plan("headers", remote.headers)
     entry: dict[str, Any] = {"type": _TYPES[remote.type], "url": url}
     if headers:
-        entry["headers"] = headers
-    return PlannedEntry(entry=entry, secret_keys=tuple(("headers", name) for name in secrets))
+        entry["headers"] = planned_pairs(headers)
+    return PlannedEntry(entry=entry, values=headers)
 
 
 def check_address(url: str) -> None:

@@ -3,12 +3,14 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from mcphost.config.risky_variables import classify_variable
 from mcphost.errors import RegistryError, UsageError
 from mcphost.redact import is_secret_name
 from mcphost.registry.entries import InputVariable, RegistryInput
+from mcphost.registry.planned_values import ValuePart
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 
@@ -98,7 +100,8 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_user_cho
         is_required=one.is_required,
         is_secret=one.is_secret,
         format=one.format,
-        default=None if is_user_choice else one.default,
+        # A secret of the user has no default: it would be a value of the publisher that is hidden.
+        default=None if is_user_choice or one.is_secret else one.default,
         placeholder=one.placeholder,
         choices=one.choices,
         is_user_choice=is_user_choice,
@@ -108,8 +111,8 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_user_cho
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
     """Merge inputs that have the same name.
 
-    A merged input is secret or required if any of the original inputs is. It has no default if only the user may decide
-    the value of one of them.
+    A merged input is secret or required if any of the original inputs is. It has no default if it is secret, or if only
+    the user may decide the value of one of them.
     """
     merged: dict[str, PlanInput] = {}
     for one in inputs:
@@ -127,7 +130,7 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
             default=None if is_user_choice else default,
             is_user_choice=is_user_choice,
         )
-    return tuple(merged.values())
+    return tuple(replace(one, default=None) if one.is_secret else one for one in merged.values())
 
 
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
@@ -238,6 +241,18 @@ def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[st
     )
 
 
+def make_part(one: PlanInput, text: str, *, is_secret: bool = False) -> ValuePart:
+    """Return the part of a value that an input stands for; the input's default is text of the publisher.
+
+    *is_secret* means that the complete value is declared secret.
+    """
+    defaults = {one.default}
+    if one.default is not None:
+        with suppress(UsageError):
+            defaults.add(check_value(one, one.default))
+    return ValuePart(text, is_typed=text not in defaults, is_secret=is_secret or one.is_secret)
+
+
 class ValueSource:
     """Source of checked input values for the variables in templates.
 
@@ -266,31 +281,46 @@ class ValueSource:
 
         Raises RegistryError if the result contains a `${…}` reference that the user did not enter.
         """
-        parts: dict[str, str] = {}
-        for name in _TEMPLATE.findall(template):
-            if name not in variables:
+        parts = self._split(template, variables)
+        return None if parts is None else "".join(part.text for part in parts)
+
+    def parts_of(self, one: RegistryInput, number: int) -> tuple[ValuePart, ...]:
+        """Return the value of an environment variable or header in parts; () means that it is omitted.
+
+        See `values_of` for *number*, and `fill` for the errors.
+        """
+        if one.value is not None:
+            return self._split(one.value, one.variables, is_secret=one.is_secret) or ()
+        name = input_name(one, number)
+        values = self.values_of(one, number)
+        return (make_part(self._inputs[name], values[-1], is_secret=one.is_secret),) if values else ()
+
+    def _split(
+        self, template: str, variables: Mapping[str, InputVariable], *, is_secret: bool = False
+    ) -> tuple[ValuePart, ...] | None:
+        parts: list[ValuePart] = []
+        references = 0
+        for at, piece in enumerate(_TEMPLATE.split(template)):
+            variable = variables.get(piece) if at % 2 else None
+            if variable is None:  # literal text, or an unknown name in braces
+                parts.append(ValuePart(f"{{{piece}}}" if at % 2 else piece))
                 continue
-            fixed = variables[name].value
-            found = (fixed,) if fixed is not None else tuple(self._values.get(name, ())) or self._missing(name)
-            if not found:
-                return None
-            parts[name] = found[0]
-        filled = _TEMPLATE.sub(lambda match: parts.get(match[1], match[0]), template)
+            if variable.value is not None:
+                parts.append(ValuePart(variable.value))
+            else:
+                found = tuple(self._values.get(piece, ())) or self._missing(piece)
+                if not found:
+                    return None
+                parts.append(make_part(self._inputs[piece], found[0], is_secret=is_secret))
+            references += parts[-1].text.count("${")
         # Only the user's values may contain references, and two adjacent parts must not form one together.
-        if filled.count("${") != sum(parts.get(name, "").count("${") for name in _TEMPLATE.findall(template)):
+        if "".join(part.text for part in parts).count("${") != references:
             raise RegistryError(f"The value {_show(template)} has a reference, which could read your secrets.")
-        return filled
+        return tuple(parts)
 
     def _missing(self, name: str) -> tuple[str, ...]:
         one = self._inputs.get(name)
         return (f"<{name}>",) if self._show_missing and one is not None and one.is_required else ()
-
-    def is_secret(self, one: RegistryInput, number: int) -> bool:
-        """Return whether the value of an argument, variable or header contains a secret."""
-        if one.value is None:
-            return one.is_secret or self._inputs[input_name(one, number)].is_secret
-        names = [name for name in _TEMPLATE.findall(one.value) if name in self._inputs and name in one.variables]
-        return bool(names) and (one.is_secret or any(self._inputs[name].is_secret for name in names))
 
 
 def argument_words(

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from mcphost.registry.plan import InstallOption, PlannedEntry
 from mcphost.registry.plan_inputs import PlanInput, list_inputs
+from mcphost.registry.planned_values import PlannedValue, ValuePart
 from mcphost.serialization import Struct, replace
 
 _REPLACED_KEYS = frozenset({"command", "args", "url", "type", "transport", "env", "headers"})
@@ -76,6 +77,7 @@ def merge_update(
     the names of the inputs that each variable and header is built from.
     """
     kept: set[str] = set()
+    values = {value.keys: value for value in planned.values}
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry
     for section, names_by_key in asked.items():
         before = old.get(section)
@@ -85,12 +87,19 @@ def merge_update(
             if key in known and names and names.isdisjoint(given):
                 new[key] = known[key]
                 kept |= names
+                value = values.get((section, key))
+                if value is not None and value.text != known[key]:
+                    values[section, key] = _keep_value(value, known[key])
         if new:
             entry[section] = new
     in_words = {one.name for one in inputs if one.place in ("argument", "address")}
     missing = tuple(name for name in planned.missing if name not in kept or name in in_words)
-    secret_keys = tuple(keys for keys in planned.secret_keys if keys[1] in entry.get(keys[0], {}))
-    return entry, replace(planned, missing=missing, secret_keys=secret_keys)
+    return entry, replace(planned, missing=missing, values=tuple(values.values()))
+
+
+def _keep_value(value: PlannedValue, text: str) -> PlannedValue:
+    """Return a planned value with the *text* of the user's file, which is a secret if a part of the value is one."""
+    return replace(value, parts=(ValuePart(text, is_typed=True, is_secret=value.has_secret),))
 
 
 def input_names(option: InstallOption) -> dict[str, dict[str, set[str]]]:

@@ -156,6 +156,27 @@ def test_a_secret_goes_to_the_keyring_whatever_its_name_is(tmp_path: Path) -> No
     assert CANARY.encode() not in stored
 
 
+def test_what_the_publisher_wrote_is_shown_and_only_what_the_user_typed_is_stored(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    PackageRunners(program, "npx")
+    plain = package("npm", "notes", environmentVariables=[
+        {"name": "API_URL", "isSecret": True, "default": "https://collector.example"},
+        {"name": "UPSTREAM_AUTH", "value": "collector.example user"},
+        {"name": "LOGIN_TOKEN", "value": "collector.example {token}", "variables": {"token": {"isSecret": True}}},
+    ])  # fmt: skip
+    entries = [published(server("io.github.ada/notes", packages=[plain]))]
+    with registry_server(entries) as registry, secret_service(tmp_path) as env:
+        said = install(program, registry, "io.github.ada/notes", "--yes", "--set", f"token={CANARY}", **env)
+        assert "environment UPSTREAM_AUTH: collector.example user" in said
+        assert "environment LOGIN_TOKEN: collector.example ${keyring:…}" in said
+        assert "API_URL:" not in said
+        assert configured(program, "notes")["env"] == {
+            "UPSTREAM_AUTH": "collector.example user",
+            "LOGIN_TOKEN": "collector.example ${keyring:notes-login_token}",
+        }
+        assert "add" in program.text("tools", "notes", **env)
+
+
 @pytest.mark.req("market.verify")
 def test_a_server_that_does_not_start_stays_until_it_is_removed(program: Program) -> None:
     PackageRunners(program, "uvx", fails=True)

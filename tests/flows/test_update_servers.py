@@ -125,6 +125,25 @@ def installed(place: str, **more: Any) -> dict[str, Any]:
     return {"command": "uvx", "args": ["clock-mcp@0.9.0"], **more, "mcphost": {"registry": record}}
 
 
+def test_an_update_shows_what_the_publisher_changed_in_a_variable_named_like_a_secret(program: Program) -> None:
+    PackageRunners(program, "npx")
+
+    def notes(version: str, user: str) -> dict[str, Any]:
+        fixed = [{"name": "UP_AUTH", "value": f"collector {user}"}, {"name": "SAME_TOKEN", "value": "fixed-value-1"}]
+        return server(
+            "io.github.ada/notes", version, packages=[package("npm", "n", version, environmentVariables=fixed)]
+        )
+
+    with registry_server([published(notes("1.0.0", "one"))]) as registry:
+        program.text("servers", "install", "io.github.ada/notes", "--registry", registry.url, "--yes")
+        registry.entries.append(published(notes("2.0.0", "two")))
+        shown = program.text("servers", "update", "--dry-run")
+        assert "+ environment UP_AUTH: collector two" in shown
+        assert "SAME_TOKEN" not in shown
+        program.text("servers", "update", "notes", "--yes")
+        assert configured(program, "notes")["env"] == {"UP_AUTH": "collector two", "SAME_TOKEN": "fixed-value-1"}
+
+
 def test_an_update_of_a_server_that_was_not_approved_shows_it_as_a_whole(program: Program) -> None:
     PackageRunners(program, "uvx")
     with registry_server(ENTRIES) as registry:

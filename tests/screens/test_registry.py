@@ -242,6 +242,23 @@ async def test_a_look_alike_is_warned_of_and_not_approved_by_its_installation(fi
             await driver.until(lambda: "Use the server clock?" in driver.text(), "the question")
 
 
+async def test_the_approval_of_an_installed_server_shows_what_the_publisher_wrote(files: Files, runners: Path) -> None:
+    del runners
+    fixed = {"name": "UPSTREAM_AUTH", "value": "collector.example-user"}
+    fake = {**CLOCK, "name": "io.github.eve/clock"}
+    fake["packages"] = [package("pypi", "clock-mcp", environmentVariables=[fixed])]
+    with registry_server([published(fake)]) as registry:
+        files.write_servers(c1ock={"command": "uvx", "args": ["clock-mcp"], "disabled": True})
+        use_registry(files, registry)
+        async with files.open((120, 50), approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "UPSTREAM_AUTH: collector.example-user" in driver.text(), "the plan")
+            await press_install(driver)
+            await driver.until(lambda: "Use the server clock?" in driver.text(), "the question")
+            assert "collector.example-user" in driver.text()
+
+
 async def test_a_bundle_is_downloaded_only_after_its_address_was_shown(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

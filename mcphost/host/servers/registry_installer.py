@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from mcphost.config.approval_digest import describe_server, diff_lines
+from mcphost.config.approval_digest import ShownValues, describe_server, diff_lines
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerFile, find_server_file, plan_set, scope_file
 from mcphost.errors import ConfigError, RegistryError, UsageError
@@ -150,7 +150,7 @@ def describe_plan(
         summary = (*summary, f"inputs: {', '.join(map(describe_input, option.inputs))}")
     notes = tuple(f"{note[0].upper()}{note[1:]}" for note in planned.notes)
     risks = (*notes, *server_warnings(masked))
-    return PlanDescription(masked, (*needs, *summary, *describe_server(masked)), risks, earlier)
+    return PlanDescription(masked, (*needs, *summary, *describe_server(masked, planned.shown)), risks, earlier)
 
 
 def describe_input(one: PlanInput) -> str:
@@ -161,12 +161,23 @@ def describe_input(one: PlanInput) -> str:
 
 
 def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:
-    """Return a copy of the server in which all values that the registry declares secret are masked."""
+    """Return a copy of the server with references to the keyring instead of the secrets that the user entered."""
     changes: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
-    for place, key in planned.secret_keys:
-        if key in changes[place] and "${" not in changes[place][key]:
-            changes[place][key] = "${keyring:…}"
+    for value in planned.values:
+        place, key = value.keys
+        if key in changes[place]:
+            changes[place][key] = value.with_references
     return replace(server, env=changes["env"], headers=changes["headers"])
+
+
+def _shown_in_both(old: ServerConfig, new: ServerConfig, planned: PlannedEntry) -> ShownValues:
+    """Return the texts to show for the variables and headers that an update does not change."""
+    texts = [{"env": server.env, "headers": server.headers} for server in (old, new)]
+    return {
+        (place, key): text
+        for (place, key), text in planned.shown.items()
+        if key in texts[0][place] and texts[0][place][key] == texts[1][place].get(key)
+    }
 
 
 def plan_update(
@@ -201,7 +212,8 @@ def describe_update(
     if new is None:
         return (), ()
     masked = mask_server(new, planned)
-    lines = diff_lines(describe_server(old) if old is not None else (), describe_server(masked))
+    before = describe_server(old, _shown_in_both(old, new, planned)) if old is not None else ()
+    lines = diff_lines(before, describe_server(masked, planned.shown))
     changed = tuple(line for line in lines if not line.startswith("  "))
     known = server_warnings(old) if old is not None else ()
     return changed, (*planned.notes, *(warning for warning in server_warnings(masked) if warning not in known))
@@ -372,11 +384,15 @@ class RegistryInstaller:
         check_programs(draft.option, entry)
         if draft.installed is None:
             saved = await self._live.install(
-                draft.name, entry, is_approved=not review.warnings, secret_keys=planned.secret_keys
+                draft.name,
+                entry,
+                is_approved=not review.warnings,
+                secrets=planned.secrets,
+                shown=planned.shown,
             )
             return f"Installed {draft.name} in {saved.edit.file.path}. Press u to undo."
         saved = await self._live.change(
-            draft.name, entry, is_approved=not review.warnings, secret_keys=planned.secret_keys
+            draft.name, entry, is_approved=not review.warnings, secrets=planned.secrets, shown=planned.shown
         )
         return f"Updated {draft.name} to {draft.entry.version}. Press u to undo."
 

@@ -2,7 +2,7 @@
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,7 @@ from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import HIDDEN
+from mcphost.config.secrets import HIDDEN, NOTHING_KNOWN, KnownSecrets
 from mcphost.config.server_files import Scope
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.servers.server_file_editor import (
@@ -95,11 +95,14 @@ class ServerEditor:
         return saved
 
     async def install(
-        self, name: str, entry: dict[str, Any], *, is_approved: bool, secret_keys: Sequence[tuple[str, str]]
+        self, name: str, entry: dict[str, Any], *, is_approved: bool, secrets: KnownSecrets, shown: ShownValues
     ) -> SavedServer:
-        """Add one server to the user's mcp.json and start it; see ServerFileEditor.add."""
-        saved = await self._editor.add(name, entry, is_approved=is_approved, secret_keys=secret_keys)
-        return await self._apply(saved)
+        """Add one server to the user's mcp.json and start it; see ServerFileEditor.add.
+
+        See ServerApprovals.show_values for *shown*.
+        """
+        saved = await self._editor.add(name, entry, is_approved=is_approved, secrets=secrets)
+        return await self._apply(saved, shown)
 
     async def change(
         self,
@@ -107,12 +110,16 @@ class ServerEditor:
         entry: dict[str, Any],
         *,
         is_approved: bool = False,
-        secret_keys: Sequence[tuple[str, str]] = (),
+        secrets: KnownSecrets = NOTHING_KNOWN,
+        shown: ShownValues = ONLY_MASKED,
     ) -> SavedServer:
-        """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change."""
+        """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change.
+
+        See ServerApprovals.show_values for *shown*.
+        """
         config = self._servers.find(name).config
-        saved = await self._editor.change(config, entry, is_approved=is_approved, secret_keys=secret_keys)
-        return await self._apply(saved)
+        saved = await self._editor.change(config, entry, is_approved=is_approved, secrets=secrets)
+        return await self._apply(saved, shown)
 
     async def set_disabled(self, name: str, *, disabled: bool) -> SavedServer:
         """Disable a server and close its connection, or enable and start it."""

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -14,7 +14,14 @@ import anyio.to_thread
 from mcphost.config.approval_digest import server_digest, with_file_digests
 from mcphost.config.loader import load_config, make_project_file
 from mcphost.config.schema import ServerConfig, ServerInput
-from mcphost.config.secrets import PlaintextSecret, find_own_secrets, find_plaintext_secrets, keyring_entry_name
+from mcphost.config.secrets import (
+    NOTHING_KNOWN,
+    KnownSecrets,
+    PlaintextSecret,
+    find_own_secrets,
+    find_plaintext_secrets,
+    keyring_entry_name,
+)
 from mcphost.config.server_files import (
     Scope,
     ServerEdit,
@@ -98,8 +105,8 @@ class ServerData(Struct, frozen=True, kw_only=True):
 class _EditRequest(NamedTuple):
     """A request to write a server's entry; `what` names the action in the audit log.
 
-    `secret_keys` are places in the entry that are known to hold secrets. `seen` is a configuration whose files the user
-    has seen or approved, with their digests.
+    `secrets` contains the secrets of settings whose origin is known. `seen` is a configuration whose files the user has
+    seen or approved, with their digests.
     """
 
     file: ServerFile
@@ -107,7 +114,7 @@ class _EditRequest(NamedTuple):
     entry: dict[str, Any]
     what: str
     replace: bool
-    secret_keys: tuple[tuple[str, str], ...]
+    secrets: KnownSecrets
     seen: ServerConfig | None = None
 
 
@@ -158,18 +165,17 @@ class ServerFileEditor:
         replace: bool = False,
         is_approved: bool = True,
         seen: ServerConfig | None = None,
-        secret_keys: Sequence[tuple[str, str]] = (),
+        secrets: KnownSecrets = NOTHING_KNOWN,
     ) -> SavedServer:
         """Add a server. Plaintext secrets are stored in the keyring and replaced by references in the entry.
 
-        *secret_keys* are places known to hold secrets, such as `("env", "API_KEY")`. *is_approved* means that the user
-        has seen what the entry starts or contacts; the server as written is then approved. *seen* is the server as it
-        was shown to the user, with file digests (see `with_file_digests`); its files are approved only with this
-        content. Raises ConfigError, UsageError, StoreError or ConsentDenied; in that case, nothing is written and no
-        secret is stored.
+        See `find_plaintext_secrets` for *secrets*. *is_approved* means that the user has seen what the entry starts or
+        contacts; the server as written is then approved. *seen* is the server as it was shown to the user, with file
+        digests (see `with_file_digests`); its files are approved only with this content. Raises ConfigError,
+        UsageError, StoreError or ConsentDenied; in that case, nothing is written and no secret is stored.
         """
         file = scope_file(scope, self.config_dir, self.folder)
-        plan = _EditRequest(file, name, entry, "added", replace, tuple(secret_keys), seen)
+        plan = _EditRequest(file, name, entry, "added", replace, secrets, seen)
         return await self._set(plan, is_approved=is_approved)
 
     async def change(
@@ -179,7 +185,7 @@ class ServerFileEditor:
         *,
         is_approved: bool = True,
         seen: ServerConfig | None = None,
-        secret_keys: Sequence[tuple[str, str]] = (),
+        secrets: KnownSecrets = NOTHING_KNOWN,
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
@@ -192,7 +198,7 @@ class ServerFileEditor:
                 server = await anyio.to_thread.run_sync(with_file_digests, server)
             is_approved = await self.is_approved(server)
             seen = server
-        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, tuple(secret_keys), seen)
+        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, secrets, seen)
         return await self._set(plan, is_approved=is_approved)
 
     async def is_approved(self, server: ServerConfig) -> bool:
@@ -474,14 +480,14 @@ def _has_settings_of(server: ServerConfig, planned: ServerConfig | None) -> bool
 
 
 def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:
-    """Return a copy of an entry in which a reference `${keyring:NAME}` replaces a secret."""
+    """Return a copy of an entry in which a reference `${keyring:NAME}` replaces a secret; see `with_reference`."""
     *parents, last = secret.keys
     copy = dict(entry)
     place = copy
     for key in parents:
         place[key] = dict(place[key])
         place = place[key]
-    place[last] = f"{secret.prefix}${{keyring:{reference}}}"
+    place[last] = secret.with_reference(str(place[last]), reference)
     return copy
 
 

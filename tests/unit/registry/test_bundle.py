@@ -111,6 +111,19 @@ def test_another_file_is_no_bundle(tmp_path: Path, content: bytes) -> None:
         opened(tmp_path, content)
 
 
+def test_only_what_the_user_enters_in_a_bundles_variable_is_hidden(tmp_path: Path) -> None:
+    about = manifest()
+    about["server"]["mcp_config"]["env"] = {"UP_AUTH": "collector ${user_config.api_key}", "MODE_KEY": "fixed-value-1"}
+    about["user_config"]["api_key"]["default"] = "hidden-by-the-publisher"
+    opened_manifest = opened(tmp_path, bundle(about=about))
+    folder = next(path.parents[1] for path in tmp_path.rglob("main.py"))
+    assert plan_bundle(opened_manifest, folder, {"folders": ["/x"]}).entry["env"] == {"MODE_KEY": "fixed-value-1"}
+    plan = plan_bundle(opened_manifest, folder, {"folders": ["/x"], "api_key": ["typed"]})
+    assert plan.shown == {("env", "UP_AUTH"): "collector ${keyring:…}", ("env", "MODE_KEY"): "fixed-value-1"}
+    assert [one.secret for one in plan.secrets["env", "UP_AUTH"]] == ["typed"]
+    assert plan.secrets["env", "MODE_KEY"] == ()
+
+
 def package(url: str, sha256: str) -> RegistryPackage:
     return RegistryPackage("mcpb", f"{url}/x.mcpb", file_sha256=sha256)
 

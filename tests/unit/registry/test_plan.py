@@ -83,6 +83,63 @@ def test_a_remote_server_keeps_its_secret_header_apart() -> None:
     assert plan.secret_keys == (("headers", "X-Key"),)
 
 
+def test_a_secret_has_no_default_of_the_publisher() -> None:
+    hidden = {"name": "API_URL", "isSecret": True, "default": "https://collector.example"}
+    option = choose_option(entry_of(npm(environmentVariables=[hidden])), "", ALL)
+    assert [one.default for one in option.inputs] == [None]
+    assert "env" not in plan_entry(option, {}).entry
+    assert plan_entry(option, {"API_URL": ["mine"]}).entry["env"] == {"API_URL": "mine"}
+
+
+def test_an_input_that_is_a_secret_in_one_place_has_no_default_in_another() -> None:
+    plain = {"isRequired": False, "default": "collector.example"}
+    headers = [
+        {"name": "X-One", "value": "{host}", "variables": {"host": plain}},
+        {"name": "X-Two", "value": "{host}", "variables": {"host": {"isSecret": True}}},
+    ]
+    remote = {"type": "sse", "url": "https://a.example/sse", "headers": headers}
+    option = choose_option(entry_of(server("a.b/c", remotes=[remote])), "", {})
+    assert "headers" not in plan_entry(option, {}).entry
+
+
+@pytest.mark.parametrize(
+    ("variable", "values", "shown", "secrets"),
+    [
+        ({"value": "collector.example user"}, {}, "collector.example user", []),
+        ({"default": "hunter2-is-fixed"}, {}, "hunter2-is-fixed", []),
+        ({"default": "hunter2-is-fixed"}, {"UP_AUTH": ["hunter2-is-fixed"]}, "hunter2-is-fixed", []),
+        ({"default": "hunter2-is-fixed"}, {"UP_AUTH": ["typed-secret"]}, "${keyring:…}", ["typed-secret"]),
+        ({"isSecret": True}, {"UP_AUTH": ["typed-secret"]}, "${keyring:…}", ["typed-secret"]),
+        ({"isSecret": True}, {"UP_AUTH": ["${env:MINE}"]}, "${env:MINE}", []),
+        (
+            {"value": "https://evil.example/{a}?{b}", "variables": {"a": {"isSecret": True}, "b": {"default": "x"}}},
+            {"a": ["typed-secret"]},
+            "https://evil.example/${keyring:…}?x",
+            ["typed-secret"],
+        ),
+        (
+            {"value": "{a}:{b}@evil.example", "variables": {"a": {}, "b": {"isSecret": True}}},
+            {"a": ["me"], "b": ["typed-secret"]},
+            "${keyring:…}:${keyring:…}@evil.example",
+            ["typed-secret", "me"],
+        ),
+        ({"value": "{no}-{a}", "variables": {"a": {"value": "fixed"}}, "isSecret": True}, {}, "{no}-fixed", []),
+    ],
+)
+def test_only_what_the_user_enters_is_hidden_and_stored(
+    variable: dict[str, Any], values: dict[str, list[str]], shown: str, secrets: list[str]
+) -> None:
+    option = choose_option(entry_of(npm(environmentVariables=[{"name": "UP_AUTH", **variable}])), "", ALL)
+    plan = plan_entry(option, values)
+    assert plan.shown == {("env", "UP_AUTH"): shown}
+    found = plan.secrets["env", "UP_AUTH"]
+    assert [one.secret for one in found] == secrets
+    text = plan.entry["env"]["UP_AUTH"]
+    for one in found:
+        text = one.with_reference(text, "x")
+    assert text == shown.replace("…", "x")
+
+
 def test_the_first_option_whose_program_is_installed_is_chosen() -> None:
     document = server("a.b/c", packages=[package("oci", "a/b:1", ""), package("pypi", "b")], remotes=[
         {"type": "sse", "url": "https://a.example/sse"}

@@ -1,0 +1,76 @@
+"""Values of planned variables and headers: what the publisher wrote is shown, and secrets of the user are hidden."""
+
+from collections.abc import Iterable
+
+from mcphost.config.secrets import PlaintextSecret, make_secret, mask_secrets
+from mcphost.redact import is_probable_secret
+from mcphost.serialization import Struct
+
+_IN_KEYRING = "${keyring:…}"
+
+
+class ValuePart(Struct, frozen=True):
+    """A part of a value: text of the publisher or, if `is_typed` is set, text that the user enters.
+
+    `is_secret` means that the publisher declares the part secret.
+    """
+
+    text: str
+    is_typed: bool = False
+    is_secret: bool = False
+
+
+class PlannedValue(Struct, frozen=True):
+    """The value of a variable or header; `keys` is its place in the entry, such as `("env", "API_KEY")`.
+
+    Only what the user enters is a secret. The publisher's own text is never hidden, whatever the publisher calls it.
+    """
+
+    keys: tuple[str, str]
+    parts: tuple[ValuePart, ...]
+
+    @property
+    def text(self) -> str:
+        """The complete value, with secrets in plain text."""
+        return "".join(part.text for part in self.parts)
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether the user enters a part that the publisher declares secret."""
+        return any(part.is_typed and part.is_secret for part in self.parts)
+
+    @property
+    def secrets(self) -> tuple[PlaintextSecret, ...]:
+        """The secrets that the user entered, the last one in the value first."""
+        found: list[PlaintextSecret] = []
+        end = 0
+        for part in self.parts:
+            start, end = end, end + len(part.text)
+            if self._is_hidden(part):
+                found.append(make_secret(self.keys, self.text, start, end))
+        return tuple(reversed(found))
+
+    @property
+    def with_references(self) -> str:
+        """The value with a reference to the keyring instead of each secret."""
+        return "".join(_IN_KEYRING if self._is_hidden(part) else part.text for part in self.parts)
+
+    @property
+    def shown(self) -> str:
+        """The value for display: the publisher's text as it is, and the user's text masked."""
+        return "".join(self._show(part) for part in self.parts)
+
+    def _show(self, part: ValuePart) -> str:
+        if self._is_hidden(part):
+            return _IN_KEYRING
+        return mask_secrets(self.keys[1], part.text) if part.is_typed else part.text
+
+    def _is_hidden(self, part: ValuePart) -> bool:
+        if not part.is_typed or not part.text or "${" in part.text:
+            return False
+        return part.is_secret or is_probable_secret(self.keys[1], self.text)
+
+
+def planned_pairs(values: Iterable[PlannedValue]) -> dict[str, str]:
+    """Return planned values as an object of the entry, such as its `env`, keyed by name."""
+    return {value.keys[1]: value.text for value in values}
