@@ -57,7 +57,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
 
     async with open_server_editor(options) as (editor, config):
         found = _find(args.source)
-        candidates = plan_import(found, config.servers, editor.config_dir / SERVERS_FILE)
+        candidates = plan_import(found, config.servers, editor.config_dir / SERVERS_FILE, Path.cwd())
         if args.name:
             _require_names(args.name, candidates)
             candidates = tuple(candidate for candidate in candidates if candidate.found.name in args.name)

@@ -1,5 +1,6 @@
 """Conversion of server entries from the formats of other MCP hosts to the format of `mcp.json`."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
@@ -146,6 +147,24 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
     if not command:
         raise UnusableEntry("It has neither a command nor a URL.")
     return _stdio(command[0], command[1:], _pairs(entry, "environment"), _text(entry, "cwd"), syntax)
+
+
+def set_folder(entry: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Return a converted entry with *folder*, that of its project, as working directory; "" changes nothing.
+
+    A relative working directory is one inside that folder. Raises UnusableEntry if the folder's path contains a
+    reference, which would lead elsewhere.
+    """
+    if not folder or "command" not in entry:
+        return entry
+    cwd: str = entry.get("cwd", "")
+    if cwd.startswith(("/", "~", "${")):
+        return entry
+    if "${" in folder:
+        raise UnusableEntry(
+            "The path of its project has a dollar sign and a brace in it, which mcphost reads as a reference."
+        )
+    return {**entry, "cwd": os.path.normpath(os.path.join(folder, cwd))}
 
 
 def is_entry_disabled(entry: Mapping[str, Any]) -> bool:

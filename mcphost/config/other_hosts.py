@@ -32,6 +32,7 @@ from mcphost.config.other_host_entries import (
     convert_zed,
     is_entry_disabled,
     newly_expanded_references,
+    set_folder,
     unsupported_references,
 )
 from mcphost.config.server_inputs import add_input_definitions
@@ -198,6 +199,9 @@ MAX_PROFILES = 50
 _EACH = "/*/"
 """Wildcard in the path of a file: any folder, such as that of a profile."""
 
+PROJECT_FILE = ".mcp.json"
+"""The project file of Claude Code, which mcphost reads itself; it is imported only if the user names it."""
+
 _MAX_NAME_LENGTH = 128
 
 
@@ -245,6 +249,15 @@ class HostFormat(NamedTuple):
         """
         templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
         return [file for template in templates for file in _expand(template, places)]
+
+    def find_project_folder(self, file: Path, places: Places) -> str:
+        """Return the project folder that *file* belongs to, or "" for a file of the user's own settings."""
+        file = file.absolute()
+        if file in self.find_files(places, with_folder=False):
+            return ""
+        inside = [PROJECT_FILE, *(name for name in self.files if name.startswith("{folder}/"))]
+        endings = (Path(name.removeprefix("{folder}/")).parts for name in inside)
+        return next((str(file.parents[len(parts) - 1]) for parts in endings if file.parts[-len(parts) :] == parts), "")
 
 
 def _expand(template: str, places: Places) -> Iterator[Path]:
@@ -394,30 +407,41 @@ def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[For
 def _convert_document(
     host: HostFormat, file: Path, document: Mapping[str, Any], places: Places
 ) -> Iterator[ForeignServer]:
-    entries: dict[str, Any] = {}
+    section: dict[str, Any] = {}
     if host.id == "claude-code":
         project = _get(document, ("projects", places.folder, "mcpServers"))
-        entries |= cast("dict[str, Any]", project) if isinstance(project, dict) else {}
+        section |= cast("dict[str, Any]", project) if isinstance(project, dict) else {}
     candidates = (_get(document, keys) for keys in host.keys)
-    common = next((cast("dict[str, Any]", found) for found in candidates if isinstance(found, dict)), entries)
-    entries = {**common, **entries}
+    common = next((cast("dict[str, Any]", found) for found in candidates if isinstance(found, dict)), section)
+    entries = {**common, **section}
     inputs = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
     own_files = host.find_files(places, with_folder=False)
     is_own = os.path.realpath(file) in map(os.path.realpath, own_files)
+    project_folder = host.find_project_folder(file, places)
     for name, entry in list(entries.items())[:MAX_SERVERS_OF_FILE]:
-        converted = _convert(host, str(file), str(name), entry, inputs)  # in YAML, a name may be a number or a date
+        folder = places.folder if name in section else project_folder
+        converted = _convert(host, str(file), str(name), entry, inputs, folder)  # in YAML, a name may be a number
         yield replace(converted, is_own=is_own)
+
+
+_HOST_BY_FOLDER = {".cursor": "cursor", ".vscode": "vscode", ".gemini": "gemini-cli"}
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
     """Guess which host a file belongs to from its name, folder and keys; the fallback is Claude Desktop."""
-    names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
+    names = {
+        "config.toml": "codex",
+        "config.yaml": "goose",
+        "opencode.json": "opencode",
+        "opencode.jsonc": "opencode",
+        PROJECT_FILE: "claude-code",
+    }
     by_name = find_host(names.get(file.name, ""))
     fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
     if by_name is not None and by_name in fitting:
         return by_name
     parent = file.parent.name
-    by_folder = find_host({".cursor": "cursor", ".vscode": "vscode", ".gemini": "gemini-cli"}.get(parent, ""))
+    by_folder = find_host(_HOST_BY_FOLDER.get(parent, ""))
     return by_folder or (fitting[0] if fitting else HOSTS[0])
 
 
@@ -436,14 +460,18 @@ def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
     return servers
 
 
-def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any) -> ForeignServer:
-    """Convert one entry to a ForeignServer; *inputs* is the file's list of definitions for `${input:ID}`."""
+def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any, folder: str) -> ForeignServer:
+    """Convert one entry to a ForeignServer.
+
+    *inputs* is the file's list of definitions for `${input:ID}`. *folder* is the project folder in which the other host
+    starts the server, or "" for a server that does not belong to a project.
+    """
     shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
     try:
         if not isinstance(entry, dict):
             raise UnusableEntry("Its entry is not an object.")
         members = cast("dict[str, Any]", entry)
-        converted = add_input_definitions(host.convert(members, host.syntax), inputs)
+        converted = add_input_definitions(set_folder(host.convert(members, host.syntax), folder), inputs)
     except UnusableEntry as reason:
         return ForeignServer(name=shown, host=host.title, file=file, problem=str(reason))
     notes = [f"mcphost does not fill in {reference}." for reference in unsupported_references(converted)]

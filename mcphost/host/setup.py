@@ -266,7 +266,7 @@ class Setup:
         places = self._places
         found = find_foreign_servers(find_places(places.home, places.folder, places.environ))
         configured = [connection.config for connection in self._servers]
-        return plan_import(found, configured, places.config_dir / SERVERS_FILE)
+        return plan_import(found, configured, places.config_dir / SERVERS_FILE, places.folder)
 
 
 def _has_risks(candidate: ImportCandidate) -> bool:

@@ -125,6 +125,33 @@ def test_code_that_was_not_seen_is_not_imported(program: Program) -> None:
     assert configured(program) == {}
 
 
+def test_a_server_of_a_project_section_runs_in_its_project(program: Program) -> None:
+    (program.work / "server.py").write_text("from mcphost.demo.server import main\n\nmain()\n")
+    entry = {"command": sys.executable, "args": ["server.py"]}
+    document = {"projects": {str(program.work): {"mcpServers": {"here": entry}}}}
+    (program.home / ".claude.json").write_text(json.dumps(document))
+    (listed,) = json.loads(program.text("servers", "import", "claude-code", "--json"))["servers"]
+    assert listed["settings"] == [f"folder: {program.work}"]
+    assert listed["notes"] == []
+    assert f"folder: {program.work}" in program.text("servers", "import", "claude-code", "--yes")
+    assert configured(program) == {"here": {**entry, "cwd": str(program.work)}}
+    assert "add" in program.text("tools", "here")
+
+
+def test_a_file_of_this_folder_that_a_server_of_the_user_names_is_pointed_out(program: Program) -> None:
+    (program.work / "server.py").touch()
+    entries = {"own": {"command": sys.executable, "args": ["server.py", "-v", "none.py", "/srv/x.py", "work"]}}
+    write_host(program, ".cursor/mcp.json", **entries)
+    (listed,) = json.loads(program.text("servers", "import", "cursor", "--json"))["servers"]
+    (note,) = listed["notes"]
+    assert '"server.py"' in note
+    assert f"runs in {program.home / 'config'}" in note
+    assert "mcphost servers edit own --cwd DIR" in note
+    done = program.run("servers", "import", "cursor", "--yes")
+    assert note in done.stderr.decode()
+    assert configured(program) == entries
+
+
 def answer_import(
     program: Program, *answers: bytes, command: tuple[str, ...] = ("servers", "import"), code: int = 0
 ) -> str:

@@ -441,6 +441,15 @@ async def test_after_the_key_of_a_provider_without_a_proposed_model_the_models_a
         await driver.until(lambda: type(driver.app.screen).__name__ == "ModelsScreen", "the models")
 
 
+async def test_the_card_shows_the_folder_of_a_projects_server(run: Run) -> None:
+    server = ServerConfig(name="here", command="run", cwd="/home/ada/proj")
+    found = ForeignServer(name="here", host="Claude Code", file="/f", entry={"command": "run", "cwd": "/home/ada/proj"})
+    here = ImportCandidate(found=found, hosts=("Claude Code",), state="new", name="here", server=server)
+    async with run(size=(120, 24), **first_run(FakeSetup(SetupOffers(MODELS, (here,))))) as driver:
+        await card(driver)
+        assert "run in /home/ada/proj" in driver.text()
+
+
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 40)])
 async def test_the_buttons_are_visible_with_many_models_and_servers(run: Run, size: tuple[int, int]) -> None:
     many = SetupOffers(MODELS * 20, tuple(candidate(f"server{at}", "x") for at in range(60)))

@@ -14,6 +14,7 @@ from mcphost.config.approval_digest import (
 )
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
+from mcphost.config.relative_paths import find_path_warnings
 from mcphost.config.schema import ServerConfig, find_config_error
 from mcphost.config.secrets import HIDDEN, find_plaintext_secrets
 from mcphost.config.server_restrictions import has_same_target
@@ -82,12 +83,13 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
 
 
 def plan_import(
-    found: Iterable[ForeignServer], configured: Sequence[ServerConfig], target: Path
+    found: Iterable[ForeignServer], configured: Sequence[ServerConfig], target: Path, folder: Path
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
     Identical entries from several hosts yield one candidate. If a candidate's name is already taken, by a server in
-    *configured* or by another candidate, the name of the MCP host that it comes from is appended.
+    *configured* or by another candidate, the name of the MCP host that it comes from is appended. A server that names
+    a file in *folder*, the current folder, but runs elsewhere gets a note about that.
     """
     candidates: list[ImportCandidate] = []
     taken = {server.name for server in configured}
@@ -99,7 +101,7 @@ def plan_import(
             candidates[candidates.index(earlier)] = replace(earlier, hosts=hosts)
             continue
         if candidate.state == "new":
-            candidate = replace(candidate, name=_free_name(candidate.name, server.host, taken))
+            candidate = _add_path_notes(replace(candidate, name=_free_name(candidate.name, server.host, taken)), folder)
             taken.add(candidate.name)
         candidates.append(candidate)
     return tuple(candidates)
@@ -126,6 +128,13 @@ def _make_candidate(found: ForeignServer, configured: Sequence[ServerConfig], ta
         reason="" if same is None else f"You have it already, as {same.name!r}.",
         secrets=tuple(secret.location for secret in find_plaintext_secrets(server)),
     )
+
+
+def _add_path_notes(candidate: ImportCandidate, folder: Path) -> ImportCandidate:
+    if candidate.server is None:
+        return candidate
+    notes = find_path_warnings(replace(candidate.server, name=candidate.name), folder)
+    return replace(candidate, found=replace(candidate.found, notes=(*candidate.found.notes, *notes)))
 
 
 def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:

@@ -456,13 +456,15 @@ class SetupScreen(FormScreen[SetupChoice]):
 def _describe_target(candidate: "ImportCandidate") -> str:
     """Return a server's sanitized command line or URL.
 
-    The names of its environment variables or headers are included.
+    The folder that its entry sets is included, and so are the names of its environment variables or headers.
     """
     server = candidate.server
     if server is None:
         return ""
     names = ", ".join(sorted(server.env) if server.is_stdio else sorted(server.headers))
     target = join(server.argv) if server.is_stdio else server.url
+    if server.is_stdio and candidate.entry.get("cwd"):
+        target = _("{target} in {folder}").format(target=target, folder=server.cwd)
     return sanitize(
         _("{target} (with {names})").format(target=target, names=names) if names else target, keep_newlines=False
     )

@@ -44,7 +44,7 @@ CASES: dict[str, Case] = {
             "a": {**STDIO, "env": {"KEY": "${env:KEY}", "MODE": "${env:MODE:-fast}"}},
             "b": {"url": "https://b.example/mcp", "headers": TOKEN},
             "c": {"url": "https://c.example/sse", "type": "sse"},
-            "mine": {"command": "mine"},
+            "mine": {"command": "mine", "cwd": "FOLDER"},
         },
     ),
     "cursor": Case(
@@ -183,7 +183,8 @@ def test_the_servers_of_a_host_become_entries_that_are_loaded(host: str, tmp_pat
     write(tmp_path, case.path, text.replace("FOLDER", places.folder))
     found = find_foreign_servers(places)
     assert {server.host for server in found} == {next(one.title for one in HOSTS if one.id == host)}
-    assert {server.name: server.entry for server in found} == case.entries
+    expected = json.loads(json.dumps(case.entries).replace("FOLDER", places.folder))
+    assert {server.name: server.entry for server in found} == expected
     problems: list[str] = []
     loaded = parse_servers({"mcpServers": case.entries}, "mcp.json", "user", problems.append)
     assert [server.name for server in loaded] == list(case.entries)
@@ -367,3 +368,47 @@ def test_a_named_file_without_servers_is_an_error(tmp_path: Path, places: Places
         read_named_file(tmp_path / "none.json", places)
     with pytest.raises(ConfigError, match="has no servers"):
         read_named_file(write(tmp_path, "empty.json", {}), places)
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        (".cursor/mcp.json", "mcpServers"),
+        (".vscode/mcp.json", "servers"),
+        (".gemini/settings.json", "mcpServers"),
+        (".zed/settings.json", "context_servers"),
+        ("opencode.json", "mcp"),
+        (".mcp.json", "mcpServers"),
+    ],
+)
+def test_the_servers_of_a_projects_file_keep_its_folder(path: str, key: str, tmp_path: Path, places: Places) -> None:
+    command = ["./server.py"] if key == "mcp" else "./server.py"
+    entries = {
+        "plain": {"command": command},
+        "below": {"command": command, "cwd": "tools"},
+        "fixed": {"command": command, "cwd": "/srv"},
+        "home": {"command": command, "cwd": "~/x"},
+        "web": {"url": "https://x.example/mcp"},
+    }
+    file = write(tmp_path, f"project/{path}", {key: entries})
+    folder = places.folder
+    expected = {"plain": folder, "below": f"{folder}/tools", "fixed": "/srv", "home": "~/x", "web": None}
+    assert {server.name: server.entry.get("cwd") for server in read_named_file(file, places)} == expected
+    if path != ".mcp.json":  # mcphost reads this file itself
+        found = find_foreign_servers(places, with_folder=True)
+        assert {server.name: server.entry.get("cwd") for server in found} == expected
+
+
+def test_the_servers_of_the_users_own_file_get_no_folder(tmp_path: Path, places: Places) -> None:
+    for path in (".cursor/mcp.json", ".gemini/settings.json"):
+        file = write(tmp_path, path, {"mcpServers": {"a": STDIO}})
+        assert [server.entry for server in read_named_file(file, places)] == [STDIO]
+
+
+def test_a_project_folder_that_reads_like_a_reference_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "${HOME}"
+    folder.mkdir()
+    write(folder, ".cursor/mcp.json", {"mcpServers": {"a": STDIO}})
+    (server,) = find_foreign_servers(find_places(tmp_path, folder, {}, "linux"), with_folder=True)
+    assert server.entry == {}
+    assert "reads as a reference" in server.problem

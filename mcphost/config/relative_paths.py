@@ -1,0 +1,62 @@
+"""Warnings about relative paths in a server's command line, which the server looks for in another folder."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+
+from mcphost.config.schema import ServerConfig
+from mcphost.config.variable_references import find_references
+from mcphost.paths import find_program
+from mcphost.sanitize import sanitize
+
+_MAX_CHECKED_WORDS = 200
+_MAX_WARNINGS = 5
+_MAX_SHOWN = 200
+
+
+def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
+    """Return warnings about a server's working directory and about relative paths that it cannot find there.
+
+    A relative path is reported if it exists in *folder*, where the user named it, and not in the folder in which the
+    server runs. A path that names *folder* itself or its parent, such as ".", is reported as well. Each warning names
+    the fix. Folders that contain references are not checked.
+    """
+    if not server.is_stdio or server.cwd_has_references:
+        return ()
+    runs_in = server.cwd or str(folder)
+    edit = f"mcphost servers edit {quote(server.name)} --cwd DIR"
+    shown_folder = sanitize(runs_in[:_MAX_SHOWN], keep_newlines=False)
+    if server.cwd != os.path.dirname(server.file) and not os.path.isdir(runs_in):
+        return (f"Its folder {shown_folder} does not exist. Create it, or choose another with {edit}.",)
+    if os.path.realpath(runs_in) == os.path.realpath(folder):
+        return ()
+    warnings: list[str] = []
+    for word in _relative_words(server):
+        if _is_misplaced(word, folder, Path(runs_in)):
+            shown = sanitize(word[:_MAX_SHOWN], keep_newlines=False)
+            warnings.append(
+                f'The path "{shown}" is in the current folder, but the server runs in {shown_folder}. '
+                f"Write the absolute path, or set its folder with {edit}."
+            )
+    return tuple(warnings[:_MAX_WARNINGS])
+
+
+def _relative_words(server: ServerConfig) -> Iterator[str]:
+    """Yield the words of the command line that may be relative paths, without options such as `--root=`."""
+    if "/" in server.command or find_program(server.command) is None:
+        yield server.command
+    for argument in server.args[:_MAX_CHECKED_WORDS]:
+        option, equals, value = argument.partition("=")
+        yield value if equals and option.startswith("-") else argument
+
+
+def _is_misplaced(word: str, folder: Path, runs_in: Path) -> bool:
+    if not word or word.startswith(("/", "~", "-")) or "\0" in word or find_references(word):
+        return False
+    if os.path.normpath(word) in (".", ".."):
+        return True
+    here = folder / word
+    # A word without a slash that is the name of a folder is more often a subcommand.
+    names_path = os.path.isfile(here) or ("/" in word and os.path.exists(here))
+    return names_path and not os.path.exists(runs_in / word)
