@@ -304,8 +304,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         if not as_json:
             for entry, problem in broken.items():
                 table.print_row((entry, StateWord("invalid"), "", "", translate_sentence(problem)))
-            if not name:
-                print_config_problems(replace(host.config, problems=_other_problems(host.config, broken)), options)
+            print_config_problems(replace(host.config, problems=_other_problems(host.config, broken, name)), options)
 
         async def report(result: ServerConnectResult) -> None:
             await measure_latency(host, result)
@@ -352,8 +351,10 @@ def invalid_entries(config: "HostConfig") -> dict[str, str]:
     return {match[1]: problem for match, problem in matches if match is not None and match[1] not in usable}
 
 
-def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, ...]:
-    return tuple(problem for problem in config.problems if problem not in broken.values())
+def _other_problems(config: "HostConfig", broken: dict[str, str], name: str | None) -> tuple[str, ...]:
+    """Return the problems that are not in *broken*, only those of the server *name* if it is given."""
+    mark = f'server "{name}"' if name else ""
+    return tuple(problem for problem in config.problems if problem not in broken.values() and mark in problem)
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 Types and limits come from the structs that validate the files. The schemas use draft-07, the newest draft that common
 editors support for both formats (VS Code: https://code.visualstudio.com/docs/languages/json, Taplo for TOML:
-https://taplo.tamasfe.dev/configuration/using-schemas.html). In mcp.json, other hosts' keys are allowed.
+https://taplo.tamasfe.dev/configuration/using-schemas.html). In mcp.json, keys of other hosts are allowed outside of "mcphost".
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ def mcp_json_schema() -> Schema:
             "mcpServers": _describe(servers, "The servers by name."),
             "servers": _describe(servers, "The servers by name, as VS Code writes it."),
             "inputs": _describe(_list_of("input"), "Values that the user is asked for, as ${input:ID}."),
-            "mcphost": {"type": "object", "properties": {"roots": _ROOTS}},
+            "mcphost": _closed({"roots": _ROOTS}),
         },
         "definitions": {"server": _server_schema(), "input": _INPUT, "oauth": _oauth_schema()},
     }
@@ -185,6 +185,7 @@ def _own_schema() -> Schema:
     return {
         "type": "object",
         "description": "Settings that only mcphost reads.",
+        "additionalProperties": False,
         "properties": {
             "timeout": {
                 "type": "number",

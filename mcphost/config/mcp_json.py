@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
+from mcphost.config.entry_keys import describe_mode, describe_unknown_keys, warn_about_arguments, warn_about_keys
 from mcphost.config.entry_limits import ProjectBudget, without_transport_headers
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.schema import (
@@ -198,7 +199,11 @@ def parse_file_roots(document: Any, file: str, source: Source, on_problem: Probl
     ignored.
     """
     own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
-    if not isinstance(own, dict) or "roots" not in own:
+    if not isinstance(own, dict):
+        return ()
+    for text in describe_unknown_keys(cast("dict[str, Any]", own), ("roots",)):
+        on_problem(ConfigWarning(f"{file}: {text}"))
+    if "roots" not in own:
         return ()
     if source == "user":
         on_problem(f'{file}: "{OWN_KEY}.roots" belongs in config.toml, as roots = […]; it is not used here.')
@@ -241,11 +246,12 @@ class _ServerEntry:
     def build(self) -> ServerConfig:
         """Validate the entry and convert it to a ServerConfig. Raises ConfigError."""
         self._check_name()
+        own = self._read_own()
+        warn_about_keys(self.entry, own, self.location, self.on_problem)
         command, url = self._get_text("command"), self._get_text("url")
         if bool(command) == bool(url):
             what = 'both "command" and "url"' if command else 'neither "command" nor "url"'
             raise ConfigError(f"{self.location} has {what}.", "A server has either a command or a URL.")
-        own = self._read_own()
         if command:
             self._check_command(command)
         elif not find_references(url):  # a URL with references is checked after expansion
@@ -257,6 +263,7 @@ class _ServerEntry:
             if (secret := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in secret:
                 self._warn_about_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
         args, env = self._get_texts("args"), self._get_pairs("env")
+        warn_about_arguments(args, self.location, self.on_problem)
         headers = self._parse_headers()
         texts: tuple[str, ...] = ()
         if self.has_references:
@@ -543,17 +550,10 @@ class _ServerEntry:
         command = f"mcphost servers secure {quote(self.name)}"
         move = f" To move it to the keyring: {command}" if can_move and self.source == "user" else ""
         text = (
-            f'{self.location}: "{where}" looks like a secret in plain text{self._describe_mode()}. '
+            f'{self.location}: "{where}" looks like a secret in plain text{describe_mode(self.file)}. '
             f"It works; {instead} keeps it out of the file.{move}"
         )
         self.on_problem(ConfigWarning(text))
-
-    def _describe_mode(self) -> str:
-        try:
-            mode = Path(self.file).stat().st_mode & 0o777
-        except OSError:
-            return ""
-        return f", and others can read the file (mode {mode:04o})" if mode & 0o077 else ""
 
 
 def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:

@@ -109,7 +109,7 @@ class TomlTable:
         """Report each key that is not in *known*, along with the most similar known key, if there is one."""
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
-            near = _find_similar(key, known)
+            near = find_similar(key, known)
             hint = f'did you mean "{self.prefix}{near}"?' if near else "it does nothing."
             self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
@@ -124,7 +124,7 @@ class TomlTable:
         """
         for key in self.values:
             if key not in known:
-                self._refuse(key, _find_similar(key, known), f"Known keys: {', '.join(known)}.")
+                self._refuse(key, find_similar(key, known), f"Known keys: {', '.join(known)}.")
 
     def refuse_similar(self, tables: Collection[str], known: Collection[str]) -> None:
         """Raise ConfigError for an unknown key that is probably a misspelling of one of the *tables*.
@@ -133,7 +133,7 @@ class TomlTable:
         limits or forbid calls, because a misspelt table would have no effect.
         """
         for key in self.values:
-            near = "" if key in known else _find_similar(key, known)
+            near = "" if key in known else find_similar(key, known)
             if near in tables:
                 self._refuse(key, near, "Correct the name, because limits or rules in it would not apply.")
 
@@ -144,7 +144,7 @@ class TomlTable:
         raise ConfigError(f'{self.file}: "{name}" is unknown.', hint)
 
 
-def _find_similar(key: str, known: Collection[str]) -> str:
+def find_similar(key: str, known: Collection[str]) -> str:
     """Return the key in *known* that is most similar to *key*, or "" if there is no close match."""
     from difflib import get_close_matches
 

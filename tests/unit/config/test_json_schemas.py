@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from mcphost.config.entry_keys import ENTRY_KEYS, OWN_KEYS
 from mcphost.config.json_schemas import config_toml_schema, mcp_json_schema
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.settings import parse_settings
@@ -155,3 +156,12 @@ def test_inputs_and_roots_of_a_file_have_a_schema() -> None:
 def test_both_schemas_are_valid_schemas() -> None:
     for schema in (mcp_json_schema(), config_toml_schema()):
         assert jsonschema_rs.meta.is_valid(schema)
+
+
+def test_the_schema_has_exactly_the_keys_that_the_parser_knows() -> None:
+    server = mcp_json_schema()["definitions"]["server"]
+    assert set(server["properties"]) == set(ENTRY_KEYS)
+    own = server["properties"]["mcphost"]
+    assert set(own["properties"]) == set(OWN_KEYS)
+    assert own["additionalProperties"] is False
+    assert mcp_json_schema()["properties"]["mcphost"]["additionalProperties"] is False

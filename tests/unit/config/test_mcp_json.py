@@ -516,3 +516,66 @@ def test_an_invalid_trust_setting_leaves_the_server_out(tmp_path: Path, value: o
 def test_a_file_of_very_many_comments_or_texts_is_refused_by_its_name(text: str) -> None:
     with pytest.raises(ConfigError, match="the file has too many comments or strings"):
         parse_json(text, "the file")
+
+
+@pytest.mark.parametrize(
+    ("entry", "key", "meant"),
+    [
+        ({"mcphost": {"reviewResult": True}}, "mcphost.reviewResult", "mcphost.reviewResults"),
+        ({"mcphost": {"timeuot": 5}}, "mcphost.timeuot", "mcphost.timeout"),
+        ({"disabledTool": ["x"]}, "disabledTool", "disabledTools"),
+        ({"disabled_tools": ["x"]}, "disabled_tools", "disabledTools"),
+        ({"arg": ["x"]}, "arg", "args"),
+        ({"reviewResults": True}, "reviewResults", "mcphost.reviewResults"),
+    ],
+)
+def test_a_misspelt_key_is_a_warning(tmp_path: Path, entry: dict[str, Any], key: str, meant: str) -> None:
+    config = read_servers(tmp_path, {"mcpServers": {"x": {"command": "true", **entry}}})
+    (problem,) = config.problems
+    assert problem == f'{tmp_path}/mcp.json: server "x": "{key}" is unknown: did you mean "{meant}"?'
+    assert isinstance(problem, ConfigWarning)
+    assert len(config.servers) == 1
+
+
+def test_an_unlike_key_is_unknown_only_in_the_mcphost_object(tmp_path: Path) -> None:
+    entry = {"command": "true", "autoApprove": [], "timeout": 5, "mcphost": {"blue\u202e": 1}}
+    (problem,) = read_servers(tmp_path, {"mcpServers": {"x": entry}}).problems
+    assert '"mcphost.blue' in problem
+    assert "\u202e" not in problem
+    assert problem.endswith("is unknown: it does nothing.")
+
+
+def test_keys_of_other_hosts_are_no_misspellings(tmp_path: Path) -> None:
+    keys = ("autoApprove", "alwaysAllow", "timeout", "trust", "enabled", "enabledTools", "headersHelper", "gallery",
+            "version", "description", "transportType", "oauth", "includeTools", "excludeTools", "serverUrl",
+            "httpUrl", "startup_timeout_sec", "tools", "sandbox", "name", "http_headers")  # fmt: skip
+    read_server(tmp_path, {"command": "true", **dict.fromkeys(keys, "x")})
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--token", "sk-abcdefghijklmnop123456"],
+        ["--api-key=0123456789abcdef0"],
+        ["--token", "0123456789abcdef0"],
+        ["postgresql://ada:hunter2@db.example/x"],
+    ],
+)
+def test_a_secret_in_an_argument_is_a_warning_that_does_not_quote_it(tmp_path: Path, args: list[str]) -> None:
+    (problem,) = read_servers(tmp_path, {"mcpServers": {"x": {"command": "true", "args": args}}}).problems
+    assert f'"args[{len(args) - 1}]" looks like a secret' in problem
+    assert "${env:NAME}" in problem
+    assert "--env NAME" in problem
+    assert not any(argument in problem for argument in args)
+    assert isinstance(problem, ConfigWarning)
+
+
+def test_an_argument_that_names_a_file_or_a_variable_is_no_secret(tmp_path: Path) -> None:
+    args = ["--token-file=/run/secrets/token", "--key", "/etc/ssl/0123456789abcdef0.pem", "--token", "${env:TOKEN}",
+            "--auth", "none", "-m", "mcphost.demo.server", "--max-tokens", "4096"]  # fmt: skip
+    read_server(tmp_path, {"command": "true", "args": args})
+
+
+def test_an_unknown_key_of_the_files_own_mcphost_object_is_a_warning(tmp_path: Path) -> None:
+    (problem,) = read_servers(tmp_path, {"mcpServers": {}, "mcphost": {"root": ["/a"]}}).problems
+    assert problem == f'{tmp_path}/mcp.json: "mcphost.root" is unknown: did you mean "mcphost.roots"?'

@@ -1,0 +1,102 @@
+"""Warnings about misspelt keys, and about secrets in arguments, in the entries of mcp.json."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from mcphost.config.schema import ConfigWarning, ProblemCallback
+from mcphost.config.toml_files import find_similar
+from mcphost.redact import is_secret_name, is_strong, redact_patterns
+from mcphost.sanitize import sanitize
+
+ENTRY_KEYS = (
+    "command", "args", "env", "envFile", "cwd", "url", "headers", "type", "transport", "disabled", "disabledTools",
+    "dev", "mcphost",
+)  # fmt: skip
+"""Keys of a server's entry that mcphost reads."""
+
+OWN_KEYS = (
+    "timeout", "caFile", "logLevel", "reviewResults", "trustAnnotations", "sampling", "era", "revision", "oauth",
+    "inputs", "watch", "disabled", "disabledTools",
+)  # fmt: skip
+"""Keys of the "mcphost" object in a server's entry."""
+
+_FOREIGN_KEYS = frozenset(
+    {"enabled", "enabledTools", "enabled_tools", "headersHelper", "http_headers", "transportType"}
+)
+"""Keys of other hosts that are similar to a known key without being a misspelling of it."""
+
+_MISPLACED_KEYS = ("reviewResults", "trustAnnotations", "caFile", "logLevel")
+"""Keys of the "mcphost" object that no other host has, so that they have no effect outside of it."""
+
+_MAX_WARNINGS = 20
+_MAX_CHECKED_ARGUMENTS = 200
+
+
+def warn_about_keys(
+    entry: Mapping[str, Any], own: Mapping[str, Any], location: str, on_problem: ProblemCallback
+) -> None:
+    """Report unknown keys in a server's entry, and in *own*, its "mcphost" object.
+
+    Outside of that object, only a key that is similar to a known one is reported, because other hosts have keys of
+    their own. *location* names the file and the server.
+    """
+    for text in [*_describe_entry_keys(entry), *describe_unknown_keys(own, OWN_KEYS)][:_MAX_WARNINGS]:
+        on_problem(ConfigWarning(f"{location}: {text}"))
+
+
+def describe_unknown_keys(own: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each key of an "mcphost" object that is not in *known*."""
+    for key in islice((key for key in own if key not in known), _MAX_WARNINGS):
+        near = find_similar(key, known)
+        yield _describe_key(f"mcphost.{key}", f"mcphost.{near}" if near else "")
+
+
+def _describe_entry_keys(entry: Mapping[str, Any]) -> Iterator[str]:
+    for key in entry:
+        if key in ENTRY_KEYS or key in _FOREIGN_KEYS:
+            continue
+        if near := find_similar(key, ENTRY_KEYS):
+            yield _describe_key(key, near)
+        elif near := find_similar(key, _MISPLACED_KEYS):
+            yield _describe_key(key, f"mcphost.{near}")
+
+
+def _describe_key(key: str, near: str) -> str:
+    shown = sanitize(key[:60], keep_newlines=False)
+    return f'"{shown}" is unknown: did you mean "{near}"?' if near else f'"{shown}" is unknown: it does nothing.'
+
+
+def warn_about_arguments(args: Sequence[str], location: str, on_problem: ProblemCallback) -> None:
+    """Report the first argument that contains a secret in plain text, without quoting it."""
+    for number, (before, argument) in enumerate(pairwise(("", *args[:_MAX_CHECKED_ARGUMENTS]))):
+        if _has_secret(before, argument):
+            text = (
+                f'{location}: "args[{number}]" looks like a secret in plain text, which other programs can see, too. '
+                "Pass it as a variable if the program reads one (--env NAME), or write ${env:NAME}."
+            )
+            on_problem(ConfigWarning(text))
+            return
+
+
+def _has_secret(before: str, argument: str) -> bool:
+    """Return whether an argument is probably a secret; *before* is the argument before it, such as `--token`."""
+    if "${" in argument:
+        return False
+    option, equals, value = argument.partition("=")
+    if not (equals and option.startswith("-")):
+        option, value = before, argument
+    if value.startswith(("/", "./", "../", "~", "-")):
+        return False
+    is_named = option.startswith("-") and is_secret_name(option.lstrip("-"))
+    return redact_patterns(value) != value or (is_named and is_strong(value))
+
+
+def describe_mode(file: str) -> str:
+    """Return a phrase that says that other users can read a file, or "" if they cannot or it does not exist."""
+    try:
+        mode = Path(file).stat().st_mode & 0o777
+    except OSError:
+        return ""
+    return f", and others can read the file (mode {mode:04o})" if mode & 0o077 else ""
