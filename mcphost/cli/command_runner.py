@@ -134,6 +134,20 @@ class ServerConnectResult:
                 "exit": error.exit_code}  # fmt: skip
 
 
+def find_never_rule_warnings(host: Host) -> tuple[str, ...]:
+    """Return warnings about rules in `consent.never` that match no call of the configured or connected servers."""
+    from mcphost.config.rule_warnings import find_rule_warnings, find_rules_without_tool
+    from mcphost.host.reserved_names import LOAD_SKILL
+
+    views, rules = host.servers.views(), host.config.never_rules
+    tools = {
+        view.name: [*(tool.name for tool in view.catalog.tools), LOAD_SKILL] for view in views if view.state == "ready"
+    }
+    unknown = find_rule_warnings(rules, [view.name for view in views], with_unlike=True)
+    known = " ".join(host.config.problems)
+    return tuple(text for text in (*unknown, *find_rules_without_tool(rules, tools)) if text not in known)
+
+
 async def connect_servers(
     host: Host,
     names: list[str] | None = None,

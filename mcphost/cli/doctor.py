@@ -283,7 +283,7 @@ async def _check_servers(host: Any, names: list[str], update: Callable[[str], ob
     If *names* is empty, all enabled servers are checked. Servers in *names*, and servers to which connecting
     failed, are then diagnosed step by step.
     """
-    from mcphost.cli.command_runner import connect_servers
+    from mcphost.cli.command_runner import connect_servers, find_never_rule_warnings
     from mcphost.serialization import replace
 
     checks: list[Check] = []
@@ -291,7 +291,7 @@ async def _check_servers(host: Any, names: list[str], update: Callable[[str], ob
         update(_("Diagnosing {name}…").format(name=answer.view.name))
         steps = await _diagnose(host, answer.view.name) if names or answer.error is not None else ()
         checks += [replace(check, steps=steps) for check in _summarize_server(answer)]
-    return checks
+    return checks + [Check("config", "warning", text) for text in find_never_rule_warnings(host)]
 
 
 async def _diagnose(host: Any, name: str) -> tuple[DiagnosisStep, ...]:

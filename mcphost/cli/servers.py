@@ -280,13 +280,14 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     from mcphost.cli.command_runner import (
         ServerConnectResult,
         connect_servers,
+        find_never_rule_warnings,
         measure_latency,
         print_config_problems,
         remove_model,
         require_server,
         unread_file_code,
     )
-    from mcphost.cli.printing import GrowingTable, print_json, show_status
+    from mcphost.cli.printing import GrowingTable, print_json, print_note, show_status
     from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
@@ -313,6 +314,9 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 
         with show_status(_("Connecting to servers…"), quiet=options.quiet):
             answers = await connect_servers(host, [name] if name else None, report)
+        warnings = () if name else find_never_rule_warnings(host)
+        for text in () if options.quiet else warnings:
+            print_note(translate_sentence(text))
     if as_json:
         checked = [
             {
@@ -328,7 +332,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             {"name": entry, "state": "invalid", "ok": False, "error": {"kind": "config", "message": problem, "exit": 3}}
             for entry, problem in broken.items()
         ]
-        print_json({"servers": [*checked, *invalid], "problems": list(host.config.problems)})
+        print_json({"servers": [*checked, *invalid], "problems": [*host.config.problems, *warnings]})
     return _check_code(answers, is_broken=bool(broken), unread=0 if name else unread_file_code(host.config))
 
 

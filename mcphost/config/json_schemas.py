@@ -2,7 +2,8 @@
 
 Types and limits come from the structs that validate the files. The schemas use draft-07, the newest draft that common
 editors support for both formats (VS Code: https://code.visualstudio.com/docs/languages/json, Taplo for TOML:
-https://taplo.tamasfe.dev/configuration/using-schemas.html). In mcp.json, keys of other hosts are allowed outside of "mcphost".
+https://taplo.tamasfe.dev/configuration/using-schemas.html). In mcp.json, keys of other hosts are allowed
+outside of "mcphost".
 """
 
 from collections.abc import Iterable, Mapping

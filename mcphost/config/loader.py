@@ -10,7 +10,9 @@ from typing import Any, cast
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.profiles import apply_profile
+from mcphost.config.rule_warnings import find_rule_warnings
 from mcphost.config.schema import (
+    ConfigWarning,
     HostConfig,
     RootConfig,
     ServerConfig,
@@ -119,6 +121,9 @@ def load_config(
             f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{name}". Rename one of them.'
         )
     servers = with_input_values(servers, directory, problems.append)
+    if not named:  # with --mcp-config, other servers are left out
+        found = find_rule_warnings(config.never_rules, {server.name for server in servers}, with_unlike=False)
+        problems += [ConfigWarning(f"{settings}: {text}") for text in found]
     restricted, never = apply_restrictions(servers, config.never_rules, config.sampling.limits)
     merged = replace(
         config,

@@ -398,3 +398,19 @@ def test_a_projects_file_never_overrides_a_server_of_the_user(program: Program) 
     assert program.text("call", "demo", "add", "a=1", "b=1") == "1 + 1 = 2\n"
     assert b"is not used" in program.run("servers").stderr
     assert not (program.home / "started").exists()
+
+
+def test_never_rules_that_match_no_call_are_warnings(program: Program) -> None:
+    program.configure(work=DEMO)
+    never = ["work/save?path=undr:/etc", "wrk/die", "work/nosuch", "away/x", "work/add"]
+    (program.home / "config" / "config.toml").write_text(f"[consent]\nnever = {json.dumps(never)}\n")
+    program.text("servers", "trust", "work", "--yes")
+    checked = program.run("servers", "check")
+    assert checked.returncode == 0, checked.stderr.decode()
+    told = program.run("doctor").stdout.decode()
+    for text in (checked.stderr.decode(), told):
+        words = " ".join(text.split())
+        for rule in never[:-1]:
+            assert repr(rule) in words
+        assert "'work/add'" not in words
+    assert "'wrk/die' matches no call" in " ".join(program.run("servers").stderr.decode().split())

@@ -1,0 +1,87 @@
+"""Warnings about rules in `consent.never` that match no call, for example because of a misspelt name."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from mcphost.config.rules import Rule, format_rule
+from mcphost.config.toml_files import find_similar
+from mcphost.sanitize import sanitize
+
+_PREFIX = re.compile(r"([a-z-]{2,12}):")
+_PATTERN_WORDS = frozenset({"regex", "regexp"})
+_MAX_RULES = 200
+_MAX_SHOWN = 200
+
+
+def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_unlike: bool) -> tuple[str, ...]:
+    """Return warnings about misspelt tests in the conditions of rules, and about servers that are not configured.
+
+    *servers* are the names of the configured servers. A server without a similar name among them is reported only if
+    *with_unlike* is set, because it may be configured in another project.
+    """
+    warnings: list[str] = []
+    for group in _group_alternatives(rules):
+        shown, name = _show(group[0]), group[0].server
+        for value, prefix in _misspelt_prefixes(group[0]):
+            shown_value = sanitize(value[:_MAX_SHOWN], keep_newlines=False)
+            warnings.append(
+                f'In "consent.never", the rule {shown} compares with the text "{shown_value}": did you mean "{prefix}"?'
+            )
+        if any(rule.server in servers for rule in group):
+            continue
+        near = find_similar(name, servers)
+        server = sanitize(name[:_MAX_SHOWN], keep_newlines=False)
+        if near:
+            warnings.append(
+                f'In "consent.never", the rule {shown} matches no call: there is no server {server!r}; '
+                f'did you mean "{near}"?'
+            )
+        elif with_unlike:
+            warnings.append(f'In "consent.never", the rule {shown} matches no call: there is no server {server!r}.')
+    return tuple(warnings)
+
+
+def find_rules_without_tool(rules: Iterable[Rule], tools: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return warnings about rules for tools that their server does not have.
+
+    *tools* are the names of the tools of each server that is connected, keyed by server; rules for other servers are
+    left out.
+    """
+    warnings: list[str] = []
+    for group in _group_alternatives(rules):
+        for rule in group:
+            names = tools.get(rule.server)
+            if names is None or any(
+                one.covers(one.server, name) for one in group for name in tools.get(one.server, ())
+            ):
+                continue
+            near = find_similar(rule.exact_tool or "", names)
+            server = sanitize(rule.server[:_MAX_SHOWN], keep_newlines=False)
+            text = f'In "consent.never", the rule {_show(rule)} matches no call: "{server}" has no such tool.'
+            if near:
+                text += f" Did you mean {sanitize(near[:_MAX_SHOWN], keep_newlines=False)!r}?"
+            warnings.append(text)
+    return tuple(warnings)
+
+
+def _group_alternatives(rules: Iterable[Rule]) -> list[list[Rule]]:
+    """Return the rules in groups, each of which contains all interpretations of one text."""
+    groups: dict[str, list[Rule]] = {}
+    for rule in rules:
+        groups.setdefault(format_rule(rule).replace("%2F", "/"), []).append(rule)
+    return list(groups.values())[:_MAX_RULES]
+
+
+def _misspelt_prefixes(rule: Rule) -> Iterable[tuple[str, str]]:
+    """Yield each value that is compared as text although it begins like a test, with the prefix of that test."""
+    for condition in rule.conditions:
+        value = condition.values[0] if condition.operator == "is" else None
+        match = _PREFIX.match(value) if isinstance(value, str) else None
+        if match is not None:
+            meant = "re" if match[1] in _PATTERN_WORDS else find_similar(match[1], ("under",))
+            if meant:
+                yield str(value), f"{meant}:"
+
+
+def _show(rule: Rule) -> str:
+    return repr(sanitize(format_rule(rule)[:_MAX_SHOWN], keep_newlines=False))
