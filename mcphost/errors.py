@@ -90,6 +90,10 @@ class StoreError(McpHostError):
     kind = "store"
 
 
+class KeyringMissing(McpHostError):
+    """There is no keyring in which a secret could be stored."""
+
+
 class RegistryError(McpHostError):
     """A server registry cannot be reached, or its data about a server cannot be used."""
 

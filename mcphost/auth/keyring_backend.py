@@ -19,7 +19,7 @@ import anyio.from_thread
 from anyio.lowlevel import current_token
 
 from mcphost.config.file_edits import lock_file_blocking
-from mcphost.errors import McpHostError
+from mcphost.errors import KeyringMissing, McpHostError
 from mcphost.paths import runtime_dir
 
 SERVICE_NAME = "mcphost"
@@ -202,7 +202,7 @@ class KeyringBackend:
     def _describe(self) -> str:
         backend = self._get_backend()
         if backend is None:
-            raise McpHostError(f"{NO_KEYRING} {describe_missing_backend()}", INSTALL_HINT)
+            raise KeyringMissing(f"{NO_KEYRING} {describe_missing_backend()}", INSTALL_HINT)
         self._read(backend, _PROBE_NAME)
         return ALLOWED_BACKENDS[type(backend).__module__]
 
@@ -219,7 +219,7 @@ class KeyringBackend:
     def _set(self, name: str, secret: str) -> None:
         backend = self._get_backend()
         if backend is None:
-            raise McpHostError(NO_KEYRING, INSTALL_HINT)
+            raise KeyringMissing(NO_KEYRING, INSTALL_HINT)
         old_header = _parse_parts_header(self._read(backend, name))
         max_chars = MAX_VALUE_BYTES.get(type(backend).__module__, 0) // 2
         if (max_chars and len(secret.encode("utf-16-le")) > max_chars * 2) or secret.startswith(f"{_PARTS_PREFIX}:"):

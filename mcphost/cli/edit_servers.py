@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
+    from mcphost.config.server_files import ServerEdit
     from mcphost.host.servers.server_file_editor import SavedServer, ServerFileEditor
 
 _MAX_PASTED_BYTES = 400_000
@@ -27,6 +29,9 @@ SAVED = {
     "updated": N_("Updated {name} in {file}"),
 }
 """Messages about saved changes, keyed by what was done."""
+_HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/")
+"""Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
+
 _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"
 
 
@@ -62,7 +67,10 @@ def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--header", action="append", default=[], metavar="NAME: VALUE", help="a header to send with requests"
     )
-    parser.add_argument("--cwd", type=_real_path, metavar="DIR", help="working directory of the program")
+    parser.add_argument(
+        "--cwd", type=_real_path, metavar="DIR",
+        help="working directory of the program (default: the folder of the configuration file)",
+    )  # fmt: skip
     parser.add_argument("--transport", choices=("auto", "http", "sse"), default="auto", help="the transport of a URL")
 
 
@@ -143,10 +151,11 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
         return await _add_pasted(options, args, target)
     if not args.name or not target:
         raise UsageError("What should be added?", _ADD_HINT)
-    entry = await _apply_flags(_make_entry(target), args, TerminalInput())
+    entry = await _apply_flags(_make_entry(target, args.cwd), args, TerminalInput())
     async with open_server_editor(options) as (editor, _config):
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
     print_saved(saved, "added")
+    _print_warnings(saved.edit)
     print_text(_("Does it answer? mcphost servers check {name}").format(name=quote(args.name)))
     return 0
 
@@ -158,7 +167,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server, show_foreign_values, with_file_digests
     from mcphost.config.foreign_entries import drop_reserved_settings
-    from mcphost.config.pasted_servers import parse_pasted_servers
+    from mcphost.config.pasted_servers import check_pasted_server, parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
     from mcphost.host.servers.server_approval import server_warnings
 
@@ -176,6 +185,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
         seen: dict[str, ServerConfig] = {}
         typed = {text.partition("=")[0].strip() for text in args.env}  # the user's own values stay masked
         for name, entry in entries.items():
+            check_pasted_server(name, entry)
             own, notes = drop_reserved_settings(name, entry)
             entries[name] = await _apply_flags(own, args, terminal)
             edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
@@ -187,7 +197,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
             pasted = {key: value for key, value in show_foreign_values(server).items() if key[1] not in typed}
             review.show(name, *(f"  {translate_line(line)}" for line in describe_server(server, pasted)))
             review.show(*(f"  {translate_sentence(note)}" for note in notes))
-            for warning in server_warnings(server):
+            for warning in (*server_warnings(server), *_find_warnings(edit)):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         review.show("", *summaries)
         await review.confirm_with(
@@ -198,6 +208,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
         for name, entry in entries.items():
             saved = await editor.add(name, entry, args.scope, replace=args.replace, seen=seen.get(name))
             print_saved(saved, "added")
+            _print_warnings(saved.edit)
             if saved.server is not None:
                 await ask_missing_inputs(editor, saved.server, reader, answers, _("the pasted text"))
     return 0
@@ -215,7 +226,9 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         has_flags = bool(target or args.env or args.header or args.cwd is not None or args.transport != "auto")
         if has_flags:
             kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
-            entry = await _apply_flags({**kept, **_make_entry(target)} if target else before, args, TerminalInput())
+            entry = await _apply_flags(
+                {**kept, **_make_entry(target, args.cwd)} if target else before, args, TerminalInput()
+            )
         else:
             entry = _edit_in_editor(args.name, before)
         if entry == before:
@@ -228,6 +241,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         if saved.server is not None and not saved.is_approved and not has_flags:
             saved = await _ask_approval(editor, saved)
         print_saved(saved, "changed")
+        _print_warnings(saved.edit)
     return 0
 
 
@@ -367,10 +381,33 @@ def _find(config: "HostConfig", name: str) -> "ServerConfig":
     return next(server for server in config.servers if server.name == name)
 
 
-def _make_entry(target: list[str]) -> dict[str, Any]:
-    """Create an mcp.json entry from a URL, or from a program and its arguments."""
+def _find_warnings(edit: "ServerEdit") -> tuple[str, ...]:
+    """Return the warnings about an entry, also those about paths that the server will not find in its folder."""
+    from mcphost.config.relative_paths import find_path_warnings
+
+    return edit.warnings if edit.server is None else (*edit.warnings, *find_path_warnings(edit.server, Path.cwd()))
+
+
+def _print_warnings(edit: "ServerEdit") -> None:
+    from mcphost.cli.printing import print_note
+
+    for warning in _find_warnings(edit):
+        print_note(translate_sentence(warning))
+
+
+def _make_entry(target: list[str], cwd: str | None) -> dict[str, Any]:
+    """Create an mcp.json entry from a URL, or from a program and its arguments.
+
+    *cwd* is the program's working directory if it is given. Raises UsageError for a URL without its scheme.
+    """
+    from mcphost.paths import find_program
+
     if len(target) == 1 and "://" in target[0]:
         return {"url": target[0]}
+    if len(target) == 1 and _HOST_AND_PATH.match(target[0]):
+        is_file = any(os.path.exists(os.path.join(folder, target[0])) for folder in (os.getcwd(), cwd or ""))
+        if not is_file and find_program(target[0]) is None:
+            raise UsageError(f"There is no program {target[0]!r}.", f"Did you mean https://{target[0]}?")
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 

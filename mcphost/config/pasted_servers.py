@@ -3,12 +3,16 @@
 from typing import Any, cast
 
 from mcphost.config.json_files import describe_type, parse_json
+from mcphost.config.mcp_json import parse_servers
+from mcphost.config.schema import find_config_error
 from mcphost.config.server_inputs import add_input_definitions
 from mcphost.errors import ConfigError
 
 MAX_PASTED_CHARACTERS = 100_000
 _WRAPPERS = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 """Key paths to the servers in the formats of most hosts, VS Code, VS Code's settings.json and Zed."""
+
+_LOCATION = "The pasted text"
 
 _HINT = 'Paste what the README shows, for example {"command": "uvx", "args": ["mcp-server-time"]}.'
 
@@ -33,6 +37,13 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     return {entry_name: add_input_definitions(entry, definitions) for entry_name, entry in entries.items()}
 
 
+def check_pasted_server(name: str, entry: dict[str, Any]) -> None:
+    """Raise ConfigError, which names the pasted text, if a server's entry in it is not valid."""
+    problems: list[str] = []
+    if not parse_servers({"mcpServers": {name: entry}}, _LOCATION, "user", problems.append):
+        raise ConfigError(find_config_error(problems) or f"{_LOCATION}: the entry of {name!r} is not valid.")
+
+
 def _strip_code_fence(text: str) -> str:
     """Remove the opening and closing lines of a Markdown code fence, if there is one."""
     lines = text.strip().split("\n")
@@ -45,7 +56,7 @@ def _parse(text: str) -> dict[str, Any]:
     candidate = text.strip().rstrip(",")
     # Part of a file: `"time": {…}`, perhaps with `"mcpServers":` before it.
     wrapped = candidate if candidate.startswith(("{", "[")) else f"{{{candidate}}}"
-    document = parse_json(wrapped, "The pasted text")
+    document = parse_json(wrapped, _LOCATION)
     if not isinstance(document, dict):
         raise ConfigError("The pasted text is not an object.", _HINT)
     return cast("dict[str, Any]", document)

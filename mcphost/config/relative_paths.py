@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from mcphost.config.schema import ServerConfig
-from mcphost.config.variable_references import find_references
+from mcphost.config.variable_references import find_references, resolve_folder
 from mcphost.paths import find_program
 from mcphost.sanitize import sanitize
 
@@ -27,7 +27,7 @@ def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
     runs_in = server.cwd or str(folder)
     edit = f"mcphost servers edit {quote(server.name)} --cwd DIR"
     shown_folder = sanitize(runs_in[:_MAX_SHOWN], keep_newlines=False)
-    if server.cwd != os.path.dirname(server.file) and not os.path.isdir(runs_in):
+    if server.cwd != resolve_folder(server.file, "") and not os.path.isdir(runs_in):
         return (f"Its folder {shown_folder} does not exist. Create it, or choose another with {edit}.",)
     if os.path.realpath(runs_in) == os.path.realpath(folder):
         return ()

@@ -191,7 +191,7 @@ def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str)
     server = next((server for server in servers if server.name == name), None)
     if server is None:
         raise ConfigError(
-            find_config_error(warnings) or f"{file.path}: the entry of {name!r} is not valid.", "Correct it."
+            find_config_error(warnings) or f"{file.path}: the entry of {name!r} is not valid. Correct it."
         )
     entry = _get(document, _entry_path(edited, file, name))
     return ServerEdit(

@@ -117,6 +117,9 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add", "--json", "[1]", "--yes"), 3, "not an object"),
         (("add", "--json", "{}", "--yes"), 3, "It contains no server"),
         (("add", "--json", '{"demo": 3}', "--yes"), 3, "It contains no server"),
+        (("add", "u", "example.com/mcp"), 2, "Did you mean https://example.com/mcp?"),
+        (("add", "--json", '{"u": {"url": "htp:/x"}}', "--yes"), 3, "The pasted text: server"),
+        (("add", "--json", '{"u": {"command": "x", "args": "y"}}', "--yes"), 3, "The pasted text: server"),
         (("remove", "demo"), 2, "no server named 'demo'"),
         (("disable", "demo"), 2, "no server named 'demo'"),
         (("restart", "demo"), 2, "no server named 'demo'"),
@@ -127,7 +130,10 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
 def test_a_wrong_command_says_what_is_missing_and_writes_nothing(
     program: Program, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    assert said in program.error("servers", *arguments, code=code)
+    told = program.error("servers", *arguments, code=code)
+    assert said in told
+    assert told.count("Correct it.") <= 1
+    assert "mcp.json" not in told
     assert not config_file(program).exists()
 
 
@@ -199,9 +205,19 @@ def test_the_values_of_a_removed_servers_inputs_are_deleted_on_request(tmp_path:
 
 def test_without_a_keyring_a_secret_is_refused_with_a_way_out(program: Program) -> None:
     said = program.error("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, code=3, **NO_KEYRING)
-    assert "${env:NAME}" in said
+    words = " ".join(said.split())
+    assert "env.THE_TOKEN is a secret, and there is no keyring to store it in. Nothing was written." in words
+    assert words.count("${env:NAME}") == words.count('[secrets] store = "file"') == 1
+    assert "GNOME" in words
+    assert "environment variable" in words
     assert CANARY not in said
     assert not config_file(program).exists()
+
+
+def test_without_a_keyring_a_secret_is_stored_in_the_file_that_was_chosen(program: Program) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    assert CANARY not in config_file(program).read_text()
 
 
 def test_a_secret_does_not_get_into_a_projects_file(program: Program) -> None:
@@ -332,3 +348,40 @@ def test_code_in_pasted_json_is_shown_and_a_typed_secret_stays_hidden(program: P
     assert f"environment DOCS_AUTH_TOKEN: {code}" in shown
     assert "environment ONE_TOKEN: [hidden]" in shown
     assert "environment MY_TOKEN: [hidden]" in shown
+
+
+def test_a_relative_path_that_the_server_will_not_find_is_pointed_out(program: Program) -> None:
+    (program.work / "noisy.py").touch()
+    for scope in ("user", "local"):
+        done = program.run("servers", "add", scope, "--scope", scope, "--", sys.executable, "noisy.py")
+        assert done.returncode == 0
+        words = " ".join(done.stderr.decode().split())
+        assert (
+            f'The path "noisy.py" is in the current folder, but the server runs in {program.home / "config"}.' in words
+        )
+        assert f"mcphost servers edit {scope} --cwd DIR" in words
+    good = program.run("servers", "add", "good", "--cwd", ".", "--", sys.executable, "noisy.py")
+    assert good.stderr == b""
+    pasted = json.dumps({"pasted": {"command": sys.executable, "args": ["./noisy.py"]}})
+    assert b"noisy.py" in program.run("servers", "add", "--json", pasted, "--yes").stderr
+
+
+def test_a_folder_that_does_not_exist_is_pointed_out(program: Program) -> None:
+    done = program.run("servers", "add", "demo", "--cwd", "/nope", "--", *DEMO)
+    assert done.returncode == 0
+    assert "Its folder /nope does not exist." in done.stderr.decode()
+
+
+def test_the_help_says_where_a_program_runs(program: Program) -> None:
+    words = " ".join(program.text("servers", "add", "--help").split())
+    assert "default: the folder of the configuration file" in words
+
+
+def test_a_secret_in_an_argument_is_pointed_out_without_quoting_it(program: Program) -> None:
+    done = program.run("servers", "add", "tok", "--", "prog", "--token", "sk-abcdefghijklmnop123456")
+    assert done.returncode == 0
+    words = " ".join(done.stderr.decode().split())
+    assert '"args[1]" looks like a secret in plain text' in words
+    assert "--env NAME" in words
+    assert "${env:NAME}" in words
+    assert "sk-abc" not in words

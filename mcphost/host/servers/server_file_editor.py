@@ -34,7 +34,7 @@ from mcphost.config.server_files import (
     scope_file,
 )
 from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_input_value
-from mcphost.errors import ConfigError, McpHostError
+from mcphost.errors import ConfigError, KeyringMissing, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.servers.server_approval import (
     approval_source,
@@ -398,10 +398,16 @@ class ServerFileEditor:
                 number += 1
                 name = f"{base}-{number}"
             await self._secrets.set(name, secret.secret)
+        except KeyringMissing as error:
+            raise ConfigError(
+                f"{secret.location} is a secret, and there is no keyring to store it in. Nothing was written.",
+                "Set an environment variable and write ${env:NAME} as the value, install a keyring (GNOME Keyring, "
+                'KWallet), or write [secrets] store = "file" in config.toml.',
+            ) from error
         except McpHostError as error:
             raise ConfigError(
                 f"{secret.location} is a secret, which cannot be stored. {error.message} Nothing was written.",
-                f"Set an environment variable, and write ${{env:NAME}} as the value. {error.hint}".strip(),
+                error.hint or "Set an environment variable, and write ${env:NAME} as the value.",
             ) from error
         return name, existing is None
 
