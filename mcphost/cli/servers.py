@@ -287,7 +287,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         require_server,
         unread_file_code,
     )
-    from mcphost.cli.printing import GrowingTable, print_json, print_note, show_status
+    from mcphost.cli.printing import GrowingTable, print_json, show_status
     from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
@@ -315,8 +315,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         with show_status(_("Connecting to servers…"), quiet=options.quiet):
             answers = await connect_servers(host, [name] if name else None, report)
         warnings = () if name else find_never_rule_warnings(host)
-        for text in () if options.quiet else warnings:
-            print_note(translate_sentence(text))
+        print_config_problems(replace(host.config, problems=warnings), options)
     if as_json:
         checked = [
             {
@@ -348,17 +347,21 @@ def _check_code(answers: "list[ServerConnectResult]", *, is_broken: bool, unread
     return next(iter(codes), 3 if is_broken else unread)
 
 
+_SERVER_IN_PROBLEM = r'server "([^"]+)"'
+
+
 def invalid_entries(config: "HostConfig") -> dict[str, str]:
     """Return the problems of the server entries that could not be read, keyed by server name."""
     usable = {server.name for server in config.servers}
-    matches = ((re.search(r'server "([^"]+)"', problem), problem) for problem in config.problems)
+    matches = ((re.search(_SERVER_IN_PROBLEM, problem), problem) for problem in config.problems)
     return {match[1]: problem for match, problem in matches if match is not None and match[1] not in usable}
 
 
 def _other_problems(config: "HostConfig", broken: dict[str, str], name: str | None) -> tuple[str, ...]:
     """Return the problems that are not in *broken*, only those of the server *name* if it is given."""
-    mark = f'server "{name}"' if name else ""
-    return tuple(problem for problem in config.problems if problem not in broken.values() and mark in problem)
+    others = tuple(problem for problem in config.problems if problem not in broken.values())
+    matches = ((re.search(_SERVER_IN_PROBLEM, problem), problem) for problem in others)
+    return tuple(problem for match, problem in matches if not name or (match is not None and match[1] == name))
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:

@@ -121,19 +121,22 @@ def load_config(
             f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{name}". Rename one of them.'
         )
     servers = with_input_values(servers, directory, problems.append)
-    if not named:  # with --mcp-config, other servers are left out
-        found = find_rule_warnings(config.never_rules, {server.name for server in servers}, with_unlike=False)
-        problems += [ConfigWarning(f"{settings}: {text}") for text in found]
     restricted, never = apply_restrictions(servers, config.never_rules, config.sampling.limits)
     merged = replace(
         config,
         servers=restricted,
         never_rules=never,
         project_roots=tuple(roots),
-        problems=tuple(dict.fromkeys(problems)),
+        problems=tuple(dict.fromkeys([*problems, *([] if named else _find_rule_problems(config, servers))])),
     )
     overrides, environ = overrides or Overrides(), {} if environ is None else environ
     return apply_overrides(_use_profile(merged, overrides, environ), overrides, environ)
+
+
+def _find_rule_problems(config: HostConfig, servers: Iterable[ServerConfig]) -> list[ConfigWarning]:
+    """Return warnings about the user's rules; not for --mcp-config, which leaves out the user's other servers."""
+    found = find_rule_warnings(config.never_rules, {server.name for server in servers}, with_unlike=False)
+    return [ConfigWarning(f"{config.settings_file}: {text}") for text in found]
 
 
 def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:

@@ -186,6 +186,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
                 name, entry, file, source, on_problem, definitions if has_references else None
             ).build()
             budget.count_arguments(config, location)
+            warn_about_arguments(config.args, location, on_problem)
             configs.append(config)
         except ConfigError as error:
             on_problem(str(error))
@@ -263,7 +264,6 @@ class _ServerEntry:
             if (secret := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in secret:
                 self._warn_about_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
         args, env = self._get_texts("args"), self._get_pairs("env")
-        warn_about_arguments(args, self.location, self.on_problem)
         headers = self._parse_headers()
         texts: tuple[str, ...] = ()
         if self.has_references:
