@@ -3,10 +3,9 @@
 import argparse
 import csv
 import datetime as dt
-import os
+import io
 import re
 import sys
-from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TextIO
 
@@ -180,27 +179,17 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
     *file_format* is `csv` or `jsonl`. The number of rows is printed to stderr. Raises UsageError if the file exists or
     cannot be written.
     """
-    from mcphost.cli.printing import print_note
+    from mcphost.cli.printing import create_output_file, print_note
 
     if target == "-":
         count = write_rows(reader, query, sys.stdout, file_format)
     else:
-        try:
-            # O_EXCL never overwrites a file; only the owner can read the new one.
-            file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            why = f"{target} cannot be written: {error.strerror}."
-            raise UsageError(why, "Choose a file that does not exist yet.") from error
-        try:
-            with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
-                count = write_rows(reader, query, out, file_format)
-        except BaseException as error:
-            # An incomplete file could be mistaken for a complete export.
-            with suppress(OSError):
-                os.unlink(target)
-            if isinstance(error, OSError):
-                raise UsageError(f"{target} cannot be written: {error.strerror}.", "Is there enough space?") from error
-            raise
+        # Only the owner can read the new file.
+        with (
+            create_output_file(target, mode=0o600) as file,
+            io.TextIOWrapper(file, encoding="utf-8", newline="") as out,
+        ):
+            count = write_rows(reader, query, out, file_format)
     print_note(_("{count:,} rows.").format(count=count))
     return 0
 

@@ -48,7 +48,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             parser.add_argument("uri", metavar="URI", help="the resource's URI, or a template followed by KEY=VALUE")
             parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="values for the template's variables")
             parser.add_argument(
-                "-o", "--output", metavar="FILE", help="write the content to this file, bytes unchanged"
+                "-o", "--output", metavar="FILE", help="write the content to this new file, bytes unchanged"
             )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -200,7 +200,7 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
     uri = host.features.expand_template(args.uri, values) if values else args.uri
     result = await host.features.read_resource(args.server, uri)
     if args.output:
-        return _write_resource(result, args.output)
+        return _write_resource(result, args.output, quiet=getattr(args, "quiet", False))
     if args.json:
         print_json(contents_json(result))
         return 0
@@ -220,12 +220,14 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
-    from mcphost.cli.printing import write_output_file
+def _write_resource(result: "ReadResourceResult", file_name: str, *, quiet: bool) -> int:
+    from mcphost.cli.printing import print_note, write_output_file
 
     if len(result.contents) != 1:
         raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")
     write_output_file(file_name, _decode_contents(result.contents[0]))
+    if not quiet:
+        print_note(_("Wrote {file}.").format(file=file_name))
     return 0
 
 

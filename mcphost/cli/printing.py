@@ -1,11 +1,13 @@
 """Functions that print the output of commands; control characters never reach a terminal."""
 
+import errno
 import math
 import os
+import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from mcphost.cli.colors import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError
@@ -13,6 +15,8 @@ from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcphost.cli.rich_output import MarkdownStream, StatusLine
 
 _MAX_PLAIN_WIDTH = 40
@@ -291,29 +295,51 @@ def conversation_not_found(id_prefix: str) -> UsageError:
     )
 
 
-def write_output_file(file_name: str, content: bytes, *, new_mode: int = 0o666) -> None:
-    """Write *content* to the file atomically. Raises UsageError.
+def write_output_file(file_name: str, content: bytes, *, mode: int = 0o666) -> None:
+    """Write *content* to a new file with *mode*, restricted by the umask, or to a device. Raises UsageError."""
+    with create_output_file(file_name, mode=mode) as file:
+        file.write(content)
 
-    An existing file keeps its mode; a new file gets *new_mode*, restricted by the umask.
+
+@contextmanager
+def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
+    """Create a file with *mode*, restricted by the umask, and yield it; remove it if it cannot be written completely.
+
+    An existing pipe or device is opened. Raises UsageError if the file exists or cannot be written.
     """
     from pathlib import Path
 
-    from mcphost.config.file_edits import replace_file
-
     target = Path(file_name).expanduser()
+    is_new = True
     try:
-        if target.is_file():
-            replace_file(target, content, target.stat().st_mode & 0o777)
-        elif not target.exists():
-            replace_file(target, content, new_mode & ~_umask())
-        else:  # a pipe or a device, which cannot be replaced
-            target.write_bytes(content)
+        try:
+            # O_EXCL never overwrites a file and follows no link.
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        except FileExistsError:
+            is_new, descriptor = False, _open_device(target)
     except OSError as error:
-        raise UsageError(f"{file_name} cannot be written: {error.strerror}.", "Choose another path.") from error
+        why = f"{file_name} cannot be written: {error.strerror}."
+        raise UsageError(why, "Choose a file that does not exist yet.") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+    except BaseException as error:
+        if is_new:
+            # An incomplete file could be mistaken for a complete one.
+            with suppress(OSError):
+                target.unlink()
+        if isinstance(error, OSError):
+            raise UsageError(f"{file_name} cannot be written: {error.strerror}.", "Is there enough space?") from error
+        raise
 
 
-def _umask() -> int:
-    """Return the umask of the process; it can be read only by setting it briefly."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _open_device(path: "Path") -> int:
+    """Open a pipe or device for writing. Raises FileExistsError if *path* is anything else."""
+    exists = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    if path.is_file() or path.is_dir() or not path.exists():
+        raise exists
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced since the check
+        os.close(descriptor)
+        raise exists
+    return descriptor

@@ -33,7 +33,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("markdown", "json", "html"), help="export: the format, if not the one of FILE's ending"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="export: the file to write")
+    parser.add_argument("-o", "--output", metavar="FILE", help="export: the new file to write")
     parser.add_argument("--yes", action="store_true", help="delete: do not ask for confirmation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -59,7 +59,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             info = await host.history.find(args.id)
             match args.action:
                 case "export":
-                    return await _export(host.history, info, args)
+                    return await _export(host.history, info, args, options)
                 case "rename":
                     return await _rename(host.history, info, " ".join(args.rest), as_json=args.json)
                 case "delete":
@@ -165,7 +165,9 @@ def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
     return sanitize("".join(f"»{text}«" if is_match else text for text, is_match in excerpt), keep_newlines=False)
 
 
-async def _export(history: "StoredConversations", info: "ConversationInfo", args: argparse.Namespace) -> int:
+async def _export(
+    history: "StoredConversations", info: "ConversationInfo", args: argparse.Namespace, options: "Options"
+) -> int:
     from mcphost.cli.printing import print_json, print_note, write_output_file
     from mcphost.host.conversation.export import export_conversation
 
@@ -175,10 +177,10 @@ async def _export(history: "StoredConversations", info: "ConversationInfo", args
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         return 0
-    write_output_file(args.output, text.encode("utf-8", "replace"), new_mode=0o600)
+    write_output_file(args.output, text.encode("utf-8", "replace"), mode=0o600)
     if args.json:
         print_json({"id": info.id, "format": args.format, "file": args.output})
-    else:
+    elif not options.quiet:
         print_note(_("Wrote {file}.").format(file=args.output))
     return 0
 

@@ -175,7 +175,8 @@ def test_read_prints_writes_and_names_missing_resources(program: Program) -> Non
     assert program.text("--mcp-config", file, "read", "demo", "demo://guide").startswith("# The demo server")
     document = json.loads(program.text("--mcp-config", file, "read", "demo", "demo://guide", "--json"))
     assert document["contents"][0]["mimeType"] == "text/markdown"
-    program.text("--mcp-config", file, "read", "demo", "demo://guide", "-o", "guide.md")
+    told = program.error("--mcp-config", file, "read", "demo", "demo://guide", "-o", "guide.md", code=0)
+    assert told == "mcphost: Wrote guide.md.\n"
     assert (program.work / "guide.md").read_text() == document["contents"][0]["text"]
     assert [path.name for path in program.work.iterdir()] == ["guide.md"]
     assert "no such resource" in program.error("--mcp-config", file, "read", "demo", "demo://nope", code=4)
@@ -183,22 +184,23 @@ def test_read_prints_writes_and_names_missing_resources(program: Program) -> Non
     assert "cannot be written" in error_text
 
 
-def test_a_file_written_by_read_follows_no_link_and_keeps_its_permissions(program: Program) -> None:
+def test_read_writes_no_file_that_exists_and_no_link(program: Program) -> None:
     file = program.servers(demo=DEMO)
-    other = program.home / "other"
-    other.write_text("mine")
-    # The program replaces the shell, so that a link can use its process id.
-    for name in ("fresh.md", "old.md"):
-        if name == "old.md":
-            (program.work / name).write_text("old")
-            (program.work / name).chmod(0o640)
-        words = (*MCPHOST, "--mcp-config", file, "read", "demo", "demo://guide", "-o", name)
-        shell = f'umask 022; ln -s {other} ".{name}.$$.part"; exec "$@"'
-        subprocess.run(["sh", "-c", shell, "sh", *words], env=program.env, cwd=program.work, check=True, timeout=60)
-        assert (program.work / name).read_text().startswith("# The demo server")
-        assert not (program.work / name).is_symlink()
-    assert other.read_text() == "mine"
-    assert [(program.work / name).stat().st_mode & 0o777 for name in ("fresh.md", "old.md")] == [0o644, 0o640]
+    (program.work / "notes.md").write_text("mine")
+    (program.work / "link.md").symlink_to("notes.md")
+    (program.work / "dangling.md").symlink_to("elsewhere.md")
+    for name in ("notes.md", "link.md", "dangling.md"):
+        told = program.error("--mcp-config", file, "read", "demo", "demo://guide", "-o", name, code=2)
+        assert f"{name} cannot be written: File exists." in told
+        assert "Choose a file that does not exist yet." in told
+    assert (program.work / "notes.md").read_text() == "mine"
+    assert not (program.work / "elsewhere.md").exists()
+
+
+def test_read_writes_to_a_device_and_says_nothing_if_quiet(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    done = program.run("--mcp-config", file, "read", "demo", "demo://guide", "-o", "/dev/null", "--quiet")
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.req("res.read.blob")

@@ -106,6 +106,14 @@ def test_the_ending_of_an_exported_file_chooses_its_format(program: Program) -> 
     assert not (program.work / "talk.pdf").exists()
 
 
+def test_an_export_replaces_no_file(program: Program) -> None:
+    ident = save_conversation(program, "hello")
+    (program.work / "notes.md").write_text("mine")
+    told = program.error("sessions", "export", ident, "-o", "notes.md", code=2)
+    assert "notes.md cannot be written: File exists. Choose a file that does not exist yet." in told
+    assert (program.work / "notes.md").read_text() == "mine"
+
+
 def test_wrong_uses_say_what_is_missing(program: Program) -> None:
     for arguments, told in (
         (("search",), "What to search for?"),
