@@ -124,8 +124,10 @@ class ClientSessionOpener:
                         run = negotiation.run(plan, is_era_fixed=is_era_fixed, required=required)
                         facts = await self._negotiate(run, deadline, server)
                 except ConnectionLost as error:
-                    if not (is_restarted or is_era_fixed) and server.is_stdio:
+                    # A server that has read nothing did not end because of a message; it would end again.
+                    if not (is_restarted or is_era_fixed) and server.is_stdio and channel.may_have_been_read:
                         is_restarted, plan = True, negotiation.next_plan(plan)
+                        _warn_of_restart(observer, server.name, plan)
                         continue
                     raise StartupError(error.message, error.hint, server=server.name) from error
                 except Unauthorized as error:
@@ -332,6 +334,16 @@ class ClientSessionOpener:
             return {key: self._expand(value) for key, value in values.items()}
         except ConfigError as error:
             raise ConfigError(f"The server {name!r} was not started. {error.message}", error.hint) from error
+
+
+def _warn_of_restart(observer: SessionObserver, name: str, plan: NegotiationPlan) -> None:
+    if plan == "handshake":
+        observer.warn(
+            f"The server {name!r} ended during its first request. "
+            "It is started again, for the handshake of older revisions."
+        )
+    else:
+        observer.warn(f"The server {name!r} ended during its first request. It is started again.")
 
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:

@@ -60,6 +60,14 @@ class Channel(Protocol):
         ...
 
     @property
+    def may_have_been_read(self) -> bool:
+        """Whether the server may have read something that was sent to it.
+
+        False if a process certainly read nothing, so that no message can be the reason of its end.
+        """
+        ...
+
+    @property
     def is_closed(self) -> bool:
         """Whether the connection is known to be lost, so that no more messages can be sent."""
         ...

@@ -84,7 +84,8 @@ class Multiplexer:
 
     *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so a full pipe
     delays only the tasks that write to it; otherwise, it returns None. *warn* is called with warnings about the server,
-    and *name* is the server's name. *is_drained* returns whether the server has read everything that was written.
+    and *name* is the server's name. *is_drained* returns whether the server has read everything that was written,
+    and *may_have_been_read* whether it may have read some of it.
     *write_now* writes a request immediately; it is used if no other request is in flight, because there is nothing to
     batch.
     """
@@ -97,11 +98,13 @@ class Multiplexer:
         name: str = "",
         *,
         is_drained: Callable[[], bool] = lambda: True,
+        may_have_been_read: Callable[[], bool] = lambda: True,
         write_now: Callable[[bytes], None] | None = None,
     ) -> None:
         self._write = write
         self._write_now = write_now or write
         self._is_drained = is_drained
+        self._may_have_been_read = may_have_been_read
         self._wait_writable = wait_writable
         self._warn = warn
         self.name = name
@@ -157,6 +160,11 @@ class Multiplexer:
     def is_drained(self) -> bool:
         """Whether the server has read everything that was sent to it; see `Channel.is_drained`."""
         return self._is_drained()
+
+    @property
+    def may_have_been_read(self) -> bool:
+        """Whether the server may have read something; see `Channel.may_have_been_read`."""
+        return self._may_have_been_read()
 
     @property
     def is_closed(self) -> bool:

@@ -129,6 +129,25 @@ class _StdoutProtocol(asyncio.Protocol):
         self._original_protocol.connection_lost(exc)
 
 
+class _StdinProtocol(asyncio.BaseProtocol):
+    """Protocol for a process's standard input that calls *before_close* while the closed pipe can still be examined."""
+
+    def __init__(self, pipe: asyncio.BaseTransport, before_close: Callable[[], None]) -> None:
+        self._original_protocol: Any = pipe.get_protocol()
+        self._before_close = before_close
+        pipe.set_protocol(self)
+
+    def pause_writing(self) -> None:
+        self._original_protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._original_protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._before_close()
+        self._original_protocol.connection_lost(exc)
+
+
 class ServerProcess(asyncio.SubprocessProtocol):
     """A running server process; its callbacks run on the event loop and must not block.
 
@@ -165,6 +184,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._piped_bytes = 0
         self._stdout: _StdoutProtocol | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
+        self._is_pipe_examined = False
+        self._has_taken_input = False
         self.is_input_unread = False
 
     @classmethod
@@ -202,6 +223,9 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
         self._enlarge_stdout_pipe()
+        stdin = self._transport.get_pipe_transport(0)
+        if stdin is not None:
+            _StdinProtocol(stdin, self._examine_pipe)
         output = self._transport.get_pipe_transport(1)
         if output is not None:
             self._stdout = _StdoutProtocol(output, self.on_output)
@@ -328,6 +352,22 @@ class ServerProcess(asyncio.SubprocessProtocol):
             return self._received_bytes > 0 or self._loop.time() - self._started > PRESUMED_STARTUP_SECONDS
         return unread == 0
 
+    def has_taken_input(self) -> bool:
+        """Return whether the process may have read some of what was written to it."""
+        if not self._is_pipe_examined:
+            self._examine_pipe()
+        return self._has_taken_input
+
+    def _examine_pipe(self) -> None:
+        pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
+        self._has_taken_input = pipe is not None and self._count_taken_bytes(pipe) > 0
+        self._is_pipe_examined = pipe is None or pipe.is_closing()
+
+    def _count_taken_bytes(self, pipe: asyncio.WriteTransport) -> int:
+        """Return how many bytes the process has read, or at least has in its input pipe if that is unknown."""
+        unread = _unread_bytes(pipe.get_extra_info("pipe")) or 0
+        return self._written_bytes - pipe.get_write_buffer_size() - unread
+
     def pause_output(self) -> None:
         """Stop reading the output of the process, which then blocks as soon as its output pipe is full."""
         self._set_reading(1, False)
@@ -405,12 +445,14 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._written_bytes += len(data)
         writer = cast("asyncio.WriteTransport", pipe)
         writer.write(data)
+        if writer.is_closing():  # the process had closed its input
+            self._written_bytes -= len(data)
         if self._unread_timer is None and writer.get_write_buffer_size():
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
         """Start a timer that later checks whether the process has read input or printed anything since this call."""
-        taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
+        taken = self._count_taken_bytes(pipe)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)
         )
@@ -419,7 +461,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._unread_timer = None
         if self._is_stopping or self._is_end_reported or pipe.is_closing() or not pipe.get_write_buffer_size():
             return
-        taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
+        taken = self._count_taken_bytes(pipe)
         # While its output is not being read, the process may be unable to continue reading its input.
         if (taken, self._received_bytes) != before or 1 in self._paused_pipes:
             self._start_unread_timer(pipe)

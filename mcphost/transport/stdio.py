@@ -63,6 +63,7 @@ class StdioConnector:
             self._warn,
             self._name,
             is_drained=child.is_drained,
+            may_have_been_read=child.has_taken_input,
             write_now=child.write_now,
         )
         backlog = LineReader(

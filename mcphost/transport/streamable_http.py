@@ -188,6 +188,11 @@ class HttpChannel:
         return True
 
     @property
+    def may_have_been_read(self) -> bool:
+        """Always True, because a client cannot tell over HTTP what the server has read."""
+        return True
+
+    @property
     def is_closed(self) -> bool:
         """Whether `close` was called.
 

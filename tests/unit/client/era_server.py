@@ -67,6 +67,9 @@ def main() -> None:
     if KIND == "dual, talks first":
         print("starting ...", file=sys.stderr, flush=True)
     time.sleep(DELAY)
+    if KIND == "exits at once":
+        print("no license", file=sys.stderr, flush=True)
+        sys.exit(3)
     held: list[dict[str, Any]] = []
     met = Path(f"{NOTES}.met")  # whether an earlier process got both openings
     pinned = ""

@@ -10,7 +10,7 @@ import pytest
 from mcphost.client import negotiation
 from mcphost.client.connect import ClientSessionOpener, NullEraStore
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import StoreError
+from mcphost.errors import StartupError, StoreError
 from mcphost.protocol.content import TextContent
 from mcphost.protocol.revisions import Era, ServerEras
 from mcphost.protocol.tools import CallTool
@@ -95,6 +95,34 @@ async def test_each_process_is_prepared_for(tmp_path: Path) -> None:
         ):
             pass
     assert prepared == len(server.starts()) == 2
+
+
+@pytest.mark.parametrize("known", [None, "handshake", "stateless"])
+async def test_a_server_that_exits_before_it_reads_anything_is_started_once(
+    tmp_path: Path, known: ServerEras | None
+) -> None:
+    python = NegotiationServer(tmp_path, "exits at once", 0.3, known)
+    shell = NegotiationServer(tmp_path, "", 0, known)  # ends before anything can be written to it
+    code = f"echo started >> '{shell.notes}'; echo no license >&2; exit 3"
+    shell.config = ServerConfig(name="peer", command="sh", args=("-c", code))
+    for server in (python, shell):
+        observer = RecordingObserver()
+        with anyio.fail_after(60), pytest.raises(StartupError, match="exited with status 3; it last said: no license"):
+            async with ClientSessionOpener(expand=str, eras=server).open(server.config, FakeRequestHandler(), observer):
+                pass
+        assert observer.lines == ["no license"]
+        assert observer.warnings == []
+    assert python.starts() == [[], []]
+
+
+async def test_the_log_says_why_a_server_that_died_of_the_first_request_is_started_again(tmp_path: Path) -> None:
+    server, observer = NegotiationServer(tmp_path, "legacy, dies"), RecordingObserver()
+    with anyio.fail_after(60):
+        async with ClientSessionOpener(expand=str).open(server.config, FakeRequestHandler(), observer):
+            pass
+    assert observer.warnings == [
+        "The server 'peer' ended during its first request. It is started again, for the handshake of older revisions."
+    ]
 
 
 async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_asked(tmp_path: Path) -> None:
