@@ -183,3 +183,8 @@ def can_notify(notification: Notification, capabilities: dict[str, Any]) -> bool
         return True
     roots = capabilities.get("roots")
     return isinstance(roots, dict) and bool(cast("dict[str, Any]", roots).get("listChanged"))
+
+
+def not_supported_message(method: str) -> str:
+    """Return the message of the error with which mcphost refuses a server's request."""
+    return f"{method[:200]} is not supported."

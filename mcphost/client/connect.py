@@ -145,6 +145,7 @@ class ClientSessionOpener:
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
+                sender.era = facts.era
                 sender.sign_in = oauth.sign_in if oauth is not None else None
                 session = self._create_session(server, facts, channel, sender, responder, observer, tasks, oauth)
                 sender.on_unsolicited = session.handle_unsolicited

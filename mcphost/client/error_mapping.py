@@ -1,8 +1,9 @@
 """Conversion of servers' JSON-RPC errors to exceptions with hints for the user."""
 
+import re
 from typing import Any, cast
 
-from mcphost.client.capabilities import NO_USER_HINT
+from mcphost.client.capabilities import NO_USER_HINT, not_supported_message
 from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.protocol.jsonrpc import (
     HEADER_MISMATCH,
@@ -16,7 +17,8 @@ from mcphost.protocol.jsonrpc import (
     UNSUPPORTED_PROTOCOL_VERSION,
     ErrorData,
 )
-from mcphost.protocol.revisions import Revision
+from mcphost.protocol.revisions import Era, Revision
+from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 from mcphost.serialization import loads
 
 MAX_ERROR_LENGTH = 2_000
@@ -33,6 +35,12 @@ _HINTS = {
     INTERNAL_ERROR: "The server had an internal error; check its log.",
     HEADER_MISMATCH: "The HTTP headers did not match the message; a proxy may have changed them.",
 }
+_SERVER_REQUESTS = (Elicit.METHOD, CreateMessage.METHOD, ListRoots.METHOD)
+_NO_BACK_CHANNEL = re.compile(r"back-?channel|server-(?:initiated|to-client) request|cannot send", re.IGNORECASE)
+"""Words of a server that cannot send a request to its client; SDKs do not mark this error in another way."""
+_ERA_HINT = (
+    'This server asks in the way of older protocol revisions. Set "mcphost": {"era": "handshake"} for it in mcp.json.'
+)
 _INVALID_PARAMS_HINTS = {
     "tools/call": "There is no such tool, or its arguments are wrong.",
     "prompts/get": "There is no such prompt, or its arguments are wrong.",
@@ -41,16 +49,18 @@ _INVALID_PARAMS_HINTS = {
 }
 
 
-def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
+def map_error(server: str, method: str, error: ErrorData, era: Era | None = None) -> RequestRefused:
     """Return the exception for an error response to a request with the given *method*.
 
-    The exception's `server_message` is the text from the server, truncated to 2,000 characters.
+    *era* is the negotiated era of the protocol, None if there is none yet: handshake (revisions before 2026-07-28) or
+    stateless. The exception's `server_message` is the text from the server, truncated to 2,000 characters.
     """
     text = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
+    hint = _hint_for_server_request(error.code, text, era)
     refusal = RequestRefused(
         f"The server {server!r} refused {method} with error {error.code}: {text}",
-        _hint(error.code, method, data),
+        _hint(error.code, method, data) if hint is None else hint,
         code=error.code,
         data=data,
         server_message=text,
@@ -66,6 +76,18 @@ def _decode_data(raw: bytes) -> Any:
         return loads(raw)
     except MalformedMessage:
         return None
+
+
+def _hint_for_server_request(code: int, text: str, era: Era | None) -> str | None:
+    """Return the hint if the server's own request to the client failed; None if the error is another one."""
+    name = next((name for name in _SERVER_REQUESTS if name in text), None)
+    if name is None:
+        return None
+    if code in (INVALID_REQUEST, INTERNAL_ERROR) and era == "stateless" and _NO_BACK_CHANNEL.search(text):
+        return _ERA_HINT
+    if code == METHOD_NOT_FOUND and not_supported_message(name) in text:
+        return ""  # the server passes on a refusal of mcphost, which is explained where it is made
+    return None
 
 
 def _hint(code: int, method: str, data: Any) -> str:

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from mcphost.client.capabilities import NO_USER_HINT, is_request_allowed
+from mcphost.client.capabilities import NO_USER_HINT, is_request_allowed, not_supported_message
 from mcphost.client.server_requests_as_tasks import ServerTaskRunner
 from mcphost.client.session import RequestHandler, ServerRequestContext, SessionObserver
 from mcphost.client.timeouts import UserPauses, provide_pause
@@ -286,7 +286,7 @@ class ServerRequestDispatcher:
             and is_request_allowed(request.method, self._handler.capabilities)
         ):
             self._warn_undeclared(request.method)
-            return self._error_response(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not supported.")
+            return self._error_response(request, METHOD_NOT_FOUND, not_supported_message(request.method))
         if self._pending > MAX_PENDING_REQUESTS:
             return self._too_many_requests(request)
         try:

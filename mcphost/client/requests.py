@@ -26,6 +26,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification, parse_notification
+from mcphost.protocol.revisions import Era
 from mcphost.serialization import Raw, decode, encode, replace
 from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.channel import (
@@ -222,6 +223,8 @@ class RequestSender:
         """Lets the user sign in, which does not count towards time limits; None during negotiation."""
         self.on_request_end: Callable[[int], None] = _ignore_end
         """Called with the number of each request that has ended, with or without success; must not block."""
+        self.era: Era | None = None
+        """The negotiated era of the protocol; None during negotiation."""
         self.last_received_at = 0.0  # event loop time of the server's last message
         self.dropped_progress_count = 0
 
@@ -418,7 +421,7 @@ class RequestSender:
 
     def to_exception(self, error: ErrorData, method: str) -> RequestRefused:
         """Return the exception for an error response to a request with the given *method*."""
-        return map_error(self.server, method, error)
+        return map_error(self.server, method, error, self.era)
 
 
 class InFlightRequest(PausableDeadline):

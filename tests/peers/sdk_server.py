@@ -73,6 +73,13 @@ class Person(BaseModel):
 
 
 @server.tool(structured_output=False)
+async def old_form(ctx: Context) -> str:
+    """Request a form in the way of revisions before 2026-07-28."""
+    await ctx.elicit("Who are you?", Person)
+    return "thanks"
+
+
+@server.tool(structured_output=False)
 async def survey(ctx: Context) -> "str | InputRequiredResult":
     """Request a form, a URL, sampling and roots: all at once, or one by one before revision 2026-07-28."""
     message = SamplingMessage(role="user", content=TextContent(type="text", text="Capital of France?"))

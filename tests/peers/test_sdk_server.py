@@ -158,3 +158,17 @@ async def test_a_changed_list_is_announced(transport: str, era: Era, addresses: 
                 with anyio.move_on_after(0.2):
                     await heard.wait()
         group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_form_in_the_way_of_older_revisions_needs_the_handshake_and_the_error_says_so(
+    transport: str, addresses: dict[str, str]
+) -> None:
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {"name": "Ada"})})
+    answers.capabilities = {"elicitation": {"form": {}}}
+    async with open_session(config(transport, "auto", addresses), answers) as session:
+        with pytest.raises(RequestRefused) as caught:
+            await session.request(CallTool("old_form"), deadline=30)
+    assert 'Set "mcphost": {"era": "handshake"} for it in mcp.json.' in caught.value.hint
+    async with open_session(config(transport, "handshake", addresses), answers) as session:
+        assert single_text(await session.request(CallTool("old_form"), deadline=30)) == "thanks"

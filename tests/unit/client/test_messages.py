@@ -18,7 +18,7 @@ from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.revisions import Revision
+from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest, ServerRequestRejection
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw
@@ -138,6 +138,32 @@ def test_known_error_codes_are_explained_and_others_quote_the_server(
     assert bool(hint) == bool(error.hint)
     assert error.message == f"The server 'peer' refused {method} with error {code}: its words"
     assert (error.code, error.data, error.server_message) == (code, data, "its words")
+
+
+NO_BACK_CHANNEL = "Cannot send 'elicitation/create': this transport context has no back-channel for its requests."
+ERA = '"mcphost": {"era": "handshake"}'
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "era", "hint", "not_hint"),
+    [
+        (-32600, NO_BACK_CHANNEL, "stateless", ERA, "as invalid"),
+        (-32603, "sampling/createMessage: server-initiated requests need a session", "stateless", ERA, "its log"),
+        (-32600, NO_BACK_CHANNEL, "handshake", "as invalid", ERA),
+        (-32600, NO_BACK_CHANNEL, None, "as invalid", ERA),
+        (-32602, NO_BACK_CHANNEL, "stateless", "no such tool", ERA),
+        (-32600, "Cannot send this", "stateless", "as invalid", ERA),
+        (-32600, "roots/list is missing", "stateless", "as invalid", ERA),
+        (-32601, "Error: elicitation/create is not supported.", "handshake", "", "does not know"),
+        (-32601, "tools/call is not supported.", "handshake", "does not know this method", ERA),
+    ],
+)
+def test_an_error_of_a_servers_own_request_has_the_hint_for_it(
+    code: int, text: str, era: Era | None, hint: str, not_hint: str
+) -> None:
+    error = map_error("peer", "tools/call", ErrorData(code, text, Raw()), era)
+    assert hint in error.hint
+    assert not_hint not in error.hint
 
 
 @pytest.mark.req("base.response.error-shape")
