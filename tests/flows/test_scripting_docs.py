@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -33,7 +33,13 @@ def code_words(text: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", text))
 
 
-def run_client(program: Program, tmp_path: Path, text: str) -> "subprocess.CompletedProcess[str]":
+SLOW_DEMO = {"command": "sh", "args": ["-c", f'sleep 3; exec "{sys.executable}" -m mcphost.demo.server']}
+"""A server that takes longer to start than a turn waits for it."""
+
+
+def run_client(
+    program: Program, tmp_path: Path, text: str, server: dict[str, Any] = DEMO
+) -> "subprocess.CompletedProcess[str]":
     script = tmp_path / "client.py"
     script.write_text(CLIENT)
     command = tmp_path / "bin" / "mcphost"
@@ -41,14 +47,14 @@ def run_client(program: Program, tmp_path: Path, text: str) -> "subprocess.Compl
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcphost "$@"\n')
     command.chmod(0o755)
     return subprocess.run(
-        [sys.executable, script, text, "--model", "demo", "--mcp-config", program.servers(demo=DEMO)],
+        [sys.executable, script, "demo", text, "--model", "demo", "--mcp-config", program.servers(demo=server)],
         env={**program.env, "PATH": f"{command.parent}:{program.env['PATH']}"}, cwd=program.work,
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
 
 def test_the_client_prints_an_answer_that_needed_an_allowed_tool(program: Program, tmp_path: Path) -> None:
-    done = run_client(program, tmp_path, "what is 2 + 40?")
+    done = run_client(program, tmp_path, "what is 2 + 40?", SLOW_DEMO)
     assert done.returncode == 0, done.stderr
     assert "42" in done.stdout
 
@@ -58,8 +64,14 @@ def test_the_client_refuses_every_other_tool(program: Program, tmp_path: Path) -
     assert done.returncode == 5, done.stdout + done.stderr
 
 
+def test_the_client_ends_with_the_error_of_a_server_that_does_not_start(program: Program, tmp_path: Path) -> None:
+    done = run_client(program, tmp_path, "what is 2 + 40?", {"command": "false"})
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "exited with status 1" in done.stdout
+
+
 def test_the_client_has_about_twenty_lines() -> None:
-    assert len([line for line in CLIENT.splitlines() if line.strip()]) <= 22
+    assert len([line for line in CLIENT.splitlines() if line.strip()]) <= 24
 
 
 def test_the_flags_of_run_are_those_of_the_program() -> None:
