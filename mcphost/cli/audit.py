@@ -29,7 +29,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", default="", metavar="NAME", help="only rows about this server")
     parser.add_argument("--kind", default="", metavar="KIND", help="only this kind, such as tool, process or trust")
     parser.add_argument(
-        "--since", default="", metavar="T", help="only rows since a date, a date and time, or 30m, 2h, 7d"
+        "--since", default="", metavar="T", help="only rows since a date, a date and time, yesterday, or 30m, 2h, 7d"
     )
     parser.add_argument(
         "--limit", type=int, default=100, metavar="N", help="list: at most this many of the newest rows (default: 100)"
@@ -57,6 +57,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     if not 0 < args.limit <= 1_000_000:
         raise UsageError("--limit must be a number from 1 to 1000000.")
     reader = AuditReader(*audit_files())
+    _check_kind(reader, args.kind)
     query = AuditFilter(server=args.server, kind=args.kind, since=parse_since(args.since))
     match args.action:
         case "list":
@@ -69,10 +70,20 @@ def run(command: str, args: argparse.Namespace) -> int:
             return export_rows(reader, query, args.what, args.format or _find_format(args.what))
 
 
+def _check_kind(reader: "AuditReader", kind: str) -> None:
+    """Raise UsageError if no row can be of this kind. A log of an earlier version may have other kinds."""
+    from mcphost.host.audit.audit_labels import KIND_LABELS
+    from mcphost.store.audit_reader import AuditFilter
+
+    if kind and kind not in KIND_LABELS and not reader.page(AuditFilter(kind=kind), 1):
+        raise UsageError(f"There is no kind {kind!r}.", f"The kinds are: {', '.join(sorted(KIND_LABELS))}.")
+
+
 def parse_since(text: str, now: dt.datetime | None = None) -> int:
     """Convert the value of `--since` to microseconds since 1970; empty text becomes 0.
 
-    *text* is a date, a date and time, or an age such as `2h`. Raises UsageError if it is none of these.
+    *text* is a date, a date and time, `today`, `yesterday`, or an age such as `2h`. Raises UsageError
+    for any other text.
     """
     if not text:
         return 0
@@ -82,8 +93,12 @@ def parse_since(text: str, now: dt.datetime | None = None) -> int:
     try:
         return round(dt.datetime.fromisoformat(text).astimezone().timestamp() * 1_000_000)
     except (ValueError, OverflowError) as error:
+        from mcphost.store.message_search import parse_time
+
+        if (moment := parse_time(text, now.timestamp())) is not None:  # the words of `sessions search after:`
+            return round(moment * 1_000_000)
         raise UsageError(
-            f"{text!r} is not a time.", "Use a form such as 2026-11-21, 2026-11-21T14:00, 30m, 2h or 7d."
+            f"{text!r} is not a time.", "Use a form such as 2026-11-21, 2026-11-21T14:00, yesterday, 30m, 2h or 7d."
         ) from error
 
 

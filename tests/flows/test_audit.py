@@ -184,6 +184,9 @@ def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
     assert "audit show" not in program.error("audit", "export", code=2)
     for wrong in (["show", "99999"], ["show"], ["--since", "soon"], ["--limit", "0"]):
         assert program.run("audit", *wrong).returncode == 2
+    assert "budget, " in program.error("audit", "--kind", "foo", code=2)
+    for since in ("today", "yesterday", "2020-01", "1y"):
+        assert print_rows(program, "--since", since), since
 
 
 def test_an_approval_on_the_command_line_is_recorded_and_an_empty_audit_log_is_reported(program: Program) -> None:
