@@ -283,9 +283,11 @@ async def _verify(
     if changed and as_json:
         return LockMismatch.exit_code
     if changed:
+        review = ", ".join(f"mcphost servers changes {quote(name)}" for name in sorted(verification.quarantined))
         raise LockMismatch(
             f"1 server differs from {project.lock_path}." if changed == 1 else
             f"{changed} servers differ from {project.lock_path}.",
+            f"If this is intended, run: {review}, then: mcphost servers lock" if review else
             "If this is intended, run: mcphost servers lock",
         )  # fmt: skip
     codes = {error.exit_code for error in verification.errors.values()}
@@ -305,6 +307,7 @@ class Verification:
             name: compare_entries(name, document.servers.get(name), project.entries.get(name)) for name in names
         }
         self.errors: dict[str, McpHostError] = {}
+        self.quarantined: dict[str, tuple[str, ...]] = {}
         self._tools: dict[str, int] = {}
 
     async def connect(self, options: "Options") -> None:
@@ -316,7 +319,7 @@ class Verification:
 
         reading = ServerReading(options, self._project)
         found = await reading.connect([name for name in self._names if not self.drifts[name]])
-        self.errors = reading.errors
+        self.errors, self.quarantined = reading.errors, reading.quarantined
         for name, after in found.items():
             if after.identity is not None:
                 self.drifts[name] = compare_connected(name, self._document.servers[name], after)

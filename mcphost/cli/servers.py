@@ -287,7 +287,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         require_server,
         unread_file_code,
     )
-    from mcphost.cli.printing import GrowingTable, print_json, show_status
+    from mcphost.cli.printing import GrowingTable, print_json, print_note, show_status
     from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
@@ -332,7 +332,10 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             for entry, problem in broken.items()
         ]
         print_json({"servers": [*checked, *invalid], "problems": [*host.config.problems, *warnings]})
-    return _check_code(answers, is_broken=bool(broken), unread=0 if name else unread_file_code(host.config))
+    unread = 0 if name else unread_file_code(host.config)
+    if not (answers or broken or unread or as_json or options.quiet):
+        print_note(_("No servers are configured. See: mcphost servers"))
+    return _check_code(answers, is_broken=bool(broken), unread=unread)
 
 
 def _check_code(answers: "list[ServerConnectResult]", *, is_broken: bool, unread: int) -> int:

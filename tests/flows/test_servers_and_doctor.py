@@ -189,6 +189,11 @@ def test_check_connects_and_reports_faults(program: Program) -> None:
     assert "no server" in program.error("--mcp-config", file, "servers", "check", "none", code=2)
 
 
+def test_check_without_servers_says_that_there_are_none(program: Program) -> None:
+    told = program.error("servers", "check", code=4)
+    assert told == "mcphost: No servers are configured. See: mcphost servers\n"
+
+
 def test_check_prints_each_row_as_soon_as_it_is_known(program: Program) -> None:
     gate = program.home / "gate"
     held = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
