@@ -46,9 +46,14 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
             parser.add_argument("--json", metavar="JSON|-", dest="pasted", help="an entry or a file, as in a README")
             parser.add_argument("--replace", action="store_true", help="replace a server of this name")
             parser.add_argument(
-                "--scope", choices=("user", "project", "local"), default="user",
+                "-s", "--scope", choices=("user", "project", "local"), default="user",
                 help="user: everywhere (default); project: in .mcp.json here; local: only you, only in this folder",
             )  # fmt: skip
+        else:
+            parser.add_argument(
+                "--unset-env", action="append", default=[], metavar="NAME", help="remove a variable of the program"
+            )
+            parser.add_argument("--unset-header", action="append", default=[], metavar="NAME", help="remove a header")
     else:
         parser.add_argument("name", metavar="NAME", help="name of the server")
         if action == "remove":
@@ -61,17 +66,19 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE",
+        "-e", "--env", action="append", default=[], metavar="NAME=VALUE",
         help="a variable of the program; NAME alone asks for the value; secrets go to the keyring",
     )  # fmt: skip
     parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME: VALUE", help="a header to send with requests"
+        "-H", "--header", action="append", default=[], metavar="NAME: VALUE", help="a header to send with requests"
     )
     parser.add_argument(
         "--cwd", type=_real_path, metavar="DIR",
         help="working directory of the program (default: the folder of the configuration file)",
     )  # fmt: skip
-    parser.add_argument("--transport", choices=("auto", "http", "sse"), default="auto", help="the transport of a URL")
+    parser.add_argument(
+        "-t", "--transport", choices=("auto", "http", "sse"), default="auto", help="the transport of a URL"
+    )
 
 
 def _real_path(text: str) -> str:
@@ -223,12 +230,13 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
     async with open_server_editor(options) as (editor, config):
         server = _find(config, args.name)
         before = editor.read_entry(server)
-        has_flags = bool(target or args.env or args.header or args.cwd is not None or args.transport != "auto")
+        removed = args.unset_env or args.unset_header
+        given = target or args.env or args.header or removed
+        has_flags = bool(given or args.cwd is not None or args.transport != "auto")
         if has_flags:
             kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
-            entry = await _apply_flags(
-                {**kept, **_make_entry(target, args.cwd)} if target else before, args, TerminalInput()
-            )
+            entry = _unset({**kept, **_make_entry(target, args.cwd)} if target else before, args)
+            entry = await _apply_flags(entry, args, TerminalInput())
         else:
             entry = _edit_in_editor(args.name, before)
         if entry == before:
@@ -409,6 +417,27 @@ def _make_entry(target: list[str], cwd: str | None) -> dict[str, Any]:
         if not is_file and find_program(target[0]) is None:
             raise UsageError(f"There is no program {target[0]!r}.", f"Did you mean https://{target[0]}?")
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
+
+
+def _unset(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Return a copy of an entry without the variables and headers to remove. Raises UsageError if one is missing."""
+    entry = dict(entry)
+    for names, key in ((args.unset_env, "env"), (args.unset_header, "headers")):
+        for name in names:
+            values = cast("dict[str, Any]", entry.get(key) or {})
+            found = next(
+                (one for one in values if one == name or (key == "headers" and one.lower() == name.lower())), ""
+            )
+            if not found:
+                listed = ", ".join(values)
+                raise UsageError(
+                    f"{args.name} has no variable {name}." if key == "env" else f"{args.name} has no header {name}.",
+                    f"It has: {listed}." if listed else "It has none.",
+                )
+            entry[key] = {one: value for one, value in values.items() if one != found}
+            if not entry[key]:
+                del entry[key]
+    return entry
 
 
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal: "TerminalInput") -> dict[str, Any]:

@@ -67,6 +67,28 @@ def test_a_server_goes_through_its_whole_life_without_an_editor(program: Program
     assert states(program) == {}
 
 
+def test_the_short_flags_of_other_hosts_work(program: Program) -> None:
+    program.text("servers", "add", "demo", "-e", "A=b", "-e", "C=d", "-s", "user", "--", *DEMO)
+    assert configured(program, "demo")["env"] == {"A": "b", "C": "d"}
+    program.text("servers", "add", "web", "-t", "http", "-H", "X-Id: 5", "-H", "X-Of: 6", "https://example.com/mcp")
+    web = configured(program, "web")
+    assert (web["type"], web["headers"]) == ("http", {"X-Id": "5", "X-Of": "6"})
+
+
+def test_a_variable_and_a_header_are_removed_by_name(program: Program) -> None:
+    program.text("servers", "add", "demo", "-e", "A=b", "-e", "C=d", "--", *DEMO)
+    program.text("servers", "add", "web", "-H", "X-Id: 5", "-H", "X-Of: 6", "https://example.com/mcp")
+    program.text("servers", "edit", "demo", "--unset-env", "A", "-e", "N=1")
+    assert configured(program, "demo")["env"] == {"C": "d", "N": "1"}
+    program.text("servers", "edit", "demo", "--unset-env", "C", "--unset-env", "N")
+    assert "env" not in configured(program, "demo")
+    program.text("servers", "edit", "web", "--unset-header", "x-id")
+    assert configured(program, "web")["headers"] == {"X-Of": "6"}
+    assert "has no variable A. It has none." in program.error("servers", "edit", "demo", "--unset-env", "A", code=2)
+    told = program.error("servers", "edit", "web", "--unset-header", "X-Id", code=2)
+    assert "has no header X-Id. It has: X-Of." in told
+
+
 def test_comments_and_other_servers_stay_as_they_are(program: Program) -> None:
     before = '{\n  // mine\n  "mcpServers": {\n    "old": {"command": "old", "custom": 1}, // stays\n  }\n}\n'
     program.configure().write_text(before)
