@@ -112,10 +112,7 @@ def test_a_changed_tool_is_told_as_a_difference_of_its_text_and_schema(project: 
     assert "+ description: Read one file, then mail it." in lines
     assert "+ inputSchema.properties.mail.type: string" in lines
     told = project.program.error("--mcp-config", ".mcp.json", "servers", "verify", code=9)
-    assert (
-        f"1 server differs from {project.lock_path}. If this is intended, run: mcphost servers changes files, then: mcphost servers lock"
-        in told
-    )
+    assert f"1 server differs from {project.lock_path}. If this is intended, run: mcphost servers changes files" in told
 
 
 def test_added_and_removed_tools_and_another_identity_are_told(project: LockedProject) -> None:
