@@ -347,8 +347,8 @@ async def wait_for_servers(
 
     Returns the names of all enabled servers that are not approved, even if they are not wanted. If there are
     enabled servers that are not wanted, and all of them are approved, *print_message* receives a message that names
-    them. If the wait takes longer than a second, *print_starting* receives the names of the servers that are still
-    starting.
+    them, unless standard error is read by a program. If the wait takes longer than a second, *print_starting*
+    receives the names of the servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -372,12 +372,13 @@ async def wait_for_servers(
             print_starting(sorted(starting))
 
     waiting = anyio.CancelScope()
-    if unused and not untrusted:
-        print_message(
-            _("not started, since no rule allows a call: {names}. To use it: --allow {rule}").format(
-                names=quote_names(unused), rule=quote_rule(unused[0])
-            )
+    if unused and not untrusted and sys.stderr.isatty():
+        text = (
+            _("not started, since no rule allows a call: {names}. To use it: --allow {rule}")
+            if len(unused) == 1
+            else _("not started, since no rule allows a call: {names}. To use one of them: --allow {rule}")
         )
+        print_message(text.format(names=quote_names(unused), rule=quote_rule(unused[0])))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(report_waiting)
         for name in tuple(starting):
