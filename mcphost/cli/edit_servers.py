@@ -29,6 +29,7 @@ SAVED = {
     "updated": N_("Updated {name} in {file}"),
 }
 """Messages about saved changes, keyed by what was done."""
+_RELOAD_NOTE = N_("A running chat reports the change; /reload there applies it.")
 _HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/")
 """Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
 
@@ -223,6 +224,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
+    from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import TerminalInput
 
     if not args.name:
@@ -240,8 +242,6 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         else:
             entry = _edit_in_editor(args.name, before)
         if entry == before:
-            from mcphost.cli.printing import print_text
-
             print_text(_("Nothing was changed."))
             return 0
         is_approved = await editor.is_approved(server) and not _changes_env_file(editor, server, entry)
@@ -250,6 +250,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
             saved = await _ask_approval(editor, saved)
         print_saved(saved, "changed")
         _print_warnings(saved.edit)
+        print_text(_(_RELOAD_NOTE))
     return 0
 
 
@@ -379,6 +380,7 @@ async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int
         saved = await editor.set_disabled(server, disabled=disabled)
     text = _("Disabled {name} in {file}") if disabled else _("Enabled {name} in {file}")
     print_text(text.format(name=name, file=saved.edit.file.path))
+    print_text(_(_RELOAD_NOTE))
     return 0
 
 

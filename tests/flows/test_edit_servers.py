@@ -54,7 +54,7 @@ def test_an_added_command_is_approved_and_its_tools_work_at_once(program: Progra
 
 def test_a_server_goes_through_its_whole_life_without_an_editor(program: Program) -> None:
     program.text("servers", "add", "demo", "--", *DEMO)
-    program.text("servers", "disable", "demo")
+    assert "/reload there applies it" in program.text("servers", "disable", "demo")
     assert states(program) == {"demo": "disabled"}
     assert "already disabled" in program.text("servers", "disable", "demo")
     program.text("servers", "enable", "demo")
