@@ -318,8 +318,9 @@ def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
         except FileExistsError:
             is_new, descriptor = False, _open_device(target)
     except OSError as error:
-        why = f"{file_name} cannot be written: {error.strerror}."
-        raise UsageError(why, "Choose a file that does not exist yet.") from error
+        raise UsageError(
+            f"{file_name} cannot be written: {error.strerror}.", "Choose a file that does not exist yet."
+        ) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file

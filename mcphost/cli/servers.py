@@ -332,10 +332,9 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             for entry, problem in broken.items()
         ]
         print_json({"servers": [*checked, *invalid], "problems": [*host.config.problems, *warnings]})
-    unread = 0 if name else unread_file_code(host.config)
-    if not (answers or broken or unread or as_json or options.quiet):
+    if not (as_json or options.quiet or answers or host.config.problems):
         print_note(_("No servers are configured. See: mcphost servers"))
-    return _check_code(answers, is_broken=bool(broken), unread=unread)
+    return _check_code(answers, is_broken=bool(broken), unread=0 if name else unread_file_code(host.config))
 
 
 def _check_code(answers: "list[ServerConnectResult]", *, is_broken: bool, unread: int) -> int:

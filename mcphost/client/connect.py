@@ -103,7 +103,6 @@ class ClientSessionOpener:
         connector = self._create_connector(server, observer)
         first_error: ServerError | None = None
         deadline = anyio.current_time() + self._limits.connect_timeout
-        required = server.revision
         is_restarted = is_era_fixed = False
         known_eras: ServerEras | None = None
         plan: NegotiationPlan | None = None
@@ -121,10 +120,9 @@ class ClientSessionOpener:
                 try:
                     async with CancellingTaskGroup() as read_group:
                         read_group.start_soon(pre_init.serve)
-                        run = negotiation.run(plan, is_era_fixed=is_era_fixed, required=required)
+                        run = negotiation.run(plan, is_era_fixed=is_era_fixed, required=server.revision)
                         facts = await self._negotiate(run, deadline, server)
                 except ConnectionLost as error:
-                    # A server that has read nothing did not end because of a message; it would end again.
                     if not (is_restarted or is_era_fixed) and server.is_stdio and channel.may_have_been_read:
                         is_restarted, plan = True, negotiation.next_plan(plan)
                         _warn_of_restart(observer, server.name, plan)
@@ -145,7 +143,6 @@ class ClientSessionOpener:
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
-                sender.era = facts.era
                 sender.sign_in = oauth.sign_in if oauth is not None else None
                 session = self._create_session(server, facts, channel, sender, responder, observer, tasks, oauth)
                 sender.on_unsolicited = session.handle_unsolicited
@@ -217,6 +214,7 @@ class ClientSessionOpener:
         tasks: TaskGroup,
         oauth: "OAuthProvider | None",
     ) -> "HandshakeSession | StatelessSession":
+        sender.era = facts.era
         if facts.era == "handshake":
             from mcphost.client.handshake_session import (
                 HandshakeSession,

@@ -72,7 +72,6 @@ HIDDEN_IN_COMMANDS = {
 """Calls whose texts are sentences that the catalog's extraction finds, help, or for developers."""
 NOT_TRANSLATED_COMMANDS = {
     "accounts.py": {"not chosen", "sign-in: ", " at "},  # the audit log; translated where it is shown
-    "audit.py": {" cannot be written: "},  # the sentence of an error
     "build_host.py": {"the demo", 'Saved: secrets.store = "', '" in ', "The choice applies to this run only. "},
     "call.py": {  # sentences of errors
         "A server may hide tools that ask the user something, which this command cannot answer; use: mcphost pipe",
