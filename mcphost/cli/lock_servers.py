@@ -283,11 +283,11 @@ async def _verify(
     if changed and as_json:
         return LockMismatch.exit_code
     if changed:
-        first = quote(min(verification.quarantined, default=""))
+        first = min(verification.quarantined, default="")
         raise LockMismatch(
             f"1 server differs from {project.lock_path}." if changed == 1 else
             f"{changed} servers differ from {project.lock_path}.",
-            f"If this is intended, run: mcphost servers changes {first}, then: mcphost servers lock"
+            f"If this is intended, run: mcphost servers changes {quote(first)}, then: mcphost servers lock"
             if verification.quarantined else
             "If this is intended, run: mcphost servers lock",
         )  # fmt: skip
