@@ -288,7 +288,6 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         unread_file_code,
     )
     from mcphost.cli.printing import GrowingTable, print_json, print_note, show_status
-    from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
 
@@ -317,24 +316,27 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         warnings = () if name else find_never_rule_warnings(host)
         print_config_problems(replace(host.config, problems=warnings), options)
     if as_json:
-        checked = [
-            {
-                **server_json(one.view),
-                "ok": one.error is None,
-                "seconds": round(one.seconds, 3),
-                "latency": None if one.latency is None else round(one.latency, 4),
-                "error": one.error_data(),
-            }
-            for one in answers
-        ]
-        invalid = [
-            {"name": entry, "state": "invalid", "ok": False, "error": {"kind": "config", "message": problem, "exit": 3}}
-            for entry, problem in broken.items()
-        ]
-        print_json({"servers": [*checked, *invalid], "problems": [*host.config.problems, *warnings]})
+        rows = [*map(_checked_json, answers), *(_invalid_json(entry, problem) for entry, problem in broken.items())]
+        print_json({"servers": rows, "problems": [*host.config.problems, *warnings]})
     if not (as_json or options.quiet or answers or host.config.problems):
         print_note(_("No servers are configured. See: mcphost servers"))
     return _check_code(answers, is_broken=bool(broken), unread=0 if name else unread_file_code(host.config))
+
+
+def _checked_json(result: "ServerConnectResult") -> dict[str, Any]:
+    from mcphost.headless.json_output import server_json
+
+    return {
+        **server_json(result.view),
+        "ok": result.error is None,
+        "seconds": round(result.seconds, 3),
+        "latency": None if result.latency is None else round(result.latency, 4),
+        "error": result.error_data(),
+    }
+
+
+def _invalid_json(name: str, problem: str) -> dict[str, Any]:
+    return {"name": name, "state": "invalid", "ok": False, "error": {"kind": "config", "message": problem, "exit": 3}}
 
 
 def _check_code(answers: "list[ServerConnectResult]", *, is_broken: bool, unread: int) -> int:
