@@ -18,7 +18,7 @@ ENTRY_KEYS = (
 
 OWN_KEYS = (
     "timeout", "caFile", "logLevel", "reviewResults", "trustAnnotations", "sampling", "era", "revision", "oauth",
-    "inputs", "watch", "disabled", "disabledTools",
+    "inputs", "watch", "disabled", "disabledTools", "registry",
 )  # fmt: skip
 """Keys of the "mcphost" object in a server's entry."""
 

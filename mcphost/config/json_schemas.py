@@ -206,6 +206,7 @@ def _own_schema() -> Schema:
             "watch": _describe(_TEXTS, "Patterns of files that restart the server when they change."),
             "disabled": switch,
             "disabledTools": _TEXTS,
+            "registry": _describe({"type": "object"}, "Where the server was installed from; written by mcphost."),
         },
     }
 

@@ -36,6 +36,7 @@ def test_an_npm_server_is_installed_with_its_version_and_works_at_once(program: 
     entry = configured(program, "weather")
     assert entry["env"] == {"WEATHER_API_KEY": "${env:THE_KEY}", "LOG_LEVEL": "info"}
     assert entry["mcphost"]["registry"]["version"] == "1.10.0"
+    assert "unknown" not in program.run("servers", "list").stderr.decode()
     assert "add" in program.text("tools", "weather", THE_KEY=CANARY)
     program.text("servers", "remove", "weather", "--yes")
     assert json.loads(program.text("servers", "list", "--json"))["servers"] == []
