@@ -393,7 +393,7 @@ async def test_an_sdk_server_of_2026_gets_all_its_requests_answered_in_one_round
     open_app: Open, tmp_path: Path
 ) -> None:
     folders = f"file://{tmp_path}/al%20pha | file://{tmp_path}/b"
-    async with open_app([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
+    async with open_app([sys.executable, SDK, "stdio"], 13, era="stateless") as driver:
         assert driver.host.servers.view("peer").facts.revision == "2026-07-28"
         seen = await _answered(driver, "survey")
         assert sorted(seen) == sorted(kind.__name__ for kind in AGREED)
@@ -419,7 +419,7 @@ async def test_an_sdk_server_of_2026_gets_all_its_requests_answered_in_one_round
 async def test_escape_ends_the_call_of_an_sdk_server_of_2026_and_nothing_of_that_round_is_sent(
     open_app: Open, dialog: str
 ) -> None:
-    async with open_app([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
+    async with open_app([sys.executable, SDK, "stdio"], 13, era="stateless") as driver:
         seen = await _answered(driver, "survey", **{dialog: ("escape",)})
         assert dialog in seen
         await driver.until(lambda: driver.app.screen is driver.app.chat, "that no question is left")
