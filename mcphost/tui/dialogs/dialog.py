@@ -131,6 +131,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         Binding("home", "edge(-1)", show=False),
         Binding("end", "edge(1)", show=False),
     ]
+    # `on_mount` sets the focus. Textual would focus the body before that, and restyle all of its widgets twice.
+    AUTO_FOCUS = ""
+
     # The id and label of each button; the first button refuses, and has the initial focus.
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("No")),)
     KEYS: ClassVar[str] = N_("esc no")
