@@ -102,7 +102,10 @@ class RegistryError(McpHostError):
 
 
 class ConsentDenied(McpHostError):
-    """The user or a rule refused an action, or there was no user to ask; nothing was done."""
+    """The user or a rule refused an action, or there was no user to ask; nothing was done.
+
+    The message never quotes a server, because models receive it without the user's review of results.
+    """
 
     exit_code = 5
     kind = "declined"

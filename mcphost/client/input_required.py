@@ -176,6 +176,8 @@ class UrlElicitation:
         if isinstance(reply, ElicitResult) and reply.action == "accept":
             return True
         if isinstance(reply, ElicitResult):
-            reason = error.message.rstrip(" .")
-            raise ConsentDenied(f"{reason}. You did not visit the address, or cancelled, so the call was not repeated.")
+            raise ConsentDenied(
+                "The server requires a visit to an address. You did not visit it, or cancelled, "
+                "so the call was not repeated."
+            )
         return False
