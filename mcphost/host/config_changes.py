@@ -11,7 +11,7 @@ import anyio.to_thread
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import (
@@ -29,7 +29,9 @@ from mcphost.translation import N_
 POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
+    "consent",
     "sampling",
+    "compaction",
     "audit",
     "results",
     "context",
@@ -71,6 +73,9 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     """New hooks, or all of them if only their order changed."""
 
     hooks_removed: tuple[HookConfig, ...] = ()
+    profiles: tuple[str, ...] = ()
+    """Names of added, changed and removed profiles."""
+
     project_instructions: bool | None = None
     theme: str | None = None
     settings: tuple[SettingChange, ...] = ()
@@ -93,7 +98,12 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         """
         has_settings = any(one is not None for one in (self.model, self.system_prompt, self.project_instructions))
         has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)
-        return bool(self.changed or self.removed or self.settings) or has_rules or has_settings
+        return bool(self.changed or self.removed or self.settings or self.profiles) or has_rules or has_settings
+
+    @property
+    def hinders_profile(self) -> bool:
+        """Whether choosing a profile now would apply some of the changes without the user's confirmation."""
+        return replace(self, settings=()).needs_confirmation
 
     def describe(self, translate: Callable[[str], str] = str) -> tuple[str, ...]:
         """Return one line for each kind of change that can be applied, translated with *translate*."""
@@ -107,6 +117,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("no longer forbid {names}"), self.never_removed),
             (N_("run the hook {names}"), [hook.name for hook in self.hooks_added]),
             (N_("no longer run the hook {names}"), [hook.name for hook in self.hooks_removed]),
+            (N_("change the profiles {names}"), self.profiles),
             (N_("use the project's instructions"), ("",) if self.project_instructions else ()),
             (N_("no longer use the project's instructions"), ("",) if self.project_instructions is False else ()),
             (N_("set {names}"), [f"{one.name} = {format_setting(one.after)}" for one in self.settings]),
@@ -180,21 +191,39 @@ class ConfigChangeDetector:
         """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
 
         Changes to limits and other settings that a profile cannot contain still wait for the user's confirmation.
-        Raises ConfigError or UsageError, without changing anything.
+        Raises ConfigError or UsageError, without changing anything: UsageError also if other changes in the files wait
+        for confirmation.
         """
-        changes = self._compare(await self._load(name))
-        config = replace(changes.config, **keep_settings(changes.config, self.config))
-        changes = replace(changes, config=config, settings=())
-        self._profile = name
-        self.apply(changes)
-        return changes
+        return await self._use_profile(name, await self._read_unchanged())
 
     async def add_profile(self, profile: Profile) -> ConfigChanges:
         """Save a new profile in config.toml and use it (see `use_profile`). Raises ConfigError or UsageError."""
         from mcphost.config.settings_edits import save_profile  # imported late, because only this needs it
 
+        await self._read_unchanged()
         await anyio.to_thread.run_sync(save_profile, Path(self.config.settings_file), profile)
-        return await self.use_profile(profile.name)
+        return await self._use_profile(profile.name, await self._read_unchanged(saved=profile.name))
+
+    async def _read_unchanged(self, saved: str = "") -> tuple[tuple[int, ...], ...]:
+        """Return the signature of the files. Raises UsageError if their changes need the user's confirmation.
+
+        The profile named *saved* may have been added.
+        """
+        signature = await anyio.to_thread.run_sync(self._read_signature)
+        changes = await self.check()
+        if replace(changes, profiles=tuple(name for name in changes.profiles if name != saved)).hinders_profile:
+            raise _unconfirmed_error()
+        return signature
+
+    async def _use_profile(self, name: str, signature: tuple[tuple[int, ...], ...]) -> ConfigChanges:
+        changes = self._compare(await self._load(name))
+        if await anyio.to_thread.run_sync(self._read_signature) != signature:
+            raise _unconfirmed_error()  # what was read now may not be what was checked
+        config = replace(changes.config, **keep_settings(changes.config, self.config))
+        changes = replace(changes, config=config, settings=(), profiles=())
+        self._profile = name
+        self.apply(changes)
+        return changes
 
     def apply(self, changes: ConfigChanges) -> None:
         """Apply changes to the running program; changed servers are reconnected."""
@@ -274,6 +303,7 @@ class ConfigChangeDetector:
             project_instructions=uses_project if uses_project != self._instructions.uses_project else None,
             hooks_added=hooks_added,
             hooks_removed=hooks_removed,
+            profiles=self._changed_profiles(new.profiles),
             added=tuple(server for name, server in after.items() if name not in running),
             changed=tuple(
                 (running[name], server)
@@ -290,6 +320,21 @@ class ConfigChangeDetector:
             at_start=_settings_that_differ(old, new),
             problems=problems,
         )
+
+    def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
+        """Return the names of profiles that differ, except for one whose model is the selected one, just saved."""
+        before, after = {one.name: one for one in self.config.profiles}, {one.name: one for one in profiles}
+        for name, profile in after.items():
+            if name in before and profile.model == self._model_selection.config:
+                before[name] = replace(before[name], model=profile.model)
+        return tuple(name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name))
+
+
+def _unconfirmed_error() -> UsageError:
+    return UsageError(
+        "The configuration files have changes that wait for your review, so the profile was not changed.",
+        "Review them with /reload, then choose the profile again.",
+    )
 
 
 def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str, ...]:
@@ -316,7 +361,7 @@ def _file_signature(path: Path) -> tuple[int, ...]:
         status = os.stat(path)
     except OSError:
         return ()
-    return (status.st_ino, status.st_size, status.st_mtime_ns)
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _join_names(names: Iterable[str], translate: Callable[[str], str]) -> str:
