@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcphost.config.project_texts import (
+    MAX_FOLDERS,
     PROJECT_FOLDER,
     ProjectPlaces,
     ProjectText,
@@ -20,7 +21,7 @@ from mcphost.config.rules import parse_alternatives
 from mcphost.config.schema import HookConfig, HookSettings, InvalidValue, convert_value, settable_fields
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, UsageError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import replace_surrogates, sanitize
 from mcphost.serialization import Struct, replace
 
 MAX_HOOKS = 50
@@ -74,14 +75,28 @@ def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
     return HookConfig(settings=settings, rules=rules, folder=os.path.dirname(os.path.abspath(file)))
 
 
-def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText | None, str]:
-    """Read the project's `.mcphost/hooks.toml`; return the text of the file and the path of the project's folder.
+def find_hooks_root(places: ProjectPlaces) -> Path:
+    """Return the project's folder, whose `.mcphost/hooks.toml` is used."""
+    return find_project_root(Path(os.path.realpath(places.folder)))
 
-    The text is None if the file is missing or unusable; an unusable file is reported to *on_problem*. Blocks while
-    reading.
+
+def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
+    """Return the paths at which a hooks file may have been used before: the root's if it is missing, and those above.
+
+    A new `.git` folder below the project's root would hide the root's hooks.
     """
-    root = find_project_root(Path(os.path.realpath(places.folder)))
-    return read_project_text(root / PROJECT_FOLDER / HOOKS_FILE, root, on_problem), str(root)
+    above = [one / PROJECT_FOLDER / HOOKS_FILE for one in root.parents][:MAX_FOLDERS]
+    own = root / PROJECT_FOLDER / HOOKS_FILE
+    paths = [*([] if own.exists() else [own]), *(path for path in above if os.path.lexists(path))]
+    return tuple(replace_surrogates(str(path)) for path in paths)
+
+
+def read_project_hooks(root: Path, on_problem: Callable[[str], None]) -> ProjectText | None:
+    """Return the `.mcphost/hooks.toml` of the project in *root*, or None if the file is missing or unusable.
+
+    An unusable file is reported to *on_problem*. Blocks while reading.
+    """
+    return read_project_text(root / PROJECT_FOLDER / HOOKS_FILE, root, on_problem)
 
 
 def approve_current_files(places: ProjectPlaces) -> ProjectPlaces:
@@ -91,16 +106,16 @@ def approve_current_files(places: ProjectPlaces) -> ProjectPlaces:
     reading.
     """
     problems: list[str] = []
-    hooks, _ = read_project_hooks(places, problems.append)
+    hooks = read_project_hooks(find_hooks_root(places), problems.append)
     texts = (*read_instructions(places, problems.append), *([] if hooks is None else [hooks]))
     return replace(places, approval="flag", approved_files=frozenset((text.path, text.digest) for text in texts))
 
 
-def parse_project_hooks(text: ProjectText, root: str) -> tuple[HookConfig, ...]:
+def parse_project_hooks(text: ProjectText, root: Path) -> tuple[HookConfig, ...]:
     """Parse a project's hooks.toml; the hooks run in *root*, the project's folder. Raises ConfigError."""
     shown = sanitize(text.path, keep_newlines=False)
     document = parse_toml(text.text, shown)
     if set(document) - {"hooks"}:
         raise ConfigError(f"{shown} may contain [[hooks]] only.", "Remove the rest.")
     hooks = parse_hooks(document.get("hooks", []), shown)
-    return tuple(HookConfig(settings=one.settings, rules=one.rules, folder=root) for one in hooks)
+    return tuple(HookConfig(settings=one.settings, rules=one.rules, folder=str(root)) for one in hooks)

@@ -54,6 +54,10 @@ class ProjectApprovals:
         stored = await self._grants.find_trusted(text.path)
         return "always" if stored is not None and stored.digest == text.digest else "not asked"
 
+    async def is_stored(self, path: str) -> bool:
+        """Return whether the user approved the file at *path* permanently, with any content. Raises StoreError."""
+        return await self._grants.find_trusted(path) is not None
+
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
         """Return a sentence for each file that was changed after a command-line flag approved the project's files."""
         if self._approval != "flag":

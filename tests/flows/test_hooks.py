@@ -505,6 +505,42 @@ async def test_the_projects_hooks_stay_while_a_changed_file_is_reviewed(tmp_path
         await runner.close()
 
 
+def make_too_large(file: Path) -> None:
+    file.write_text("#" * 2_000_000)
+
+
+def move_root(file: Path) -> None:
+    (file.parent.parent / "repo" / ".git").mkdir()
+
+
+def append_comment(file: Path) -> None:
+    file.write_text(f"{file.read_text()}# changed\n")
+
+
+@pytest.mark.parametrize("change", [Path.unlink, make_too_large, move_root, append_comment])
+async def test_approved_project_hooks_cannot_be_switched_off_by_changing_files(
+    open_hooked: Open, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    outer, repo = tmp_path / "outer", tmp_path / "outer" / "repo"
+    for folder in (outer / ".mcphost", outer / ".git", repo):
+        folder.mkdir(parents=True)
+    (outer / "hook.py").write_text('print(\'{"decision": "deny"}\')\n')
+    command = json.dumps([sys.executable, "hook.py"])
+    file = outer / ".mcphost" / "hooks.toml"
+    file.write_text(f'[[hooks]]\nevent = "before_call"\nmatch = "peer/write"\ncommand = {command}\n')
+    places = ProjectPlaces(config_dir=tmp_path / "config", folder=repo)
+    async with open_hooked(answers=(TrustAlways(), DoNotTrust()), project=places) as hooked:
+        await hooked.call()
+        change(file)
+        await hooked.call()
+        assert hooked.called == []
+        assert any("stay in effect" in text for text in hooked.notices()) is (change is not move_root)
+    async with open_hooked(answers=(DoNotTrust(), Deny()), project=places) as hooked:
+        await hooked.call()
+        is_told = any(f"The hooks that you approved in {file} are not used" in text for text in hooked.notices())
+        assert is_told is (change in (Path.unlink, move_root))
+
+
 async def test_without_a_way_to_run_hooks_every_matching_call_is_denied(
     open_hooked: Open, write_hook: Any, tmp_path: Path
 ) -> None:

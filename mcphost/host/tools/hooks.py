@@ -3,16 +3,23 @@
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
 import anyio.to_thread
 
-from mcphost.config.hooks import HookOutput, parse_project_hooks, read_project_hooks
-from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.hooks import (
+    HookOutput,
+    find_hooks_root,
+    parse_project_hooks,
+    read_project_hooks,
+    unused_hooks_files,
+)
+from mcphost.config.project_texts import ProjectPlaces, ProjectText
 from mcphost.config.rules import ORIGIN_OPERATORS
 from mcphost.config.schema import HookConfig, HookEvent
-from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError, UsageError
+from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError, StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.policy import OriginSearch
@@ -124,32 +131,67 @@ class ToolHooks:
         self._matcher, self._find_origins, self._servers = matcher, find_origins, servers
         self._audit, self._events = audit, events
         self._project: tuple[HookConfig, ...] = ()
+        self._approved_digest = ""
+        self._root: Path | None = None
         self._reported: set[str] = set()
         self._lock = anyio.Lock()
 
     async def refresh(self) -> None:
-        """Read the project's hooks and ask the user about new or changed ones; report each problem once."""
+        """Read the project's hooks and ask the user about new or changed ones; report each problem once.
+
+        Approved hooks stay in effect until the user approves a changed file or revokes the approval, because a server
+        that can write in the project must not be able to switch them off. For the same reason, the project's folder
+        is looked for only once.
+        """
         if self._places is None:
             return
         async with self._lock:
             problems: list[str] = []
-            text, root = await anyio.to_thread.run_sync(read_project_hooks, self._places, problems.append)
-            approved: tuple[HookConfig, ...] = ()
-            if text is not None:
-                try:
-                    hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
-                    await self._approvals.ask("hooks", [text])
-                    source = await self._approvals.find_source(text)
-                    approved = hooks if source in USED else ()
-                    problems += self._approvals.describe_changed([(text, source)])
-                except McpHostError as error:
-                    problems.append(f"The project's hooks are not used: {error.message}")
+            if self._root is None:
+                self._root = await anyio.to_thread.run_sync(find_hooks_root, self._places)
+                problems += await self._find_missing(self._places, self._root)
+            text = await anyio.to_thread.run_sync(read_project_hooks, self._root, problems.append)
             # Keep the previous hooks in effect until here, so that calls made in the meantime do not bypass all hooks.
-            self._project = approved
+            self._project = await self._find_approved(text, self._root, problems)
             for problem in problems:
                 if problem not in self._reported:
                     self._reported.add(problem)
                     self._events.notify("warning", problem)
+
+    async def _find_approved(self, text: ProjectText | None, root: Path, problems: list[str]) -> tuple[HookConfig, ...]:
+        """Return the hooks of the file if the user approves it, otherwise those approved before."""
+        digest = "" if text is None else text.digest
+        if text is not None:
+            try:
+                hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
+                await self._approvals.ask("hooks", [text])
+                source = await self._approvals.find_source(text)
+                problems += self._approvals.describe_changed([(text, source)])
+                if source in USED:
+                    self._approved_digest = digest
+                    return hooks
+            except McpHostError as error:
+                problems.append(f"The project's hooks are not used: {error.message}")
+        if self._project and digest != self._approved_digest:
+            problems.append(
+                "The project's hooks file is missing, or is not approved as it is now. "
+                "The hooks approved before stay in effect until you quit."
+            )
+            return self._project
+        return ()
+
+    async def _find_missing(self, places: ProjectPlaces, root: Path) -> list[str]:
+        """Return a sentence for each hooks file that the user approved earlier and that is not used now."""
+        paths = await anyio.to_thread.run_sync(unused_hooks_files, places, root)
+        try:
+            missing = [sanitize(path, keep_newlines=False) for path in paths if await self._approvals.is_stored(path)]
+        except StoreError:
+            return []  # reported when the approvals are needed
+        return [
+            f"The hooks that you approved in {path} are not used: the file is missing, "
+            "or the project's folder is another one now."
+            for path in missing
+        ]
 
     async def check(self, call: str, rule_input: RuleInput, notes: HookNotes) -> dict[str, Any]:
         """Run the hooks that precede a call, and return the arguments, possibly changed. Raises HookDenied.
