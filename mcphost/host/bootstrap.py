@@ -479,7 +479,10 @@ class _LateParts:
         return ToolExecutor(
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
             core.audit,
-            ApprovalChecks(late.active_grants.is_active, self.consent.is_forbidden, late.active_grants.was_revoked),
+            ApprovalChecks(
+                late.active_grants.is_active, self.consent.is_forbidden, late.active_grants.was_revoked,
+                self.auto_approval.may_send,
+            ),
         )  # fmt: skip
 
     @cached_property

@@ -51,7 +51,8 @@ class AutoApproval:
 
     A tool whose definition changes is no longer covered. For all other calls the user is asked as usual, and the rules
     in `consent.never` still apply. The mode ends when its budget is used up, another conversation is opened, or `stop`
-    is called.
+    is called. A call that was approved but not yet sent is then asked about, except if only the calls are used up,
+    because it is one of them.
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class AutoApproval:
         self._deadline = self._wall_deadline = 0.0
         self._bound_conversation: object = None
         self._scope: anyio.CancelScope | None = None
+        self._period = 0
+        self._may_send = False
 
     @property
     def status(self) -> AutoApprovalStatus | None:
@@ -118,6 +121,8 @@ class AutoApproval:
         self._deadline, self._wall_deadline = time.monotonic() + budget.seconds, time.time() + budget.seconds
         self._bound_conversation = self._conversation.current
         self._scope = anyio.CancelScope()
+        self._period += 1
+        self._may_send = True
         self._lifetime.start_soon(self._expire, self._scope, name="autonomy")
         names = [f"{server}/{tool}" for server, tool in selected]
         self._record("on", {"tools": names, "calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens})
@@ -131,23 +136,42 @@ class AutoApproval:
 
         *why* is a short reason that is recorded in the audit log and shown to the user.
         """
+        self._may_send, self._bound_conversation = False, None
+        return self._switch_off(why)
+
+    def _switch_off(self, why: str) -> bool:
+        """End the mode, but leave calls that were already approved as they are; return whether it was on."""
         scope, self._scope = self._scope, None
         if scope is None:
             return False
         scope.cancel()
-        self._selected, self._bound_conversation = frozenset(), None
+        self._selected = frozenset()
         self._record("off", {"why": why})
         self._publish(why)
         return True
 
-    def approve(self, subject: "ToolIdentity", arguments: dict[str, Any]) -> bool:
-        """Return whether a call to the tool *subject* is auto-approved; if so, deduct the call from the budget."""
+    def approve(self, subject: "ToolIdentity", arguments: dict[str, Any]) -> int:
+        """Return 0 if a call to the tool *subject* is not auto-approved; otherwise deduct it from the budget.
+
+        The result is then the number of the mode's period, which `may_send` takes.
+        """
         del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:
-            return False
+            return 0
         self._remaining = replace(self._remaining, calls=self._remaining.calls - 1)
         self._publish("")
-        return True
+        return self._period
+
+    def may_send(self, period: int) -> bool:
+        """Return whether a call that was approved in this period of the mode may be sent now.
+
+        The mode must not have been stopped or started again since, and its time and tokens must not be used up.
+        """
+        if period != self._period or not self._may_send:
+            return False
+        if why := self._end_reason():
+            self.stop(why)
+        return not why
 
     def can_continue(self) -> bool:
         """Return whether auto-approve mode is on; if so, a turn may exceed its round limit without asking the user."""
@@ -155,7 +179,7 @@ class AutoApproval:
 
     def count_usage(self, usage: Usage) -> None:
         """Deduct the tokens of a model response from the budget."""
-        if self._is_active():
+        if self._may_send:
             tokens = self._remaining.tokens - usage.input_tokens - usage.output_tokens
             self._remaining = replace(self._remaining, tokens=max(0, tokens))
             self._is_active()
@@ -166,13 +190,14 @@ class AutoApproval:
         why = self._end_reason()
         if why:
             self.stop(why)
+        elif self._remaining.calls <= 0:
+            why = f"{self._budget.calls} calls were made"
+            self._switch_off(why)
         return not why
 
     def _end_reason(self) -> str:
         if self._bound_conversation is not self._conversation.current:
             return "another conversation"
-        if self._remaining.calls <= 0:
-            return f"{self._budget.calls} calls were made"
         if self._remaining.tokens <= 0:
             return f"{self._budget.tokens:,} tokens were used"
         return "its time is up" if self._seconds_left() <= 0 else ""

@@ -30,13 +30,14 @@ class Approval(Struct, frozen=True):
     choice in this session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a
     trusted server's declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that
     the user makes. `grant_id` is the id of the grant, "" if there is none. `origins` are the parts of the arguments
-    that came from other servers or from files.
+    that came from other servers or from files. `auto_period` is the period of auto-approve mode, 0 if there is none.
     """
 
     source: str
     arguments: dict[str, Any]
     grant_id: str = ""
     origins: tuple[ArgumentOrigin, ...] = ()
+    auto_period: int = 0
 
 
 class _OpenQuestion:
@@ -49,8 +50,8 @@ class _OpenQuestion:
 
 QuestionFactory = Callable[[ToolHistory], ApproveTool]
 ArgumentsCheck = Callable[[dict[str, Any]], Awaitable[bool]]
-AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
-"""Returns whether a tool call is auto-approved, and counts it; called only if nothing else allows the call."""
+AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], int]
+"""Counts a tool call that is auto-approved and returns the mode's period, else 0; called if nothing else allows it."""
 OriginSearch = Callable[[str, dict[str, Any]], Awaitable[ArgumentOrigins]]
 """Returns which parts of arguments for a server came from other servers or from files."""
 
@@ -304,8 +305,10 @@ class ConsentPolicy:
             return None, history
         if identity.is_read_only_trusted:
             return Approval("claim", arguments, origins=origins.found), history
-        auto_approved = self._auto_approve is not None and self._auto_approve(identity, arguments)
-        return (Approval("autonomy", arguments, origins=origins.found) if auto_approved else None), history
+        period = 0 if self._auto_approve is None else self._auto_approve(identity, arguments)
+        if period:
+            return Approval("autonomy", arguments, origins=origins.found, auto_period=period), history
+        return None, history
 
 
 def _config_denial(rule: Rule) -> Deny:

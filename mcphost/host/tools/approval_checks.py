@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from mcphost.errors import ConsentDenied
+from mcphost.host.consent.policy import Approval
 from mcphost.host.servers.tool_registry import OfferedTool
 
 
@@ -22,6 +23,10 @@ class GrantRevoked(ToolChanged):
     """Raised if the grant that allowed the call was revoked; the call was not sent."""
 
 
+class AutoApprovalEnded(GrantRevoked):
+    """Raised if the auto-approve mode that allowed the call has ended; the call was not sent."""
+
+
 class CallForbidden(ToolChanged):
     """Raised if a new `never` rule in the configuration forbids an approved call; the call was not sent."""
 
@@ -31,21 +36,24 @@ class ApprovalChecks(NamedTuple):
 
     `is_grant_active` returns whether the grant with this id is still valid in this process, and True for "" (no
     grant). `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never`
-    rule forbids a call of the tool with these arguments.
+    rule forbids a call of the tool with these arguments. `may_auto_send` returns whether a call that was approved in
+    this period of auto-approve mode may be sent now.
     """
 
     is_grant_active: Callable[[str], bool]
     is_forbidden: Callable[[OfferedTool, dict[str, Any]], Awaitable[bool]]
     was_revoked: Callable[[str], Awaitable[bool]]
+    may_auto_send: Callable[[int], bool]
 
-    async def check(self, offered: OfferedTool, arguments: dict[str, Any], account: str, grant_id: str) -> None:
+    async def check(self, offered: OfferedTool, approval: Approval, account: str) -> None:
         """Raise ToolChanged or a subclass if an approved call must no longer be sent.
 
-        This is the case if the tool, the account or the grant changed since the approval, or if a new `never` rule
-        forbids the call. *account* is the account for which the call was approved, and *grant_id* the grant that
-        allowed it, "" for none.
+        This is the case if the tool, the account or the grant changed since the approval, if the auto-approve mode
+        that allowed the call has ended, or if a new `never` rule forbids it. *account* is the account for which the
+        call was approved.
         """
-        if await self.is_forbidden(offered, arguments):
+        grant_id, period = approval.grant_id, approval.auto_period
+        if await self.is_forbidden(offered, approval.arguments):
             raise CallForbidden(
                 "A new rule in the user's configuration forbids this call of "
                 f"{offered.definition.name!r}; it did not run.",
@@ -61,12 +69,18 @@ class ApprovalChecks(NamedTuple):
                 "revoked before the call was sent; it did not run.",
                 "Repeat the call to be asked again.",
             )
+        if period and not self.may_auto_send(period):
+            raise AutoApprovalEnded(
+                f"Auto-approve ended before the call of {offered.definition.name!r} was sent; it did not run.",
+                "Repeat the call to be asked.",
+            )
 
 
 def describe_change(error: ToolChanged) -> str:
     """Return why a call was not sent, as a phrase for the audit log."""
     why: dict[type[ToolChanged], str] = {
         GrantRevoked: "its grant was revoked",
+        AutoApprovalEnded: "auto-approve ended",
         AccountChanged: "another account is used",
         CallForbidden: "a rule forbids it",
     }

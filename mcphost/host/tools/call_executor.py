@@ -79,9 +79,9 @@ class ToolExecutor:
         """Send an approved call and return its validated and rendered result.
 
         *call* is the id of the call in events. Immediately before each request, including repeated ones, the tool's
-        definition, the account, the grant and the `never` rules are checked again. Raises ToolChanged if one of them
-        has changed since the approval, RunningCallCancelled if the user cancels this call, ServerError, or
-        ConsentDenied.
+        definition, the account, the grant, auto-approve mode and the `never` rules are checked again. Raises
+        ToolChanged if one of them has changed since the approval, RunningCallCancelled if the user cancels this call,
+        ServerError, or ConsentDenied.
         """
         server, tool = offered.connection.config.name, offered.definition.name
         with self._running_calls.track(call, server, tool, approval.source) as active:
@@ -143,14 +143,13 @@ class _PendingCall:
         checks: ApprovalChecks,
     ) -> None:
         self._checks = checks
-        self._grant_id = approval.grant_id
+        self._approval = approval
         self._account = offered.account
         self._is_sent = False
         self._span = span
         self._events = events
         self._call = call
         self._offered = offered
-        self._arguments, self._approved_by = approval.arguments, approval.source
         self._tracked_task = tracked_task
         self._active = active
         self._started_at = time.monotonic()
@@ -211,7 +210,7 @@ class _PendingCall:
 
     async def check_allowed(self) -> None:
         """Raise ToolChanged or a subclass if the call must no longer be sent; see `ApprovalChecks.check`."""
-        await self._checks.check(self._offered, self._arguments, self._account, self._grant_id)
+        await self._checks.check(self._offered, self._approval, self._account)
 
     def unsent_reason(self, error: ToolChanged) -> str:
         """Return why the call was not sent, as a phrase for the audit log."""
@@ -230,7 +229,7 @@ class _PendingCall:
         self._events.publish(
             ToolFinished(self._call, server, tool, outcome, text, seconds, stored_file, shown.user_images)
         )
-        log_call(server, tool, self._arguments, self._approved_by, f"{outcome} after {seconds:.2f} s")
+        log_call(server, tool, self._approval.arguments, self._approval.source, f"{outcome} after {seconds:.2f} s")
         return seconds
 
 

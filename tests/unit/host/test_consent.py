@@ -512,9 +512,9 @@ async def test_a_manual_call_runs_unless_it_is_forbidden_or_its_approved_definit
 async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_decides(open_consent: Make) -> None:
     counted: list[str] = []
 
-    def unasked(about: ToolIdentity, arguments: dict[str, Any]) -> bool:
+    def unasked(about: ToolIdentity, arguments: dict[str, Any]) -> int:
         counted.append(about.tool)
-        return True
+        return 7
 
     first = open_consent(AllowAlways())
     await first.decide(create_identity("a"))
@@ -527,7 +527,7 @@ async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_
     assert await now.decide(create_identity("a", "evil")) == NO
     assert await now.decide(create_identity("t"), changed=True) == NO
     assert counted == []
-    assert await now.decide(create_identity("t")) == Approval("autonomy", {})
+    assert await now.decide(create_identity("t")) == Approval("autonomy", {}, auto_period=7)
     assert counted == ["t"]
 
 

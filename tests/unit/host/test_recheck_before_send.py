@@ -1,21 +1,33 @@
 """Tests that an approved call which has to wait for the user once more is checked again before it is sent."""
 
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcphost.config.schema import AuditConfig, RootConfig
+from mcphost.config.schema import AuditConfig, Limits, RootConfig
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.consent.auto_approve import AutoApprovalBudget
+from mcphost.host.events import AutoApprovalChanged, ToolStarted
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import Accept, AllowAlways, AllowOnce, AllowSession, ApproveTool, DoNotShare
-from mcphost.llm.messages import ToolReturnPart
+from mcphost.host.questions.questions import (
+    Accept,
+    AllowAlways,
+    AllowOnce,
+    AllowSession,
+    ApproveTool,
+    Deny,
+    DoNotShare,
+)
+from mcphost.llm.messages import ToolReturnPart, Usage
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import read_events
 from tests.flows.consent_attacks.attack import SelectiveFrontend
 from tests.unit.host.asking_server import STATELESS, AskingServer, form_request, open_asking_host
 from tests.unit.host.scripted_host import tool_definition, tools_result
@@ -126,3 +138,100 @@ async def test_a_call_that_waits_for_a_form_is_not_sent_again_after_another_proc
     assert len(peer.calls) == 1
     assert len(frontend.questions_of(ApproveTool)) == 2
     assert [row.decision for row in rows if row.event == "ended"] == ["not sent again: its grant was revoked"]
+
+
+def read_only_server(revision: str, **asks: Any) -> AskingServer:
+    """Return a server whose tool `ask` claims to be read-only, so that auto-approve can cover it."""
+    peer = AskingServer(revision, asks)
+    peer.answers["tools/list"] = tools_result(tool_definition("ask", annotations={"readOnlyHint": True}))
+    return peer
+
+
+def let_time_pass(_host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    later = time.time() + 1_000
+    monkeypatch.setattr(time, "time", lambda: later)
+
+
+def use_tokens(host: Host, _monkeypatch: pytest.MonkeyPatch) -> None:
+    host.auto_approval.count_usage(Usage(input_tokens=1_000))
+
+
+def switch_off(host: Host, _monkeypatch: pytest.MonkeyPatch) -> None:
+    assert host.auto_approval.stop("ended by you")
+
+
+def use_nothing(_host: Host, _monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the budget of calls as the only part that is used up."""
+
+
+ENDINGS = pytest.mark.parametrize(
+    ("end", "is_asked"), [(let_time_pass, True), (use_tokens, True), (switch_off, True), (use_nothing, False)]
+)
+Ending = Callable[[Host, pytest.MonkeyPatch], None]
+BUDGET = AutoApprovalBudget(calls=2, seconds=600, tokens=500)
+
+
+@ENDINGS
+async def test_an_auto_approved_call_that_waited_for_a_slot_is_asked_if_auto_approve_ended_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Ending, is_asked: bool
+) -> None:
+    peer = read_only_server("2025-11-25", who=form_request())
+    model = ScriptedModel(tool_round(("peer__ask", {"n": 1}), ("peer__ask", {"n": 2})), text_round("ok"))
+    audit_log = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+
+    async def end_meanwhile(_question: Any) -> Any:
+        await read_events(feed, lambda event: isinstance(event, AutoApprovalChanged) and event.calls_left == 0)
+        end(host, monkeypatch)
+        return Accept()
+
+    frontend = SelectiveFrontend(approve_tool=[Deny()], fill_form=[end_meanwhile, Accept()])
+    limits = Limits(parallel_calls=1)
+    async with open_asking_host(tmp_path, peer, frontend, model, limits=limits, audit_log=audit_log) as host:
+        host.auto_approval.start([("peer", "ask")], BUDGET)
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        rows = [row for row in reversed(await audit_log.read_page(AuditFilter())) if row.kind == "tool"]
+    assert len(frontend.questions_of(ApproveTool)) == is_asked
+    assert len(peer.calls) == 2 - is_asked
+    second = "not sent: auto-approve ended" if is_asked else "ok"
+    assert [row.decision for row in rows if row.event == "ended"] == ["ok", second]
+
+
+@ENDINGS
+async def test_answers_to_an_auto_approved_call_are_not_sent_if_auto_approve_ended_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Ending, is_asked: bool
+) -> None:
+    peer = read_only_server(STATELESS, who=form_request())
+    model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+
+    def end_meanwhile(_question: Any) -> Any:
+        end(host, monkeypatch)
+        return Accept()
+
+    frontend = SelectiveFrontend(approve_tool=[Deny()], fill_form=[end_meanwhile])
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
+        host.auto_approval.start([("peer", "ask")], BUDGET)
+        await host.conversation.send("go")
+    assert len(frontend.questions_of(ApproveTool)) == is_asked
+    assert len(peer.calls) == 2 - is_asked
+
+
+async def test_a_call_of_ended_auto_approve_is_approved_again_by_auto_approve_that_was_started_anew(
+    tmp_path: Path,
+) -> None:
+    peer = read_only_server(STATELESS, who=form_request())
+    model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+
+    def restart(_question: Any) -> Any:
+        host.auto_approval.start([("peer", "ask")], BUDGET)
+        return Accept()
+
+    frontend = SelectiveFrontend(fill_form=[restart, Accept()])
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
+        host.auto_approval.start([("peer", "ask")], BUDGET)
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        assert host.auto_approval.status is not None
+        assert host.auto_approval.status.remaining.calls == BUDGET.calls - 1
+    assert [event.by for event in feed.drain() if isinstance(event, ToolStarted)] == ["autonomy", "autonomy"]
+    assert frontend.questions_of(ApproveTool) == []
