@@ -252,7 +252,9 @@ def _create_servers(
     )
     connection_parts = ConnectionParts(
         opener=opener,
-        approvals=ServerApprovals(GrantStore(core.store), core.frontend, core.audit, core.config.servers),
+        approvals=ServerApprovals(
+            GrantStore(core.store), core.frontend, core.audit, core.config.servers, notify=core.events.notify
+        ),
         events=core.events,
         handler_factory=handler_factory,
         orphaned_tasks=core.orphaned_tasks,
@@ -475,14 +477,12 @@ class _LateParts:
         from mcphost.host.tools.approval_checks import ApprovalChecks
         from mcphost.host.tools.call_executor import ToolExecutor
 
-        core, late = self._core, self._late_grants
+        core, late, grants = self._core, self._late_grants, self._late_grants.active_grants
+        may_auto_send = self.auto_approval.may_send
         return ToolExecutor(
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
             core.audit,
-            ApprovalChecks(
-                late.active_grants.is_active, self.consent.is_forbidden, late.active_grants.was_revoked,
-                self.auto_approval.may_send,
-            ),
+            ApprovalChecks(grants.is_active, self.consent.is_forbidden, grants.was_revoked, may_auto_send),
         )  # fmt: skip
 
     @cached_property

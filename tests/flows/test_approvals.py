@@ -46,6 +46,20 @@ def test_a_changed_environment_value_asks_again(program: Program) -> None:
     assert mark.exists(), "the planted code runs once somebody approved it"
 
 
+def test_an_open_question_is_withdrawn_once_the_server_is_approved_on_the_command_line(program: Program) -> None:
+    write_server(program.work)
+    write_project(program, env={"PYTHONPATH": str(program.work)})
+    with program.pipe() as pipe:
+        connect = pipe.send("connect", server="its")
+        question = pipe.event("question", kind="trust_server")["question"]
+        program.text("servers", "trust", "its", "--yes")
+        assert pipe.event("question_withdrawn")["question"] == question
+        assert pipe.event("told", level="info")["text"] == (
+            "The server 'its' was approved elsewhere, so its question was withdrawn."
+        )
+        assert pipe.result(connect)["result"]["state"] == "ready"
+
+
 def test_the_command_is_repeated_right_above_the_question(program: Program) -> None:
     many = {f"NAME_{number:03}": "x" for number in range(100)}
     for words in (["-P", "-m", "its_server"], ["-P", "-m", "its_server", "x" * 1000]):

@@ -6,8 +6,10 @@ digest of its content.
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+
+import anyio
 
 from mcphost.config.approval_digest import (
     ONLY_MASKED,
@@ -32,11 +34,15 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.variable_references import resolve_target
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.events import NoticeLevel
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.sanitize import replace_surrogates
 from mcphost.store.grants import GrantStore, TrustedServer
 from mcphost.unicode_forms import describe_name_risk
+
+POLL_SECONDS = 1.0
+"""Time between checks whether another process approved a server while the user is asked about it."""
 
 
 def make_question(server: ServerConfig, earlier: TrustedServer | None, shown: ShownValues = ONLY_MASKED) -> TrustServer:
@@ -97,14 +103,21 @@ class ServerApprovals:
     """Approvals of servers, permanent or for this session; asks the user about unapproved servers."""
 
     def __init__(
-        self, grants: GrantStore, frontend: Frontend, audit: AuditLog, servers: Iterable[ServerConfig] = ()
+        self,
+        grants: GrantStore,
+        frontend: Frontend,
+        audit: AuditLog,
+        servers: Iterable[ServerConfig] = (),
+        *,
+        notify: Callable[[NoticeLevel, str], None] = lambda level, text: None,
     ) -> None:
         """Create the approvals for one run; *servers* are those configured when the run starts.
 
         A server from a file named with `--mcp-config` is approved as configured at that time; later changes to the file
-        are not approved.
+        are not approved. *notify* receives user-facing messages with their level.
         """
         self.audit = audit
+        self._notify = notify
         self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
         self._grants = grants
         self._frontend = frontend
@@ -121,25 +134,50 @@ class ServerApprovals:
     async def ask_approval(self, server: ServerConfig) -> bool:
         """Return whether the server may be used; ask the user if it is not yet approved.
 
-        Raises StoreError, ConfigError or ConsentDenied.
+        The question is withdrawn if another process stores an approval of exactly this server in the meantime. Raises
+        StoreError, ConfigError or ConsentDenied.
         """
         if await self.is_approved(server):
             return True
         digest, bound_server = "", server
-        verdict: TrustVerdict = DoNotTrust()
+        verdict: TrustVerdict | None = DoNotTrust()
         while digest != server_digest(server):  # a covered file may have changed while the question was open
             bound_server = with_file_digests(server)
             digest = server_digest(bound_server)
             shown = self._shown.get((server.name, digest), ONLY_MASKED)
-            verdict = await self._frontend.ask(
-                make_question(bound_server, await find_approval(self._grants, server.name), shown)
-            )
-            if not isinstance(verdict, TrustOnce | TrustAlways):
+            question = make_question(bound_server, await find_approval(self._grants, server.name), shown)
+            verdict = await self._ask_until_approved(question, bound_server)
+            if verdict is not None and not isinstance(verdict, TrustOnce | TrustAlways):
                 return False
+        if verdict is None:
+            return True
         self._session_approvals.add((server.name, digest))
         if isinstance(verdict, TrustAlways):
             await self.approve(bound_server)
         return True
+
+    async def _ask_until_approved(self, question: TrustServer, bound_server: ServerConfig) -> TrustVerdict | None:
+        """Return the answer to a question about a server, or None if the server was approved elsewhere meanwhile."""
+        from mcphost.transport.channel import CancellingTaskGroup  # imported with the first question
+
+        verdict: TrustVerdict | None = None
+        scope = anyio.CancelScope()
+        async with CancellingTaskGroup() as tasks:
+            tasks.start_soon(self._cancel_when_approved, bound_server, scope)
+            with scope:
+                verdict = await self._frontend.ask(question)
+        if verdict is None:
+            name = bound_server.name
+            self._notify("info", f"The server {name!r} was approved elsewhere, so its question was withdrawn.")
+        return verdict
+
+    async def _cancel_when_approved(self, bound_server: ServerConfig, scope: anyio.CancelScope) -> None:
+        is_approved = False
+        while not is_approved:
+            await anyio.sleep(POLL_SECONDS)
+            with suppress(StoreError):
+                is_approved = await self.is_approved(bound_server)
+        scope.cancel()
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
         """Return the configuration with digests of the files that the approval covers, or None if the user refuses.

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost.config.approval_digest import server_digest
@@ -53,6 +54,53 @@ async def test_an_approval_lasts_as_long_as_chosen(grants: GrantStore, answer: A
     now, frontend = create_approvals(grants, DoNotTrust())
     assert await now.ask_approval(SERVER) is later
     assert len(frontend.asked) == (not later)
+
+
+class ObservedGrantStore(GrantStore):
+    """A store that counts how often an approval was looked up."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.lookups = 0
+        self.looked_up = anyio.Event()
+
+    async def find_trusted(self, server: str) -> TrustedServer | None:
+        found = await super().find_trusted(server)
+        self.lookups += 1
+        self.looked_up.set()
+        self.looked_up = anyio.Event()
+        return found
+
+
+async def test_a_question_is_withdrawn_once_another_process_approved_exactly_this_server(
+    grants: GrantStore, tmp_path: Path
+) -> None:
+    database, notices = Database(tmp_path / "s.db"), list[tuple[str, str]]()
+    seen, frontend, audit_log = ObservedGrantStore(database), ScriptedFrontend(), create_audit_log(tmp_path)
+    asking = ServerApprovals(
+        seen, audit_log.wrap_frontend(frontend), audit_log, notify=lambda *notice: notices.append(notice)
+    )
+    results: list[bool] = []
+
+    async def ask() -> None:
+        results.append(await asking.ask_approval(SERVER))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await frontend.asked_now.wait()
+            await approve(grants, create_in_memory_log(), replace(SERVER, command="other"))
+            before = seen.lookups
+            while seen.lookups < before + 2:
+                await seen.looked_up.wait()
+            assert (frontend.waiting, notices) == (1, []), "another command was approved, not this one"
+            await approve(grants, create_in_memory_log(), SERVER)
+    assert results == [True]
+    assert (frontend.waiting, len(frontend.asked)) == (0, 1)
+    assert notices == [("info", "The server 'files' was approved elsewhere, so its question was withdrawn.")]
+    assert [(row.event, row.decision) for row in await read_rows(audit_log, "trust")] == [("withdrawn", "")]
+    assert await ServerApprovals(grants, ScriptedFrontend(), audit_log).is_approved(SERVER)
+    await database.close()
 
 
 async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: GrantStore) -> None:
