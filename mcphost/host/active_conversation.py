@@ -191,6 +191,12 @@ class Conversation:
         await self.save()
         return message
 
+    async def append_to_branch(self, message: Message, after: int) -> None:
+        """Store a message at the end of another branch, which ends with message number *after*. Raises StoreError."""
+        message = message if message.at else replace(message, at=time.time())
+        async with self._save_lock:
+            self._notice_others(await self._store.append_to_branch(self.id, message, after=after))
+
     @property
     def unsaved_count(self) -> int:
         """The number of messages that are not saved because the last attempt failed."""

@@ -78,6 +78,13 @@ class BranchInfo(Struct, frozen=True):
     at: float
 
 
+class BranchMentions(NamedTuple):
+    """The messages of a branch that contain a text; `number` is the number of the branch's last message."""
+
+    number: int
+    messages: tuple[Message, ...]
+
+
 class RecordedCall(Struct, frozen=True):
     """A tool call in a stored conversation.
 
@@ -112,6 +119,10 @@ _ADD_MESSAGE = """
     SELECT ?1, coalesce(max(seq), 0) + 1, ?2,
     CASE WHEN ?3 IS NULL THEN (SELECT leaf FROM conversations WHERE id = ?1) ELSE nullif(?3, coalesce(max(seq), 0)) END
     FROM messages WHERE conversation = ?1 RETURNING seq
+"""
+_KEEP_CURRENT_BRANCH = """
+    UPDATE conversations
+    SET leaf = coalesce(leaf, (SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?1)) WHERE id = ?1
 """
 # In a damaged file, the rows may be those of another table: only a number can be one of a message.
 _BRANCHES_QUERY = """
@@ -182,6 +193,45 @@ class ConversationStore:
             if message.role == "assistant":
                 db.execute("DELETE FROM drafts WHERE conversation = ?", (conversation_id,))
             return number
+
+        return await self._database.run(work)
+
+    async def append_to_branch(self, conversation_id: str, message: Message, *, after: int) -> int:
+        """Add a message after message number *after*, the end of another branch; the current branch stays current.
+
+        Returns the number of the new message, or 0 if the conversation was deleted. Raises StoreError.
+        """
+        body = encode(message)
+
+        def work(db: sqlite3.Connection) -> int:
+            if not db.execute(_KEEP_CURRENT_BRANCH, (conversation_id,)).rowcount:
+                return 0
+            (number,) = db.execute(_ADD_MESSAGE, (conversation_id, body, after)).fetchone()
+            search_index.add_message(db, conversation_id, number, message)
+            return number
+
+        return await self._database.run(work)
+
+    async def list_mentions(self, conversation_id: str, text: str) -> tuple[BranchMentions, ...]:
+        """Return the messages that contain the JSON string *text*, by branch, newest branch first.
+
+        Branches without such messages are omitted, and so are large messages. Raises StoreError.
+        """
+        query = "SELECT seq, body FROM messages WHERE conversation = ? AND instr(body, ?) AND length(body) < ?"
+
+        def work(db: sqlite3.Connection) -> tuple[BranchMentions, ...]:
+            found = dict(db.execute(query, (conversation_id, encode(text), _MAX_PREVIEWED_BYTES)).fetchall())
+            if not found:
+                return ()
+            rows = db.execute(_BRANCHES_QUERY.format(column="NULL"), (conversation_id,)).fetchall()
+            links = [MessageLink(number, parent) for number, parent, _ in rows]
+            mentions: list[BranchMentions] = []
+            for end in reversed(find_branch_ends(links)[-MAX_BRANCHES:]):
+                numbers = (links[at].number for at in trace_branch(links, end))
+                decoded = (search_index.decode_message(found[number]) for number in numbers if number in found)
+                if messages := tuple(message for message in decoded if message is not None):
+                    mentions.append(BranchMentions(end, messages))
+            return tuple(mentions)
 
         return await self._database.run(work)
 

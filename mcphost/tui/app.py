@@ -292,7 +292,7 @@ class McpHostApp(NoticeApp):
     def _handle_background_ended(self, event: "BackgroundCallEnded") -> None:
         name = " · ".join(clean_line(one, 40) for one in (event.server, event.tool) if one)
         if not event.in_open_conversation:
-            later = _("Its result is not in this conversation, because you opened another one, went back or forked it.")
+            later = _("Its result is stored where it was asked for: in another conversation or branch.")
         elif self.host.conversation.is_busy:
             later = _("Its result is added to the conversation after this answer.")
         else:

@@ -10,7 +10,7 @@ from mcphost.tui.transcript.blocks import BackgroundResult
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
 from tests.screens.conftest import AppDriver, Run
-from tests.screens.real_program import DEMO_SERVER, Files
+from tests.screens.real_program import DEMO_SERVER, Files, run_command
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +53,16 @@ async def test_b_on_the_card_lets_the_answer_go_on_and_the_result_comes_later(
         assert "Counted to 40" in opened[1]
 
 
+async def test_going_back_lists_a_call_that_is_still_running_in_the_background(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await start_slow_call(driver, 60)
+        driver.host.conversation.send_to_background(find_card(driver).call)
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end of the answer")
+        await run_command(driver, "/rewind")
+        await driver.until(lambda: re.search(r"demo · count_slowly +still running", driver.text()), "the call")
+
+
 async def test_a_conversation_that_is_opened_again_shows_where_the_late_result_entered(files: Files) -> None:
     files.write_servers(demo=DEMO_SERVER)
     async with files.open((120, 40)) as driver:
@@ -73,7 +83,9 @@ async def test_the_notice_offers_to_read_a_result_only_if_it_is_in_the_open_conv
         driver.host.put(events.BackgroundCallEnded("c1", "files", "here", "ok"))
         await driver.until(lambda: driver.has_notified("here has ended in the background: ok. Ctrl+R lets the model"))
         driver.host.put(events.BackgroundCallEnded("c2", "files", "elsewhere", "ok", in_open_conversation=False))
-        await driver.until(lambda: driver.has_notified("elsewhere has ended in the background: ok. Its result is not"))
+        await driver.until(
+            lambda: driver.has_notified("elsewhere has ended in the background: ok. Its result is stored")
+        )
 
 
 async def test_a_call_that_takes_long_offers_to_go_on_without_it_and_a_click_does(files: Files) -> None:

@@ -27,7 +27,8 @@ EVENT_LABELS = {
 }  # fmt: skip
 DECISION_LABELS = {
     "accept": N_("submitted"), "allow": N_("allowed"), "always": N_("always allowed"),
-    "as shown": N_("allowed as shown"), "cancel": N_("canceled"), "cheaper model": N_("cheaper model used"),
+    "as shown": N_("allowed as shown"), "background": N_("ran in the background"), "cancel": N_("canceled"),
+    "cheaper model": N_("cheaper model used"),
     "closed": N_("closed"), "compacted": N_("conversation compacted"), "continued": N_("continued"),
     "decline": N_("declined"), "declined": N_("declined"), "deferred tools": N_("tools left to the search"),
     "denied": N_("denied"), "deny": N_("denied"),
@@ -43,10 +44,12 @@ DECISION_LABELS = {
     "opened": N_("opened"), "other way": N_("another way chosen"), "passed": N_("sent to the model"),
     "passphrase": N_("unlocked"), "pasted": N_("address pasted"), "raised": N_("budget raised"),
     "rule": N_("allowed by a new rule"), "rule, edited": N_("edited, then allowed by a new rule"),
+    "running": N_("still running"),
     "session": N_("allowed for this session"), "stop": N_("stopped"), "stopped": N_("stopped"),
     "summary used": N_("summary used"), "visited": N_("visited"), "withheld": N_("withheld"),
     "yes": N_("answered yes"), "its grant was revoked": N_("its permission was revoked"),
     "another account is used": N_("another account is used"), "the tool changed": N_("the tool changed"),
+    "a rule forbids it": N_("a rule forbids it"), "auto-approve ended": N_("auto-approve ended"),
 }  # fmt: skip
 SOURCE_LABELS = {
     "answer": N_("answer"), "config": N_("config"), "nobody": N_("nobody"), "person": N_("you"),

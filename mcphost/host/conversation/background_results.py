@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import anyio.to_thread
 
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, StoreError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded
@@ -52,7 +52,7 @@ class BackgroundResults:
     """Results of background tool calls that are waiting to be added to their conversation.
 
     A result is added immediately if no turn is running, otherwise when the turn ends, and only to a branch of the
-    conversation that contains the call.
+    conversation that contains the call: the current branch if it does, otherwise the newest one.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class BackgroundResults:
         self._waiting.setdefault(conversation_id, {})[part.use_id] = part
         outcome = part.outcome or "error"
         is_awaited = self._active.id == conversation_id and part.use_id in find_awaited(self._active.messages)
+        self._may_have_lost |= self._active.id != conversation_id  # the open conversation may be a copy with the call
         self._events.publish(BackgroundCallEnded(part.use_id, part.server, part.tool or part.name, outcome, is_awaited))
         if self._active.id != conversation_id:
             await self._deliver_to_stored(conversation_id)
@@ -90,14 +91,14 @@ class BackgroundResults:
     async def deliver(self) -> None:
         """Add the waiting results to the open conversation; do nothing while a turn is running."""
         # Check before each result: a running turn must not get a message between a tool call and its result.
-        while not self._active.is_busy and (message := self._take_next(self._active.current)) is not None:
-            await self._append(self._active.current, message)
+        while not self._active.is_busy and await self._deliver_next(self._active.current):
+            pass
 
     async def deliver_in_turn(self) -> None:
         """Add the waiting results at the start of a turn, and tell the model which results are lost."""
         conversation = self._active.current
-        while (message := self._take_next(conversation)) is not None:
-            await self._append(conversation, message)
+        while await self._deliver_next(conversation):
+            pass
         if self._may_have_lost:
             self._may_have_lost = False
             running = self._list_running()
@@ -107,7 +108,8 @@ class BackgroundResults:
 
     async def _append(self, conversation: Conversation, message: Message) -> None:
         added = await conversation.append(message)
-        self._events.publish(BackgroundResultAdded(added))
+        if conversation is self._active.current:
+            self._events.publish(BackgroundResultAdded(added))
 
     async def _deliver_to_stored(self, conversation_id: str) -> None:
         """Add the waiting results to a conversation that is not open; drop them if the conversation was deleted.
@@ -127,20 +129,30 @@ class BackgroundResults:
         elif self._active.id == conversation_id:  # the user has opened it in the meantime
             await self.deliver()
         else:
-            while (message := self._take_next(conversation)) is not None:
-                await conversation.append(message)
+            while await self._deliver_next(conversation):
+                pass
 
-    def _take_next(self, conversation: Conversation) -> Message | None:
-        """Return a message with the next waiting result, or None if no more results are waiting.
+    async def _deliver_next(self, conversation: Conversation) -> bool:
+        """Add the next waiting result to the conversation; return False if there is none or it cannot be stored.
 
-        Results of calls that are not in the conversation are dropped.
+        A result of a call that no branch of the conversation contains is dropped.
         """
-        waiting = self._waiting.get(conversation.id, {})
-        awaited = find_awaited(conversation.messages) if waiting else {}
-        while waiting:
-            use_id = next(iter(waiting))
-            part = waiting.pop(use_id)
-            if use_id in awaited:
-                return make_result_message(part)
-        self._waiting.pop(conversation.id, None)
-        return None
+        waiting = self._waiting.get(conversation.id)
+        if not waiting:
+            self._waiting.pop(conversation.id, None)
+            return False
+        use_id = next(iter(waiting))
+        part = waiting.pop(use_id)
+        if use_id in find_awaited(conversation.messages):
+            await self._append(conversation, make_result_message(part))
+            return True
+        try:
+            for branch in await self._store.list_mentions(conversation.id, use_id):
+                if use_id in find_awaited(branch.messages):
+                    await conversation.append_to_branch(make_result_message(part), branch.number)
+                    break
+        except StoreError as error:
+            self._waiting.setdefault(conversation.id, {})[use_id] = part
+            self._events.report_error(error)
+            return False
+        return True

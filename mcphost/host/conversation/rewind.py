@@ -1,6 +1,6 @@
 """Going back in the open conversation, copying it, and switching branches; tool calls that ran are not undone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcphost.host.active_conversation import ActiveConversation
@@ -58,7 +58,8 @@ class ConversationBranches:
 class CompletedCall(Struct, frozen=True, kw_only=True):
     """A tool call by the model that ran, or may have run, and is not undone when the user goes back.
 
-    `at` is when the model requested it, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped".
+    `at` is when the model requested it, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped". For a
+    call that was sent to the background, it is "running" while the call runs, then "background".
     `is_read_only` is the server's unverified claim about the tool; it is False if the server no longer lists the tool.
     `position` is the index of the message that requested the call.
     """
@@ -73,11 +74,13 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
     is_read_only: bool
 
 
-def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tuple[CompletedCall, ...]:
+def list_completed_calls(
+    messages: Iterable[Message], servers: "Servers", running: Collection[str] = ()
+) -> tuple[CompletedCall, ...]:
     """Return the tool calls in *messages* that were or may have been sent to a server, oldest first.
 
     Calls that were denied, were stopped before they were sent, or name an unknown tool are omitted. A call without a
-    result was interrupted and counts as "stopped".
+    result was interrupted and counts as "stopped". *running* contains the ids of the calls that still run.
     """
     from mcphost.host.consent.grants import has_read_only_hint
 
@@ -92,6 +95,8 @@ def list_completed_calls(messages: Iterable[Message], servers: "Servers") -> tup
             outcome = (result.outcome or ("error" if result.is_error else "ok")) if result else "stopped"
             if outcome == "declined" or (result is not None and (not server or result.reused_at or result.is_unsent)):
                 continue
+            if outcome == "background" and use.id in running:
+                outcome = "running"
             calls.append(
                 CompletedCall(
                     id=use.id,

@@ -113,7 +113,8 @@ class RewindScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each user message, newest first, followed by a row for each other branch."""
         messages = self.host.conversation.messages
-        self._calls = list_completed_calls(messages, self.host.servers)
+        running = {call.call for call in self.host.running_calls.list()}
+        self._calls = list_completed_calls(messages, self.host.servers, running)
         self._changing = [call.position for call in self._calls if not call.is_read_only]
         points = [
             _Point(at, message)
@@ -160,7 +161,7 @@ class RewindScreen(ListScreen):
         self.query_one(LongText).show("\n".join(self._describe_calls(calls)))
 
     def _describe_calls(self, calls: Sequence[CompletedCall]) -> list[str]:
-        changing = [call for call in calls if not call.is_read_only]
+        changing = [call for call in calls if not call.is_read_only or call.outcome == "running"]
         lines = [_(_STAY_DONE), "", *map(self._describe_call, changing)] if changing else []
         if reading := len(calls) - len(changing):
             count = translate_count(reading, "more call") if changing else translate_count(reading, "call")

@@ -12,7 +12,8 @@ from mcphost.config.hooks import HookOutput
 from mcphost.config.schema import HookConfig, HookSettings, Limits
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog
-from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded, ToolBackgrounded
+from mcphost.host.conversation.rewind import list_completed_calls
+from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded, NoticeEvent, ToolBackgrounded
 from mcphost.host.host import Host
 from mcphost.host.message_text import describe_author, describe_message
 from mcphost.host.origins.outside_texts import outside_texts
@@ -188,15 +189,78 @@ async def test_a_result_of_another_conversation_is_stored_there_and_not_added_to
         assert [message.late_result is not None for message in scene.messages].count(True) == 1
 
 
-async def test_a_branch_that_does_not_have_the_call_does_not_get_its_result(tmp_path: Path) -> None:
+async def test_a_result_that_comes_after_going_back_is_stored_with_the_branch_that_asked_for_it(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         await scene.take_turn()
-        await scene.host.conversation.branches.rewind(0)
+        conversation = scene.host.conversation
+        await conversation.branches.rewind(0)
         scene.server.finish("42 files indexed")
         assert not (await scene.wait_for(BackgroundCallEnded)).in_open_conversation
         assert not scene.messages
-        await scene.host.conversation.send("something else")
+        await conversation.send("something else")
         assert not any(message.late_result for message in scene.model.requests[-1].messages)
+        (asking,) = await conversation.branches.list_others()
+        assert asking.messages == 5
+        assert [message.text for message in scene.messages] == ["something else", "thanks"]
+        await conversation.branches.switch(asking.number)
+        late = scene.messages[-1].late_result
+        assert late is not None
+        assert late.text.endswith("its result follows.\n\n42 files indexed")
+        assert not [event for event in scene.feed.drain() if isinstance(event, NoticeEvent)]
+
+
+async def test_a_call_that_is_cancelled_after_going_back_is_told_so_in_the_branch_that_asked(tmp_path: Path) -> None:
+    async with open_scene(tmp_path, tool_round(("peer__slow", {})), *[text_round("ok")] * 3) as scene:
+        await scene.take_turn()
+        conversation = scene.host.conversation
+        await conversation.branches.rewind(1)
+        await conversation.retry()
+        open_branch = scene.messages
+        (call,) = scene.host.running_calls.list()
+        assert scene.host.running_calls.cancel(call.call)
+        await scene.wait_for(BackgroundCallEnded)
+        with anyio.fail_after(10):
+            while (asking := (await conversation.branches.list_others())[0]).messages < 5:
+                await anyio.lowlevel.checkpoint()
+        assert scene.messages == open_branch
+        await conversation.branches.switch(asking.number)
+        late = scene.messages[-1].late_result
+        assert late is not None
+        assert "The user cancelled this call" in late.text
+
+
+async def test_after_a_fork_the_original_gets_the_result_and_the_copy_is_told_that_it_does_not(tmp_path: Path) -> None:
+    async with open_scene(tmp_path, tool_round(("peer__slow", {})), *[text_round("ok")] * 4) as scene:
+        await scene.take_turn()
+        conversation, original = scene.host.conversation, scene.host.conversation.id
+        await conversation.branches.fork()
+        await conversation.send("while it runs")
+        assert not any(message.late_result for message in scene.messages)
+        scene.server.finish("42 files indexed")
+        assert not (await scene.wait_for(BackgroundCallEnded)).in_open_conversation
+        await conversation.send("and now?")
+        (told,) = [message.late_result for message in scene.messages if message.late_result]
+        assert "its result is not in this conversation" in told.text
+        await conversation.open(original)
+        with anyio.fail_after(10):
+            while scene.messages[-1].late_result is None:
+                await anyio.lowlevel.checkpoint()
+                await conversation.open(original)
+
+
+async def test_a_call_in_the_background_is_listed_as_still_running_until_it_ended(tmp_path: Path) -> None:
+    async with open_scene(tmp_path) as scene:
+        await scene.take_turn()
+
+        def outcomes() -> list[str]:
+            running = {call.call for call in scene.host.running_calls.list()}
+            calls = list_completed_calls(scene.messages, scene.host.servers, running)
+            return [call.outcome for call in calls if call.tool == "slow"]
+
+        assert outcomes() == ["running"]
+        scene.server.finish("42 files indexed")
+        await scene.wait_for(BackgroundResultAdded)
+        assert outcomes() == ["background"]
 
 
 async def test_deleting_a_conversation_cancels_its_calls_in_the_background(tmp_path: Path) -> None:
