@@ -158,14 +158,19 @@ class ServerApprovals:
 
     async def _ask_until_approved(self, question: TrustServer, bound_server: ServerConfig) -> TrustVerdict | None:
         """Return the answer to a question about a server, or None if the server was approved elsewhere meanwhile."""
-        from mcphost.transport.channel import CancellingTaskGroup  # imported with the first question
-
         verdict: TrustVerdict | None = None
+        failure: Exception | None = None
         scope = anyio.CancelScope()
-        async with CancellingTaskGroup() as tasks:
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._cancel_when_approved, bound_server, scope)
             with scope:
-                verdict = await self._frontend.ask(question)
+                try:
+                    verdict = await self._frontend.ask(question)
+                except Exception as error:  # noqa: BLE001 - raised below, because a task group would wrap it
+                    failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
         if verdict is None:
             name = bound_server.name
             self._notify("info", f"The server {name!r} was approved elsewhere, so its question was withdrawn.")
