@@ -100,8 +100,7 @@ class ConsentPolicy:
         that the user edited; if they are invalid, a rule that the user created in the prompt is not stored.
         """
         origins = await self._find_origins(identity.server, arguments)
-        subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
-                  definition=identity.digest, origins=origins.found)  # fmt: skip
+        subject = _audit_subject(identity, arguments, origins, call)
         while True:
             forbidden = await self._find_never_rule(identity, arguments, origins)
             if forbidden is not None:
@@ -172,11 +171,12 @@ class ConsentPolicy:
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
-            return Deny("The arguments of this call cannot be edited.")
+            denial = Deny("The arguments of this call cannot be edited.")
+            return await self._record_decision(subject, denial, "mcphost", "")
         origins = await self._find_origins(identity.server, arguments)
+        subject = replace(subject, arguments=arguments, origins=origins.found)
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
-            subject = replace(subject, arguments=arguments, origins=origins.found)
             return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
         if isinstance(verdict, AllowOnce):
             self._active_grants.remember_allowed(identity)
@@ -184,19 +184,22 @@ class ConsentPolicy:
         if is_edited and is_valid is not None and not await is_valid(arguments):
             # Store no rule: the caller reports the invalid arguments and asks again.
             return Approval("once", arguments, origins=origins.found)
-        return await self._approve_with_rule(identity, arguments, origins, verdict.rule)
+        approval = await self._approve_with_rule(identity, arguments, origins, verdict.rule)
+        if approval is None:
+            return await self._record_decision(subject, Deny(RULE_MISMATCH), "rule", format_rule(verdict.rule))
+        return approval
 
     async def _approve_with_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins, rule: Rule
-    ) -> Approval | Deny:
-        """Store the rule from the user's answer and allow the call, or deny the call if the rule does not cover it."""
+    ) -> Approval | None:
+        """Store the rule from the user's answer and allow the call; return None if the rule does not cover it."""
         if not await self._matcher.allows(rule, identity.to_rule_input(arguments, origins)):
-            return Deny(RULE_MISMATCH)
+            return None
         # Collecting the digests of thousands of tools takes a while.
         grant = await anyio.to_thread.run_sync(make_grant, identity, rule)
         grant = await self._active_grants.grant_persistent(grant)
         if not await self._active_grants.covers(grant, identity, arguments, origins):
-            return Deny(RULE_MISMATCH)  # it was already expired
+            return None  # it was already expired
         await self._record_grant(grant)
         self._active_grants.remember_allowed(identity)
         self._active_grants.count_use(grant)
@@ -217,7 +220,7 @@ class ConsentPolicy:
         """Record a new grant in the audit log, then allow the waiting tool calls that it covers."""
         subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
         scope = "session" if grant.session else grant.rule.scope
-        self._audit.queue_event(subject, "given", grant=grant.id, detail={"scope": scope})
+        self._audit.queue_event(subject, "given", who=self._frontend.who, grant=grant.id, detail={"scope": scope})
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
@@ -229,17 +232,21 @@ class ConsentPolicy:
     async def check_manual_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
         """Check a tool call that the user makes directly, which needs no approval.
 
-        Raises ConsentDenied if a never-rule covers the call or the tool has changed since the user last granted it.
+        Raises ConsentDenied if a never-rule covers the call or the tool has changed since the user last granted it. A
+        refusal is recorded in the audit log.
         """
-        subject = identify_tool(offered)
-        origins = await self._find_origins(subject.server, arguments)
-        forbidden = await self._find_never_rule(subject, arguments, origins)
+        identity = identify_tool(offered)
+        origins = await self._find_origins(identity.server, arguments)
+        subject = _audit_subject(identity, arguments, origins)
+        forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
-            where = self._config_rules.file
-            raise ConsentDenied(_config_denial(forbidden).reason, f"To allow it, change [consent] never in {where}.")
-        if (await self._active_grants.tool_history(subject)).changed:
+            denial, where = _config_denial(forbidden), self._config_rules.file
+            await self._record_decision(subject, denial, "config", format_rule(forbidden))
+            raise ConsentDenied(denial.reason, f"To allow it, change [consent] never in {where}.")
+        if (await self._active_grants.tool_history(identity)).changed:
+            await self._record_decision(subject, Deny(), "mcphost", "")
             raise ConsentDenied(
-                f"The tool {subject.tool!r} of {subject.server!r} changed after it was allowed.",
+                f"The tool {identity.tool!r} of {identity.server!r} changed after it was allowed.",
                 "Let the model call it in a chat and review the change there.",
             )
 
@@ -265,8 +272,7 @@ class ConsentPolicy:
         cannot record the reuse.
         """
         origins = await self._find_origins(identity.server, arguments)
-        subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
-                  definition=identity.digest, origins=origins.found)  # fmt: skip
+        subject = _audit_subject(identity, arguments, origins, call)
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
             await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
@@ -309,6 +315,15 @@ class ConsentPolicy:
         if period:
             return Approval("autonomy", arguments, origins=origins.found, auto_period=period), history
         return None, history
+
+
+def _audit_subject(
+    identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins, call: str = ""
+) -> AuditSubject:
+    return AuditSubject(
+        kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
+        definition=identity.digest, origins=origins.found,
+    )  # fmt: skip
 
 
 def _config_denial(rule: Rule) -> Deny:

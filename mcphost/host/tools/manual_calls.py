@@ -9,6 +9,7 @@ from mcphost.host.consent.policy import ConsentPolicy
 from mcphost.host.server_views import ManualCallResult
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.tools.approval_checks import CallForbidden
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
@@ -45,7 +46,11 @@ class ManualCalls:
             )
         arguments = await self._check_hooks(offered, arguments)
         await self._consent.check_manual_call(offered, arguments)
-        execution = await self._executor.execute_manual(offered, arguments)
+        try:
+            execution = await self._executor.execute_manual(offered, arguments)
+        except CallForbidden:
+            await self._consent.check_manual_call(offered, arguments)  # records the rule and names it in the error
+            raise
         return ManualCallResult(
             execution.result, execution.rendered.text, execution.seconds, execution.validation, arguments
         )

@@ -13,6 +13,7 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.config.settings import Overrides
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.config_changes import ConfigSources
 from mcphost.host.host import Host
@@ -33,6 +34,7 @@ async def open_setup(
     backend: MemoryBackend | None = None,
     frontend: ScriptedFrontend | None = None,
     model_factory: Callable[[ModelConfig], ScriptedModel] = lambda _: ScriptedModel(),
+    audit_log: AuditLog | None = None,
 ) -> AsyncIterator[tuple[Host, Setup]]:
     """Open a host with the configuration in *home*; the default addresses of Ollama and Anthropic are closed ports.
 
@@ -59,6 +61,7 @@ async def open_setup(
         opener=ClientSessionOpener(expand=str, limits=limits),
         model_factory=model_factory,
         frontend=frontend or ScriptedFrontend(),
+        audit=audit_log,
         setup=SetupParts(places, SessionSecrets(lambda: backend or MemoryBackend()), ConfigSources(load, files)),
     )
     with pytest.MonkeyPatch.context() as patch:

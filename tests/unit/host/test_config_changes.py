@@ -10,11 +10,12 @@ import pytest
 
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.schema import Profile
-from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
 from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import TrustOnce
+from mcphost.host.questions.questions import Accept, TrustOnce
 from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
 pytestmark = pytest.mark.anyio
@@ -337,3 +338,21 @@ async def _write_until(arrived: anyio.Event, home: Path) -> None:
     new.write_text(json.dumps({"mcpServers": {"demo": DEMO_ENTRY, "second": DEMO_ENTRY}}))
     os.replace(new, path)
     await arrived.wait()
+
+
+async def test_a_manual_call_that_a_new_never_rule_stops_is_recorded_with_this_rule(tmp_path: Path) -> None:
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+
+    async def forbid(_question: Any) -> Accept:
+        write_settings(tmp_path, '[consent]\nnever = ["demo/order_tea"]\n')
+        config_change_detector(host).apply(await config_change_detector(host).check())
+        return Accept({"name": "Ada"})
+
+    frontend, audit_log = ScriptedFrontend(TrustOnce(), forbid), create_audit_log(tmp_path)
+    async with open_setup(tmp_path, frontend=frontend, audit_log=audit_log) as (host, _):
+        with pytest.raises(ConsentDenied, match="never allows this: demo/order_tea"):
+            await host.tools.call("demo", "order_tea", {})
+        rows = await read_rows(audit_log, "tool")
+    assert [(row.event, row.decision, row.grant) for row in rows] == [
+        ("started", "", ""), ("ended", "not sent again: a rule forbids it", ""), ("decided", "deny", "demo/order_tea"),
+    ]  # fmt: skip

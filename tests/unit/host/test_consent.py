@@ -27,6 +27,7 @@ from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED_REASON, GrantStore
 from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 
 pytestmark = pytest.mark.anyio
 
@@ -507,6 +508,59 @@ async def test_a_manual_call_runs_unless_it_is_forbidden_or_its_approved_definit
     for given in (1, "1"):
         with pytest.raises(ConsentDenied, match="never allows this"):
             await consent.consent.check_manual_call(manual_tool("a"), {"n": given})
+
+
+@pytest.fixture
+async def open_recorded(tmp_path: Path) -> AsyncIterator[Callable[..., ConsentProgram]]:
+    """Open a consent policy whose audit log is a file."""
+    checker, audit_log = SchemaValidator(), create_audit_log(tmp_path)
+    yield lambda *answers, written=NOTHING: ConsentProgram(
+        tmp_path / "s.db", ScriptedFrontend(*answers), checker, written, audit_log
+    )
+    await audit_log.close()
+    await checker.close()
+
+
+async def test_a_manual_call_that_is_refused_is_recorded_with_what_refused_it(open_recorded: Make) -> None:
+    await open_recorded(AllowAlways()).decide(create_identity())
+    consent = open_recorded(written=ConfigRules(never=(parse_rule("s/a?n=<5"),)))
+    await consent.consent.check_manual_call(manual_tool("b"), {})
+    for tool, arguments in ((manual_tool("a"), {"n": 1}), (manual_tool("t", "evil"), {})):
+        with pytest.raises(ConsentDenied):
+            await consent.consent.check_manual_call(tool, arguments)
+    rows = await read_rows(consent.audit_log, "tool")
+    assert [(row.event, row.subject, row.decision, row.who, row.grant) for row in rows] == [
+        ("decided", "a", "deny", "config", "s/a?n=<5"),
+        ("decided", "t", "deny", "mcphost", ""),
+    ]
+
+
+async def test_a_rule_of_an_answer_that_does_not_cover_the_call_is_recorded_as_what_refused_it(
+    open_recorded: Make,
+) -> None:
+    consent = open_recorded(allow_rule("s/t?n=<5"), allow_rule("s/t", expires=time.time() - 1))
+    assert await consent.decide(create_identity(), n=5) == Deny(RULE_MISMATCH)
+    assert await consent.decide(create_identity(), n=5) == Deny(RULE_MISMATCH)
+    rows = await read_rows(consent.audit_log, "tool")
+    refused = [("decided", "deny", "rule", "s/t?n=<5"), ("decided", "deny", "rule", "s/t")]
+    assert [(row.event, row.decision, row.who, row.grant) for row in rows] == refused
+
+
+async def test_edited_arguments_that_cannot_be_edited_are_recorded_as_refused(open_recorded: Make) -> None:
+    consent = open_recorded(AllowOnce({"n": 6}))
+    assert isinstance(await consent.decide(create_identity(), editable=False, n=5), Deny)
+    (row,) = await read_rows(consent.audit_log, "tool")
+    assert (row.event, row.decision, row.who) == ("decided", "deny", "mcphost")
+
+
+@pytest.mark.parametrize("who", ["person", "program"])
+@pytest.mark.parametrize("answer", [AllowSession(), AllowAlways(), allow_rule("s/t")])
+async def test_a_new_grant_is_recorded_with_who_gave_it(open_recorded: Make, who: str, answer: Any) -> None:
+    consent = open_recorded(answer)
+    consent.frontend.who = who
+    await consent.decide(create_identity())
+    rows = await read_rows(consent.audit_log, "grant")
+    assert [(row.event, row.who) for row in rows] == [("given", who)]
 
 
 async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_decides(open_consent: Make) -> None:
