@@ -41,14 +41,18 @@ def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_
     return tuple(warnings)
 
 
-def find_rules_without_tool(rules: Iterable[Rule], tools: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def find_rules_without_tool(
+    rules: Iterable[Rule], tools: Mapping[str, Sequence[str]], undecided: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return warnings about rules for tools that their server does not have.
 
     *tools* are the names of the tools of each server that is connected, keyed by server; rules for other servers are
-    left out.
+    left out. A rule that can also be read as one for a server in *undecided* is left out, too.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):
+        if any(rule.server in undecided for rule in group):
+            continue
         for rule in group:
             names = tools.get(rule.server)
             if names is None or any(

@@ -28,6 +28,7 @@ from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_policy import SamplingModels
 from mcphost.host.servers.connection import ConnectionParts
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.rule_notices import NeverRuleNotices
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.servers.server_approval import ServerApprovals
 from mcphost.host.servers.servers import Quarantine, Servers, ServerStartup
@@ -255,11 +256,10 @@ def _create_servers(
         approvals=ServerApprovals(
             GrantStore(core.store), core.frontend, core.audit, core.config.servers, notify=core.events.notify
         ),
-        events=core.events,
-        handler_factory=handler_factory,
-        orphaned_tasks=core.orphaned_tasks,
+        events=core.events, handler_factory=handler_factory, orphaned_tasks=core.orphaned_tasks,
         tracker_factory=tracker_factory,
-    )
+        rule_notices=NeverRuleNotices(lambda: core.config_rules.never, core.events, core.config.servers),
+    )  # fmt: skip
     return Servers(core.config.servers, connection_parts, core.tool_toggles, core.lifetime)
 
 

@@ -37,6 +37,7 @@ from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_too
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.reconnect_schedule import ReconnectSchedule, Retry
+from mcphost.host.servers.rule_notices import NeverRuleNotices
 from mcphost.host.servers.server_approval import ServerApprovals
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.host.servers.status import ServerStatus
@@ -59,6 +60,7 @@ class ConnectionParts(NamedTuple):
     handler_factory: ServerRequestHandlerFactory
     orphaned_tasks: OrphanedTasks
     tracker_factory: ToolChangeTrackerFactory
+    rule_notices: NeverRuleNotices
 
 
 class ServerConnection:
@@ -67,11 +69,7 @@ class ServerConnection:
     Every other method may be called from any task.
     """
 
-    def __init__(
-        self,
-        server: ServerConfig,
-        parts: ConnectionParts,
-    ) -> None:
+    def __init__(self, server: ServerConfig, parts: ConnectionParts) -> None:
         events = parts.events
         self._orphaned_tasks = parts.orphaned_tasks
         self.tool_changes = parts.tracker_factory.create(server, self._on_changes_accepted)
@@ -103,6 +101,7 @@ class ServerConnection:
         self._is_begun = False  # whether the process runs, or the address answered
         self._schedule = ReconnectSchedule()
         self._told_drift = ""
+        self._rule_notices = parts.rule_notices
 
     # -- public state
     @property
@@ -394,6 +393,7 @@ class ServerConnection:
                 ready_session = self._session = session
                 self._watcher = watcher
                 self._status.set_state("ready")
+                self._rule_notices.handle_tools(self.config.name, self.listing.tools)
                 await self._serve(session, watcher)
                 loss = await session.wait_closed()
             raise loss

@@ -105,7 +105,8 @@ class Servers:
         return connection
 
     def start_all(self, only: Container[str] | None = None) -> None:
-        """Start every connection, or only those whose names are in *only*."""
+        """Start every connection, or only those whose names are in *only*, and report never-rules without effect."""
+        self._parts.rule_notices.start()
         for name in self._connections:
             if only is None or name in only:
                 self.start(name)

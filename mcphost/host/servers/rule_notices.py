@@ -1,0 +1,46 @@
+"""Notices about never-rules that match no call, because their server has no such tool."""
+
+from collections.abc import Callable, Iterable
+
+from mcphost.config.rules import Rule
+from mcphost.config.schema import ServerConfig
+from mcphost.host.event_bus import EventBus
+from mcphost.host.reserved_names import LOAD_SKILL
+
+
+class NeverRuleNotices:
+    """Notices about never-rules for tools that their server does not have; each rule is reported once.
+
+    Nothing is reported until `start` is called, because some commands report such rules themselves.
+    """
+
+    def __init__(
+        self, list_rules: Callable[[], tuple[Rule, ...]], events: EventBus, servers: Iterable[ServerConfig]
+    ) -> None:
+        self._list_rules = list_rules
+        self._events = events
+        self._configured = frozenset(server.name for server in servers if not server.disabled)
+        self._tools: dict[str, list[str]] = {}
+        self._reported: set[str] = set()
+        self._is_started = False
+
+    def start(self) -> None:
+        """Begin to report rules."""
+        self._is_started = True
+
+    def handle_tools(self, server: str, tools: Iterable[str]) -> None:
+        """Report the never-rules that match no call now that the tools of *server* are known.
+
+        A rule that may be for another configured server waits until that server's tools are known, too.
+        """
+        self._tools[server] = [*tools, LOAD_SKILL]
+        rules = self._list_rules()
+        if not self._is_started or not rules:
+            return
+        from mcphost.config.rule_warnings import find_rules_without_tool
+
+        undecided = self._configured - self._tools.keys()
+        for text in find_rules_without_tool(rules, self._tools, undecided):
+            if text not in self._reported:
+                self._reported.add(text)
+                self._events.notify("warning", text)
