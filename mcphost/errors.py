@@ -3,6 +3,7 @@
     McpHostError                  message, hint (what the user can do)
     ├─ UsageError                 the command line or another input is invalid
     ├─ ConfigError                a configuration file is invalid
+    │  └─ LockFileError            a project's lock file exists but cannot be used
     ├─ ServerError                server (its configured name)
     │  ├─ StartupError            the process did not start, or the URL cannot be reached
     │  ├─ ConnectionLost          the server was connected and the connection was lost
@@ -82,6 +83,10 @@ class ConfigError(McpHostError):
 
     exit_code = 3
     kind = "config"
+
+
+class LockFileError(ConfigError):
+    """A project's lock file exists but cannot be used: it is invalid, unreadable, or of another version."""
 
 
 class StoreError(McpHostError):

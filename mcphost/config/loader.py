@@ -25,7 +25,7 @@ from mcphost.config.server_inputs import with_input_values
 from mcphost.config.server_restrictions import apply_restrictions
 from mcphost.config.settings import Overrides, apply_overrides, convert_settings
 from mcphost.config.toml_files import parse_toml
-from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.errors import ConfigError, LockFileError, McpHostError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import confusable_pairs
@@ -162,13 +162,14 @@ def find_server_problem(config: HostConfig, server: str) -> str:
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
     """Add the path of the file that configures *server* to *error*, in place; do nothing if there is no such file.
 
-    The path replaces "mcp.json" in the hint, and is put before the message of a ConfigError.
+    The path replaces "mcp.json" in the hint, and is put before the message of a ConfigError, unless the error is about
+    the lock file, which it names itself.
     """
     if not server.file:
         return
     file = sanitize(server.file, keep_newlines=False)
     error.hint = error.hint.replace("mcp.json", file) if file not in error.hint else error.hint
-    if isinstance(error, ConfigError) and file not in error.message:
+    if isinstance(error, ConfigError) and not isinstance(error, LockFileError) and file not in error.message:
         error.message = f'{file}: server "{server.name}": {error.message}'
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_unchanged
 from mcphost.config.json_files import decode_text, describe_type
 from mcphost.config.schema import Meta
-from mcphost.errors import ConfigError, MalformedMessage
+from mcphost.errors import ConfigError, LockFileError, MalformedMessage
 from mcphost.json_limits import check_plain_value
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, convert, nesting_depth, replace, to_builtins
@@ -29,6 +29,7 @@ MAX_TOOLS = 10_000
 MAX_TOOL_NAME = 1_000
 _MAX_SHOWN_DEPTH = 32
 _FILE_MODE = 0o644
+_LOCK_AGAIN = "Restore it from version control, or delete it and write it again: mcphost servers lock"
 _CONFLICT = re.compile(rb"(?m)^(?:<{7}|={7}|>{7})(?: |\r?$)")
 
 _Text = Annotated[str, Meta(max_length=100_000)]
@@ -134,39 +135,43 @@ def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
 def read_lock(path: Path) -> tuple[LockDocument, FileSnapshot]:
     """Read a lock file; return its content and a snapshot of the file for `write_lock`.
 
-    Raises FileNotFoundError, or ConfigError if the file is not a valid lock file.
+    Raises FileNotFoundError, or LockFileError if the file is not a valid lock file.
     """
-    snapshot = read_snapshot(path, MAX_LOCK_BYTES)
+    try:
+        snapshot = read_snapshot(path, MAX_LOCK_BYTES)
+    except ConfigError as error:
+        raise LockFileError(error.message, _LOCK_AGAIN) from error
     return parse_lock(snapshot.content, str(path)), snapshot
 
 
 def parse_lock(raw: bytes, name: str) -> LockDocument:
-    """Parse the content of a lock file; errors refer to the file as *name*. Raises ConfigError."""
-    again = "Restore it from version control, or delete it and write it again: mcphost servers lock"
+    """Parse the content of a lock file; errors refer to the file as *name*. Raises LockFileError."""
     if _CONFLICT.search(raw):
-        raise ConfigError(f"{name} has a merge conflict.", "Resolve it, or delete the file and lock again.")
+        raise LockFileError(
+            f"{name} has a merge conflict.", "Resolve it, or delete it and write it again: mcphost servers lock"
+        )
     try:
         check_plain_value(raw)
         document = json.loads(decode_text(raw, name), object_pairs_hook=_make_object, parse_constant=_refuse_constant)
     except (MalformedMessage, RecursionError, ValueError) as error:
-        raise ConfigError(f"{name} is not valid: {_explain(error)}", again) from error
+        raise LockFileError(f"{name} is not valid: {_explain(error)}", _LOCK_AGAIN) from error
     if not isinstance(document, dict):
-        raise ConfigError(f"{name} is not valid: it contains {describe_type(document)}, not an object.", again)
+        raise LockFileError(f"{name} is not valid: it contains {describe_type(document)}, not an object.", _LOCK_AGAIN)
     version = cast("dict[str, Any]", document).get("lockVersion")
     if type(version) is not int:
-        raise ConfigError(f'{name} is not valid: it has no "lockVersion" that is a whole number.', again)
+        raise LockFileError(f'{name} is not valid: it has no "lockVersion" that is a whole number.', _LOCK_AGAIN)
     if version != LOCK_VERSION:
         shown = str(version)[:20] if abs(version) < 10**20 else "a huge number"
-        raise ConfigError(
+        raise LockFileError(
             f'{name} has "lockVersion" {shown}; this mcphost reads only {LOCK_VERSION}.',
-            "Use the version of mcphost that wrote it."
+            "Use the version of mcphost that wrote it, or delete it and write it again: mcphost servers lock"
             if version > LOCK_VERSION
             else "An older mcphost wrote it. Delete it and write it again: mcphost servers lock",
         )
     try:
         return convert(document, LockDocument, "lock file")
     except MalformedMessage as error:
-        raise ConfigError(f"{name} is not valid: {_explain(error)}", again) from error
+        raise LockFileError(f"{name} is not valid: {_explain(error)}", _LOCK_AGAIN) from error
 
 
 def encode_lock(document: LockDocument) -> bytes:

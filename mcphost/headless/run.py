@@ -11,7 +11,7 @@ import anyio
 from mcphost.client.capabilities import NO_USER_HINT
 from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
 from mcphost.config.schema import find_unread_settings
-from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
+from mcphost.errors import ConfigError, ConsentDenied, LockFileError, McpHostError, UsageError
 from mcphost.headless.run_input import AnswerSchema, RunInput, read_files, retry_prompt
 from mcphost.host.events import (
     AnyEvent,
@@ -237,8 +237,8 @@ async def run_turn(
     model is asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the answer,
     and *status* shows what the run is waiting for.
 
-    Raises ConfigError if no model is selected, ConsentDenied if a server is not approved, UsageError if a file in
-    *sent* cannot be attached, and ModelError if the model's provider is unknown.
+    Raises ConfigError if no model is selected, or if a project's lock file cannot be used; ConsentDenied if a server is
+    not approved, UsageError if a file in *sent* cannot be attached, and ModelError if the model's provider is unknown.
     """
     if host.model_selection.model is None:
         if unread := find_unread_settings(host.config.problems):
@@ -260,12 +260,12 @@ async def run_turn(
         tasks.start_soon(listen)
         wanted = [view.name for view in host.servers.views() if yes or await can_run_any_tool(host, view)]
         host.start(resume_orphaned_tasks=False, only=wanted)
-        untrusted = await wait_for_servers(host, wanted, printer.print_message, printer.print_starting)
-        if untrusted:
+        problem = await wait_for_servers(host, wanted, printer.print_message, printer.print_starting)
+        if problem is not None:
             for event in feed.drain():
                 printer.handle(event)
             tasks.cancel_scope.cancel()
-            raise not_approved_error(untrusted)
+            raise problem
         host.conversation.set_title_prefix("run: ")
         for flag, rule in find_rules_without_tool(host):
             text = _("{flag} {rule}: the server has no such tool")
@@ -342,24 +342,27 @@ async def wait_for_servers(
     wanted: Container[str],
     print_message: Callable[[str], None],
     print_starting: Callable[[Sequence[str]], None],
-) -> tuple[str, ...]:
-    """Wait until each of the *wanted* servers is ready or has failed.
+) -> McpHostError | None:
+    """Wait until each of the *wanted* servers is ready or has failed; return an error that ends the run, else None.
 
-    Returns the names of all enabled servers that are not approved, even if they are not wanted. If there are
-    enabled servers that are not wanted, and all of them are approved, *print_message* receives a message that names
-    them, unless standard error is read by a program. If the wait takes longer than a second, *print_starting*
-    receives the names of the servers that are still starting.
+    The run ends if an enabled server is not approved, even one that is not wanted, or if the lock file of a wanted
+    server's project cannot be used. If there are enabled servers that are not wanted, and all of them are approved,
+    *print_message* receives a message that names them, unless standard error is read by a program. If the wait takes
+    longer than a second, *print_starting* receives the names of the servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
     untrusted = [name for name in unused if not await host.servers.is_approved(name)]
     starting = {name for name in enabled if name in wanted}
+    unusable: list[LockFileError] = []
 
     async def wait_ready(name: str) -> None:
         try:
             await host.servers.ensure_ready(name)
         except ConsentDenied:
             untrusted.append(name)
+        except LockFileError as error:
+            unusable.append(error)
         except McpHostError:
             pass  # reported as an event; the turn continues with the other servers
         starting.discard(name)
@@ -385,7 +388,9 @@ async def wait_for_servers(
             tasks.start_soon(wait_ready, name)
         if not starting:
             waiting.cancel()
-    return tuple(sorted(untrusted))
+    if untrusted:
+        return not_approved_error(tuple(sorted(untrusted)))
+    return unusable[0] if unusable else None
 
 
 def quote_names(names: Sequence[str]) -> str:

@@ -603,8 +603,77 @@ def test_a_run_tells_drift_once(project: LockedProject) -> None:
     assert "The differences: mcphost servers verify files" in told
 
 
-def test_a_run_tells_that_a_lock_is_not_valid(project: LockedProject) -> None:
-    project.lock_path.write_text("[]")
+def spoil(project: LockedProject, how: str) -> str:
+    """Make the lock file unusable, and return a part of the error that says why."""
+    text = project.lock_path.read_text()
+    project.lock_path.unlink()
+    match how:
+        case "invalid":
+            project.lock_path.write_text("[]")
+            return "is not valid: it contains a list, not an object."
+        case "too old":
+            project.lock_path.write_text(text.replace('"lockVersion": 3', '"lockVersion": 2'))
+            return 'has "lockVersion" 2; this mcphost reads only 3.'
+        case "of a later version":
+            project.lock_path.write_text(text.replace('"lockVersion": 3', '"lockVersion": 4'))
+            return 'has "lockVersion" 4; this mcphost reads only 3.'
+        case "a merge conflict":
+            project.lock_path.write_text(f"<<<<<<< ours\n{text}=======\n{text}>>>>>>> theirs\n")
+            return "has a merge conflict."
+        case "a folder":
+            project.lock_path.mkdir()
+            return "cannot be read: Is a directory."
+        case _:
+            project.lock_path.symlink_to("nowhere")
+            return "is a symbolic link"
+
+
+SPOILED = ("invalid", "too old", "of a later version", "a merge conflict", "a folder", "a dangling link")
+
+
+@pytest.mark.parametrize("how", SPOILED)
+@pytest.mark.req("sec.project-config")
+def test_with_a_lock_that_cannot_be_used_a_call_starts_nothing(project: LockedProject, how: str) -> None:
+    project.lock()
+    reason = spoil(project, how)
     checked_out(project)
-    done = project.program.run("run", "hello", "--model", "demo", "--allow", "files")
-    assert f"files: {project.lock_path} is not valid: it contains a list" in done.stderr.decode()
+    project.started.unlink()
+    told = project.program.error("call", "files", "read", code=3)
+    assert f"Not started, because the project's lock file cannot be used: {project.lock_path}" in told
+    assert reason in told
+    assert "mcphost servers lock" in told
+    assert not project.started.exists()
+
+
+def test_with_a_lock_that_cannot_be_used_a_run_asks_no_model(project: LockedProject) -> None:
+    project.lock()
+    spoil(project, "too old")
+    checked_out(project)
+    project.started.unlink()
+    report = json.loads(
+        project.program.text("run", "hello", "--model", "demo", "--allow", "files", "--output", "json", code=3)
+    )
+    assert "cannot be used" in report["error"]
+    assert "mcphost servers lock" in report["hint"]
+    assert report["text"] == ""
+    assert project.program.text("run", "hello", "--model", "demo")  # without a rule, the server is not needed
+    assert not project.started.exists()
+
+
+def test_a_server_starts_as_soon_as_its_lock_is_repaired(project: LockedProject) -> None:
+    project.lock()
+    good = project.lock_path.read_bytes()
+    spoil(project, "invalid")
+    project.serve({**READ, "description": "Mail one file."}, WRITE)
+    checked_out(project)
+    project.started.unlink()
+    with project.program.pipe() as pipe:
+        refused = pipe.ask("connect", server="files")
+        assert refused["exit"] == 3
+        assert "cannot be used" in refused["error"]["message"]
+        assert "mcphost servers lock" in refused["error"]["hint"]
+        assert not project.started.exists()
+        project.lock_path.write_bytes(good)
+        pipe.send("connect", server="files")
+        assert pipe.event("question", kind="tools_changed")["why"].endswith("what the project's lock file records")
+        pipe.end()

@@ -176,6 +176,7 @@ VALUES = (
     "every provider",
     "TERM is not set",
     "the entry of {name}",
+    "Restore it from version control, or delete it and write it again: mcphost servers lock",
     "It is deprecated.",
     "It is deprecated. {message}",
     "The answer does not match the schema of --schema. {problem}",

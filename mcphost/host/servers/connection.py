@@ -371,6 +371,7 @@ class ServerConnection:
                     "untrusted", "Not approved yet.", f"mcphost servers trust {quote(self.config.name)}"
                 )
                 return None
+            await self.tool_changes.project_lock.load()
             self._log.begin_attempt()
             self._attempts += 1
             self._is_begun = False

@@ -1,7 +1,7 @@
 """The record of one server in a project's lock file (`mcphost.lock`).
 
 Without a lock file, every tool is trusted when first seen. If the lock file records the server's tools, only these are
-trusted.
+trusted. While the lock file exists but cannot be used, the server is not started.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import ConfigError
+from mcphost.errors import LockFileError
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.redact import PLACEHOLDER
 from mcphost.serialization import encode, replace
@@ -28,26 +28,38 @@ class ProjectLock:
         self._server = server
         self.locked: LockedServer | None = None
         self.problem = ""
-        """A sentence that says why an existing lock file has no record of this server; "" if it has one."""
+        """A sentence that says that an existing lock file has no record of this server; "" if it has one."""
+        self._is_read = not self._is_expected
+
+    @property
+    def _is_expected(self) -> bool:
+        """Whether the server comes from a project, beside whose `.mcp.json` there may be a lock file."""
+        return self._server.source == "project" and bool(self._server.file)
 
     async def load(self) -> None:
-        """Read the lock file if the server comes from a project. Never raises."""
-        if self._server.source == "project" and self._server.file:
+        """Read the lock file if the server comes from a project; call this before the server is started.
+
+        Raises LockFileError if the file exists but cannot be used. The server must then not be started, because
+        nothing would say which of its tools were reviewed.
+        """
+        if self._is_expected:
             await anyio.to_thread.run_sync(self._read)
 
     def _read(self) -> None:
         from mcphost.config.lock_file import LOCK_FILE, read_lock
 
         path = Path(self._server.file).with_name(LOCK_FILE)
+        self._is_read, self.locked, self.problem = False, None, ""
         try:
             self.locked = read_lock(path)[0].servers.get(self._server.name)
+            self.problem = "" if self.locked is not None else f"{path} does not have this server."
         except FileNotFoundError:
-            return
-        except ConfigError as error:
-            self.problem = str(error)
-            return
-        if self.locked is None:
-            self.problem = f"{path} does not have this server."
+            pass
+        except LockFileError as error:
+            raise LockFileError(
+                f"Not started, because the project's lock file cannot be used: {error.message}", error.hint
+            ) from error
+        self._is_read = True
 
     @property
     def has_tools(self) -> bool:
@@ -59,8 +71,8 @@ class ProjectLock:
 
         *digest* is the SHA-256 of the definition's canonical JSON, in hexadecimal.
         """
-        if not self.has_tools:
-            return True
+        if not self._is_read or not self.has_tools:
+            return self._is_read
         tool = self._find(listed.name)
         if tool is None or tool.digest == f"sha256:{digest}":
             return tool is not None

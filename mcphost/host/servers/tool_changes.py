@@ -207,14 +207,13 @@ class ToolChangeTracker:
         self.compare(offers, await self.compute_digests(offers))
 
     async def load(self) -> None:
-        """Load the lock file and the fingerprints stored by earlier runs, unless already loaded. Never raises."""
+        """Load the fingerprints stored by earlier runs, unless already loaded. Never raises."""
         if self._known is None:
             self._known = {}
             try:
                 self._known = await self._fingerprints.load_all(self._server, self._digest)
             except StoreError as error:
                 self._on_store_error(error)
-            await self.project_lock.load()
 
     async def compute_digests(self, offers: ServerListing) -> ToolDigests:
         """Return the digests that `compare` needs, computed in a thread if the definitions exceed 64 KB."""
