@@ -28,6 +28,7 @@ PROCESS_TESTS = frozenset(
         ),
         "unit/headless": "run_input",
         "unit/llm": "imports local_servers token_estimate",
+        "unit/registry": "package_digests",
         "unit/sandbox": "images pdf_reader schema_validator",
         "unit/store": "audit_store audit_verification store",
         "unit/transport": "amplification watchdog stale_processes throttle write_batching",

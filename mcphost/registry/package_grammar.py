@@ -309,6 +309,13 @@ def find_package(argv: Sequence[str]) -> PackageReference | None:
     return package
 
 
+def is_exact_version(package: PackageReference) -> bool:
+    """Return whether a reference to an npm or PyPI package names one version, not a range or a tag."""
+    names, versions = {"npm": (_NPM_NAME, _NPM_VERSION), "pypi": (_PYPI_NAME, _PYPI_VERSION)}[package.type]
+    is_name = names.fullmatch(package.name.partition("[")[0])
+    return bool(is_name and versions.fullmatch(package.version.lower() if package.type == "pypi" else package.version))
+
+
 def _position_after(argv: Sequence[str], option: str) -> int:
     return argv.index(option) + 1 if option in argv else -1
 

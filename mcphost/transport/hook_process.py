@@ -1,12 +1,12 @@
-"""Execution of the user's hooks: programs that read one JSON document and may write one.
+"""Execution of programs that read one document and may write one: the user's hooks, and package tools.
 
-When a hook has finished, its process group is ended.
+When a program has finished, its process group is ended.
 """
 
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import anyio
@@ -27,7 +27,7 @@ STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner for hook processes.
+    """Runner for hooks, and for other programs that answer one document.
 
     Each process is ended at its time limit, on cancellation, or when mcphost exits.
     """
@@ -35,14 +35,21 @@ class HookRunner:
     def __init__(self) -> None:
         self._watchdog = Watchdog()
 
-    async def run(self, command: Sequence[str], folder: str, document: bytes, timeout: float) -> HookOutput:
+    async def run(
+        self,
+        command: Sequence[str],
+        folder: str,
+        document: bytes,
+        timeout: float,
+        variables: Mapping[str, str] | None = None,
+    ) -> HookOutput:
         """Run *command* in *folder* with *document* as its standard input, and return its output.
 
         The process is ended after *timeout* seconds, or on cancellation. Like an MCP server, it inherits only a few
-        harmless environment variables. No errors are raised: failures such as a missing program or a timeout are
-        described in the output.
+        harmless environment variables, to which *variables* are added. No errors are raised: failures such as a missing
+        program or a timeout are described in the output.
         """
-        environment = build_environment({})
+        environment = build_environment(variables or {})
         process: Process | None = None
         try:
             program = find_command(command[0], environment, folder)

@@ -1,0 +1,267 @@
+"""Digests of exact package versions, as the package tools on this machine report them.
+
+npm and uv are asked, so the package source, its proxy and its credentials are those of the user's own configuration.
+They are asked in an empty folder, with the few variables that servers inherit: no file or variable of a project can
+name another source. A package whose server could take it from elsewhere is not asked about. No package is downloaded,
+built or run.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from mcphost import paths
+from mcphost.config.hooks import HookOutput
+from mcphost.config.risky_variables import classify_variable
+from mcphost.config.schema import ServerConfig
+from mcphost.config.variable_references import resolve_target
+from mcphost.errors import MalformedMessage, RegistryError
+from mcphost.registry.package_grammar import PackageReference, find_package, is_exact_version
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, loads
+from mcphost.transport.hook_process import HookRunner
+
+QUERY_TIMEOUT = 30.0
+"""Seconds after which a package tool that has not answered is ended."""
+MAX_QUERIES = 4
+"""Maximum number of package tools that run at the same time."""
+MAX_FILES = 2_000
+"""Maximum number of files in a version of a Python package."""
+
+_MAX_REASON = 400
+_ENVIRONMENT = {"npm_config_update_notifier": "false", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
+_MARKER_FILES = {"package.json": "{}\n", "uv.toml": ""}
+"""Files that end the search of npm and uv for a project's configuration in parent folders."""
+_HARMLESS_OPTIONS = {
+    "npm": frozenset({"-y", "--yes", "-q", "--quiet", "--silent", "--"}),
+    "pypi": frozenset({"-q", "--quiet", "-v", "--verbose", "--isolated", "--no-cache", "-n", "--"}),
+}
+_HARMLESS_VALUE_OPTIONS = {
+    "npm": frozenset({"--package", "-p"}),
+    "pypi": frozenset({"--from", "--with", "-w", "--python", "-p"}),
+}
+"""Options of npx and uvx that do not change where packages come from; any other might."""
+_TOOL_VARIABLES = ("HOME", "USERPROFILE", "XDG_", "PATH", "NPM_CONFIG_", "UV_")
+"""Prefixes of variables that decide which package tool runs, and with which configuration."""
+# Digests as npm prints them (Subresource Integrity); SHA-1 is not accepted.
+_INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==|sha384-[A-Za-z0-9+/]{64}|sha256-[A-Za-z0-9+/]{43}=")
+_REQUIREMENT = re.compile(
+    r"([A-Za-z0-9._-]{1,200})==([A-Za-z0-9.!+_-]{1,200})((?: --hash=[a-z0-9]{1,20}:[0-9a-f]{1,200})*)"
+)
+_RELEASE = re.compile(r"([0-9.]*)(.*)")
+_SPELLINGS = re.compile(r"alpha|beta|preview|pre|(?<![a-z])c(?=[0-9])")
+_SUFFIX = re.compile(r"[._-]?(a|b|rc|post|dev)[._-]?")
+_SEPARATORS = re.compile(r"[-_.]+")
+Query = tuple[str, str, str]
+"""The type, the name and the exact version of a package."""
+
+
+class PackageDigest(Struct, frozen=True):
+    """The digest of an exact package version; if it is "", `problem` is a sentence that says why it is unknown."""
+
+    digest: str = ""
+    problem: str = ""
+
+
+async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageDigest]:
+    """Ask for the digests of the packages that servers run; return them keyed by the name of the server.
+
+    Servers that run no package of npm, PyPI or NuGet are left out. The questions run side by side, each for at most
+    QUERY_TIMEOUT seconds.
+    """
+    found: dict[str, PackageDigest] = {}
+    asked: dict[tuple[str, str, str], list[str]] = {}
+    for name, server in servers.items():
+        package = find_package(server.argv) if server.is_stdio else None
+        if package is None or package.type == "oci":
+            continue
+        if problem := await anyio.to_thread.run_sync(_find_obstacle, server, package):
+            found[name] = PackageDigest(problem=problem)
+        else:
+            asked.setdefault((package.type, package.name.partition("[")[0], package.version), []).append(name)
+    if asked:
+        for key, answer in (await _ask_all(list(asked))).items():
+            found.update(dict.fromkeys(asked[key], answer))
+    return found
+
+
+def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
+    """Return a sentence that says why there is no digest to ask for, or why it could be that of another package."""
+    if package.type not in _HARMLESS_OPTIONS:
+        return "No tool can be asked for the digest of a NuGet package."
+    if not is_exact_version(package):
+        return "The command does not name an exact version."
+    if option := _find_unknown_option(package.type, server.argv):
+        return f"The option {option} of its command can change where the package comes from."
+    if server.env_file and not server.env_file_digest:
+        return "Its environment file, which can change where the package comes from, could not be read."
+    for name in (*server.env, *server.env_file_names):
+        risk = classify_variable(name)
+        if risk == "packages" or (risk and name.strip().upper().replace("-", "_").startswith(_TOOL_VARIABLES)):
+            shown = sanitize(name[:100], keep_newlines=False)
+            return f"The variable {shown} of its entry can change where the package comes from."
+    if package.type == "npm" and (file := _find_npm_settings(resolve_target(server).cwd or os.getcwd())):
+        return f"The file {sanitize(file, keep_newlines=False)} can change where the package comes from."
+    return ""
+
+
+def _find_unknown_option(kind: str, argv: tuple[str, ...]) -> str:
+    """Return the name of the runner's first option that is not known to be harmless, "" for none."""
+    at = 1
+    while at < len(argv) and argv[at].startswith("-"):
+        option, equals, _ = argv[at].partition("=")
+        if option in _HARMLESS_VALUE_OPTIONS[kind]:
+            at += 1 if equals else 2
+        elif argv[at] in _HARMLESS_OPTIONS[kind]:
+            at += 1
+        else:
+            return sanitize(option[:100], keep_newlines=False)
+    return ""
+
+
+def _find_npm_settings(folder: str) -> str:
+    """Return the `.npmrc` of the project that npx would use when it is started in *folder*, "" if there is none."""
+    start = Path(os.path.abspath(folder))
+    marks = ("package.json", "node_modules")
+    roots = (one for one in (start, *start.parents) if any(os.path.lexists(one / mark) for mark in marks))
+    settings = next(roots, start) / ".npmrc"
+    is_users_own = os.path.realpath(settings) == os.path.realpath(os.path.expanduser("~/.npmrc"))
+    return str(settings) if os.path.lexists(settings) and not is_users_own else ""
+
+
+async def _ask_all(queries: list[Query]) -> dict[Query, PackageDigest]:
+    answers: dict[Query, PackageDigest] = {}
+    limiter = anyio.CapacityLimiter(MAX_QUERIES)
+    runner = HookRunner()
+
+    async def ask(query: Query, folder: str) -> None:
+        kind, name, version = query
+        async with limiter:
+            try:
+                answers[query] = PackageDigest(await _TOOLS[kind](runner, folder, name, version))
+            except RegistryError as error:
+                answers[query] = PackageDigest(problem=error.message)
+
+    try:
+        with _make_empty_folder() as folder:
+            async with anyio.create_task_group() as tasks:
+                for query in queries:
+                    tasks.start_soon(ask, query, folder)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        return dict.fromkeys(queries, PackageDigest(problem=f"No empty folder could be created: {reason}."))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await runner.close()
+    return answers
+
+
+def _make_empty_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Return a context manager for a private folder in which no project's configuration applies. Raises OSError.
+
+    It is not in the system's folder for temporary files, where other users could put files into a parent folder.
+    """
+    folder = tempfile.TemporaryDirectory(
+        prefix="packages-", dir=paths.make_private_directory(paths.cache_dir()), ignore_cleanup_errors=True
+    )
+    for name, text in _MARKER_FILES.items():
+        Path(folder.name, name).write_text(text, encoding="utf-8")
+    return folder
+
+
+async def _ask_npm(runner: HookRunner, folder: str, name: str, version: str) -> str:
+    fields = ("name", "version", "dist.integrity")
+    command = ("npm", "view", "--json", f"{name}@{version}", *fields)
+    output = await _run(runner, command, folder, b"")
+    return await anyio.to_thread.run_sync(read_npm_answer, output, name, version)
+
+
+def read_npm_answer(output: bytes, name: str, version: str) -> str:
+    """Return the digest in what `npm view --json` printed about this version of a package. Raises RegistryError."""
+    try:
+        answer = loads(output)
+    except MalformedMessage as error:
+        raise RegistryError("npm printed something other than JSON.") from error
+    if isinstance(answer, list) and len(cast("list[Any]", answer)) == 1:
+        answer = cast("list[Any]", answer)[0]
+    members = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    if (members.get("name"), members.get("version")) != (name, version.partition("+")[0]):
+        raise RegistryError("npm did not answer about this version of this package.")
+    integrity = members.get("dist.integrity")
+    words = sorted(integrity.split(), reverse=True) if isinstance(integrity, str) else []
+    digest = next((word for word in words if _INTEGRITY.fullmatch(word)), "")
+    if not digest:
+        raise RegistryError("npm knows no SHA-256, SHA-384 or SHA-512 of this version.")
+    return digest
+
+
+async def _ask_uv(runner: HookRunner, folder: str, name: str, version: str) -> str:
+    options = ("--no-deps", "--no-build", "--generate-hashes", "--no-header", "--no-annotate")
+    command = ("uv", "pip", "compile", "-", *options, "--refresh-package", name)
+    output = await _run(runner, command, folder, f"{name}=={version}\n".encode())
+    return await anyio.to_thread.run_sync(read_uv_answer, output, name, version)
+
+
+def read_uv_answer(output: bytes, name: str, version: str) -> str:
+    """Return one digest for all files of a package version, which `uv pip compile --generate-hashes` has listed.
+
+    It is the SHA-256 of the sorted SHA-256 digests of the files, one on each line. Raises RegistryError.
+    """
+    joined = output.decode("utf-8", "replace").replace("\\\r\n", " ").replace("\\\n", " ")
+    lines = [" ".join(line.split()) for line in joined.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("#", "--"))]
+    match = _REQUIREMENT.fullmatch(lines[0]) if len(lines) == 1 else None
+    if match is None:
+        raise RegistryError("uv printed something other than one package with its digests.")
+    if _normalize_name(match[1]) != _normalize_name(name) or not _is_same_version(match[2], version):
+        raise RegistryError("uv did not answer about this version of this package.")
+    hashes = {word.removeprefix("--hash=") for word in match[3].split()}
+    if not 0 < len(hashes) <= MAX_FILES or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes):
+        raise RegistryError("uv did not print the SHA-256 of each file of this version.")
+    return "sha256:" + sha256("".join(f"{one}\n" for one in sorted(hashes)).encode()).hexdigest()
+
+
+def _normalize_name(name: str) -> str:
+    """Return the normalized name of a Python package (PEP 503)."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def _is_same_version(one: str, other: str) -> bool:
+    """Return whether two versions of a Python package are the same, except for rare spellings (PEP 440)."""
+    return _version_key(one) == _version_key(other)
+
+
+def _version_key(text: str) -> tuple[list[str], str]:
+    """Return a version's numbers without trailing zeros, and its suffix in the usual spelling (`a1` for `-alpha.1`)."""
+    match = _RELEASE.fullmatch(_SUFFIX.sub(r"\1", _SPELLINGS.sub(_short_spelling, text.lower().removeprefix("0!"))))
+    numbers, suffix = match.groups() if match else ("", text)
+    parts = numbers.split(".")
+    while len(parts) > 1 and not parts[-1].strip("0"):
+        parts.pop()
+    return parts, suffix
+
+
+def _short_spelling(match: re.Match[str]) -> str:
+    return {"alpha": "a", "beta": "b"}.get(match[0], "rc")
+
+
+async def _run(runner: HookRunner, command: tuple[str, ...], folder: str, document: bytes) -> bytes:
+    """Run a package tool and return its output. Raises RegistryError if it fails."""
+    result: HookOutput = await runner.run(command, folder, document, QUERY_TIMEOUT, _ENVIRONMENT)
+    if result.failure:
+        raise RegistryError(f"{command[0]} {result.failure.rstrip('.')}.")
+    if result.code:
+        said = sanitize(" | ".join(result.error_output.splitlines()[:2])[:_MAX_REASON], keep_newlines=False)
+        reason = f": {said.rstrip('.')}" if said else ""
+        raise RegistryError(f"{command[0]} ended with code {result.code}{reason}.")
+    return result.output
+
+
+_TOOLS: dict[str, Callable[[HookRunner, str, str, str], Awaitable[str]]] = {"npm": _ask_npm, "pypi": _ask_uv}
