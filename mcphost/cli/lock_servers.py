@@ -5,7 +5,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.errors import ConfigError, ConsentDenied, LockMismatch, McpHostError, UsageError
+from mcphost.errors import ConfigError, ConsentDenied, LockMismatch, McpHostError, RegistryError, UsageError
 from mcphost.translation import N_, _, ngettext
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.host import Host
     from mcphost.host.servers.lock_drift import Drift
+    from mcphost.registry.package_digests import PackageDigest
 
 _MAX_PRINTED = 1_000
 """Maximum number of lines printed about the differences of one server."""
@@ -44,7 +45,9 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="the servers (default: all of the project)")
     if action == "verify":
         parser.add_argument(
-            "--offline", action="store_true", help="compare only the entries, without starting or contacting servers"
+            "--offline",
+            action="store_true",
+            help="compare only the entries, without starting servers or asking for the digests of packages",
         )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -184,6 +187,7 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
     if not chosen:
         raise ConfigError(f"{project.file} has no servers.", "There is nothing to lock.")
     locked = await _read_servers(options, project, chosen, document)
+    locked, unknown = _add_digests(locked, await _ask_digests(options, project, list(locked)), document)
     after = LockDocument(servers={**(document.servers if names else {}), **locked})
     drifts = [
         drift
@@ -198,10 +202,43 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
         from mcphost.cli.printing import print_json
 
         print_json({"lock": str(project.lock_path), "written": is_changed, "servers": sorted(locked),
-                    "drift": [_drift_json(drift) for drift in drifts]})  # fmt: skip
+                    "drift": [_drift_json(drift) for drift in drifts], "digest_problems": unknown})  # fmt: skip
         return 0
-    _report_lock(project.lock_path, locked, drifts if before is not None else [], is_changed=is_changed)
+    _report_lock(project.lock_path, locked, drifts if before is not None else [], unknown, is_changed=is_changed)
     return 0
+
+
+async def _ask_digests(options: "Options", project: LockableProject, names: list[str]) -> "dict[str, PackageDigest]":
+    """Ask the package tools for the digests of the packages that these servers run; see `ask_digests`."""
+    from mcphost.cli.printing import show_status
+    from mcphost.registry.package_digests import ask_digests
+
+    with show_status(_("Asking for the digests of packages…"), quiet=options.quiet):
+        return await ask_digests({name: project.servers[name] for name in names})
+
+
+def _add_digests(
+    locked: "dict[str, LockedServer]", found: "dict[str, PackageDigest]", document: "LockDocument"
+) -> "tuple[dict[str, LockedServer], dict[str, str]]":
+    """Return the records with the digests that were found, and why others are unknown, keyed by server name.
+
+    A digest of the same version in the current lock file *document* is kept if the present one is unknown.
+    """
+    from mcphost.serialization import replace
+
+    result, unknown = dict(locked), dict[str, str]()
+    for name, answer in found.items():
+        package, old = locked[name].package, document.servers.get(name)
+        if package is None:
+            continue
+        digest = answer.digest
+        if not digest:
+            unknown[name] = answer.problem
+            if old is not None and old.package is not None:
+                is_same = replace(old.package, digest="") == replace(package, digest="")
+                digest = old.package.digest if is_same else ""
+        result[name] = replace(locked[name], package=replace(package, digest=digest))
+    return result, unknown
 
 
 async def _read_servers(
@@ -230,14 +267,25 @@ async def _read_servers(
     return locked
 
 
-def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", *, is_changed: bool) -> None:
-    """Print the locked servers and their differences from the previous lock file."""
+def _report_lock(
+    path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", unknown: dict[str, str], *, is_changed: bool
+) -> None:
+    """Print the locked servers, their differences from the previous lock file, and why digests are *unknown*."""
     from mcphost.cli.printing import print_note, print_text
     from mcphost.pluralize import translate_count
+    from mcphost.translation import translate_sentence
 
     for name in sorted({drift.server for drift in drifts}):
         _print_drifts(name, [drift for drift in drifts if drift.server == name])
     for name, server in locked.items():
+        if name in unknown and server.package is not None and (server.package.version or server.package.digest):
+            text = (
+                _("{name}: the digest of {package} could not be asked for, so the one in the lock file stays. {reason}")
+                if server.package.digest
+                else _("{name}: locked without a digest of {package}. {reason}")
+            )
+            package, reason = server.package.name, translate_sentence(unknown[name])
+            print_note(text.format(name=name, package=package, reason=reason))
         if server.package is not None and not (server.package.version or server.package.digest):
             print_note(
                 _("{name}: the command does not pin a version of {package}, so another one may run next time.").format(
@@ -274,6 +322,7 @@ async def _verify(
         print_note(problem)
     verification = Verification(project, document, project.select(names, document))
     if not offline:
+        await verification.compare_digests(options)
         await verification.connect(options)
     if as_json:
         print_json(verification.as_json())
@@ -311,16 +360,44 @@ class Verification:
         self.quarantined: dict[str, tuple[str, ...]] = {}
         self._tools: dict[str, int] = {}
 
+    async def compare_digests(self, options: "Options") -> None:
+        """Ask for the digests of packages again, and compare those that the lock file records.
+
+        A digest that cannot be asked for is an error of its server.
+        """
+        from mcphost.host.servers.lock_drift import compare_entries
+        from mcphost.serialization import replace
+
+        pinned: dict[str, LockedServer] = {}
+        for name in self._names:
+            locked = self._document.servers.get(name)
+            package = locked.package if locked is not None and not self.drifts[name] else None
+            if locked is not None and package is not None and package.type != "oci" and package.digest:
+                pinned[name] = locked
+        found = await _ask_digests(options, self._project, list(pinned))
+        for name, locked in pinned.items():
+            entry, answer = self._project.entries[name], found[name]
+            if answer.digest and entry.package is not None:
+                present = replace(entry, package=replace(entry.package, digest=answer.digest))
+                self.drifts[name] = compare_entries(name, locked, present)
+                continue
+            self.errors[name] = RegistryError(
+                f"Not started, because the digest of its package could not be compared. {answer.problem}",
+                "To compare only the entries: mcphost servers verify --offline",
+            )
+
     async def connect(self, options: "Options") -> None:
         """Connect to the servers whose entries match the lock file, and compare their identity and tools.
 
-        A server whose entry differs is not started, because the difference has not been reviewed.
+        A server whose entry or package differs is not started, because the difference has not been reviewed. Nor is one
+        whose package could not be compared.
         """
         from mcphost.host.servers.lock_drift import compare_connected
 
         reading = ServerReading(options, self._project)
-        found = await reading.connect([name for name in self._names if not self.drifts[name]])
-        self.errors, self.quarantined = reading.errors, reading.quarantined
+        wanted = [name for name in self._names if not self.drifts[name] and name not in self.errors]
+        found = await reading.connect(wanted)
+        self.errors, self.quarantined = {**self.errors, **reading.errors}, reading.quarantined
         for name, after in found.items():
             if after.identity is not None:
                 self.drifts[name] = compare_connected(name, self._document.servers[name], after)
@@ -351,10 +428,12 @@ class Verification:
             if self.drifts[name]:
                 _print_drifts(name, self.drifts[name])
                 if not offline and name not in self._tools and name in self._project.servers:
-                    is_new = self.drifts[name][0].kind == "server_added"
+                    kind = self.drifts[name][0].kind
                     print_text(
                         _("  It was not started, because it is not in the lock file.")
-                        if is_new
+                        if kind == "server_added"
+                        else _("  It was not started, because its package differs from the locked one.")
+                        if kind == "package"
                         else _("  It was not started, because its entry differs from the locked one.")
                     )
             elif name in self.errors:

@@ -116,7 +116,7 @@ SENTENCE_MODULES = {
         "project_lock registry_installer running_calls server_log servers status tool_changes",
         "host/tools": "call_executor schema_validation",
         "llm": "errors litellm_model response_limits worker",
-        "registry": "client entries install_guide lookalikes package_grammar plan plan_inputs",
+        "registry": "client entries install_guide lookalikes package_digests package_grammar plan plan_inputs",
         "store": "audit_reader audit_store database large_results message_search search_index",
         "transport": "streamable_http http_client legacy_sse multiplexer stdio",
     }.items()

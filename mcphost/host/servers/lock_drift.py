@@ -79,7 +79,7 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
         entry = replace(after or before or LockedServer(), tools={}, identity=None)
         mark = "+" if before is None else "-"
         return (Drift(server=name, kind=kind, lines=_mark_lines(mark, _name_words(to_builtins(entry)))),)
-    before, after = _drop_incomparable(before, after)
+    before, after = _drop_unknown_digest(*_drop_incomparable(before, after))
     old, new = to_builtins(before), to_builtins(after)
     is_unrecorded = before.env_file_variables is None and after.env_file_variables is not None
     notes: dict[DriftKind, tuple[str, ...]] = (
@@ -104,6 +104,17 @@ def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[Locke
     elif before.env_file_variables is None and not any(map(classify_variable, after.env_file_variables)):
         after = replace(after, env_file_variables=None)
     return before, after
+
+
+def _drop_unknown_digest(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
+    """Return both records, leaving out the locked digest of a package whose present digest was not asked for.
+
+    A digest in the command itself, such as that of an image, is always compared.
+    """
+    locked, present = before.package, after.package
+    if locked is None or present is None or locked.type == "oci" or present.digest:
+        return before, after
+    return replace(before, package=replace(locked, digest="")), after
 
 
 def compare_connected(name: str, before: LockedServer, after: LockedServer) -> tuple[Drift, ...]:
