@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
-from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig
+from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
@@ -284,8 +284,8 @@ class ConfigChangeDetector:
     def _compare(self, new: HostConfig) -> ConfigChanges:
         old = self.config
         problems = tuple(problem for problem in new.problems if problem not in old.problems)
-        if any(old.settings_file in problem for problem in problems):
-            # Unreadable settings have defaults here; these must not replace the settings in use.
+        if find_unread_settings(new.problems):
+            # All settings have defaults here; these must not replace the settings in use.
             new = _keep_settings(new, old)
         running = {connection.config.name: connection.config for connection in self._servers}
         before = {server.name: server for server in old.servers}

@@ -261,6 +261,15 @@ async def test_an_invalid_settings_file_keeps_model_rules_and_prompt(tmp_path: P
         assert host.model_selection.system_prompt == "own"
 
 
+async def test_a_misspelt_key_does_not_hide_a_changed_limit(tmp_path: Path) -> None:
+    write_settings(tmp_path, "[budget]\nask_above = 0\n")
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(tmp_path, "[budget]\nask_above = 0.5\n[limits]\nmax_round = 3\n")
+        changes = await config_change_detector(host).check()
+        assert 'did you mean "limits.max_rounds"?' in changes.problems[0]
+        assert changes.describe() == ("set budget.ask_above = 0.5",)
+
+
 async def test_a_model_chosen_for_now_is_not_replaced_by_an_unrelated_edit(tmp_path: Path) -> None:
     write_settings(tmp_path, 'model = "openai/x"\n')
     async with open_setup(tmp_path) as (host, setup):
