@@ -10,7 +10,7 @@ includes errors of the commands themselves, because `--json` reports them in Eng
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -212,6 +212,11 @@ def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
         values.append(sentence[at:found])
         at = found + len(literal)
     return [*values, sentence[at:end]]
+
+
+def join_list(items: Iterable[str]) -> str:
+    """Join the items of a list for a person, with the separator of the user's language."""
+    return _(", ").join(items)
 
 
 def translate_facts(text: str) -> str:

@@ -4,11 +4,12 @@ import re
 from typing import Any
 
 import pytest
+from textual.screen import Screen
 
 from mcphost.host.questions.form_fields import Field, Option, validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
-from mcphost.tui.forms import field_widgets
+from mcphost.tui.forms import field_widgets, form_row
 from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.form_row import FormRow
 from tests.screens.ask_question import PendingQuestion
@@ -400,6 +401,52 @@ async def test_a_long_form_lays_out_one_page_of_fields_and_mounts_at_most_two(ru
         await driver.pilot.press("pagedown")
         await driver.until(lambda: "fields 11 to 20 of 100" in driver.text(), "the second page")
         assert drawn_fields(dialog) == [f"f{n}" for n in range(11, 21)]
+
+
+async def test_a_long_form_lays_out_few_new_fields_at_a_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    composed, most = 0, 0
+    compose, lay_out = FormRow.compose, Screen._refresh_layout
+
+    def counted(row: FormRow) -> Any:
+        nonlocal composed, most
+        composed += 1
+        most = max(most, composed)
+        return compose(row)
+
+    def laid_out(screen: Any, *args: Any, **options: Any) -> None:
+        nonlocal composed
+        composed = 0
+        lay_out(screen, *args, **options)
+
+    monkeypatch.setattr(FormRow, "compose", counted)
+    monkeypatch.setattr(Screen, "_refresh_layout", laid_out)
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*many_fields(100)))
+        dialog = await driver.enter_question()
+        await driver.until(lambda: len(drawn_fields(dialog)) == 10, "the first page")
+        await driver.pilot.press("pagedown")
+        await driver.until(lambda: drawn_fields(dialog)[-1:] == ["f20"], "the second page")
+    assert 1 <= most <= 5
+
+
+async def test_finding_the_focused_field_creates_no_field_of_another_page(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    create = form_row.create_field_widget
+
+    def recorded(field: Field, value: Any) -> Any:
+        made.append(field.name)
+        return create(field, value)
+
+    monkeypatch.setattr(form_row, "create_field_widget", recorded)
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(NAME_FIELD))
+        dialog = await driver.enter_question()
+        form = Form(many_fields(100))
+        await dialog.query_one("#body").mount(form)
+        assert form.current_row is None
+        assert len(made) <= 11
 
 
 async def test_a_form_of_fourteen_fields_has_two_pages_and_one_of_thirteen_has_one(run: Run) -> None:

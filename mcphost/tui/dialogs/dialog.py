@@ -400,7 +400,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.query_one("#keys", Static).update("\n".join(keys))
         taken = _FRAME_ROWS - (_SPACING_ROWS if short else 0) + self._button_rows(width) + len(keys) - 1
         asker, why = self._requester_text(), self.query_one("#why", Static)
-        why.update(asker)
+        if str(why.content) != asker:
+            why.update(asker)
         why.display = bool(asker)
         taken += 1 + len(Content(asker).wrap(width)) if asker else 0
         for child in self.query("#extra.shown > *"):

@@ -1,8 +1,7 @@
 """Input widgets for form fields: text, numbers, dates, JSON, checkboxes and lists of options.
 
 They extend Textual's widgets in three ways: a field can have no value, symbols show the state in addition to colors,
-and a list without the focus shows only the selected options. A value that cannot be edited safely is shown in a
-read-only widget.
+and a list without the focus shows only the selected options.
 """
 
 from typing import Any, ClassVar, Self, cast
@@ -16,16 +15,16 @@ from textual.css.styles import RulesMap
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
-from textual.visual import Visual
 from textual.widget import Widget
-from textual.widgets import Checkbox, Input, OptionList, SelectionList, Static, TextArea
+from textual.widgets import Checkbox, Input, OptionList, SelectionList, TextArea
 from textual.widgets.selection_list import Selection
 
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.form_fields import Field, accepts_empty_text
 from mcphost.serialization import dumps, loads
-from mcphost.translation import N_, _
-from mcphost.tui.screen_text import clean, clean_line
+from mcphost.translation import _, join_list
+from mcphost.tui.forms.wrapped_text import WrappedText
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.text_inputs import OrderedInput, OrderedTextArea
 
 
@@ -51,6 +50,16 @@ def request_focus_move(widget: Widget, direction: int) -> bool:
 
 
 _MAX_ROWS = 6
+
+
+def make_compact(widget: Input | TextArea) -> None:
+    """Remove the border of an input that was just created.
+
+    The parameter `compact` of Textual's inputs matches all style rules at once, which takes 3 milliseconds for a text
+    area, and would be repeated when the input is mounted.
+    """
+    widget.add_class("-textual-compact", update=False)
+    widget.set_reactive(Input.compact if isinstance(widget, Input) else TextArea.compact, True)  # pyright: ignore[reportArgumentType]
 
 
 def _describe_missing(field: Field) -> str:
@@ -167,8 +176,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self._missing = missing or _describe_missing(field)
         self._is_multiple = field.kind == "choices"
         self._pressed_option: int | None = None
-        self._summary_key: tuple[Any, ...] = ()
-        self._summary_strips: list[Strip] = []
+        self._summarized: frozenset[int] | None = None
+        self._summary_text = WrappedText("")
         values = cast("list[Any]", value) if isinstance(value, list) else [value]
         given = {one for one in values if isinstance(one, str)}
         for at, option in enumerate(field.options):
@@ -207,17 +216,15 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         said = option.title == option.value or option.title.startswith(f"{option.value} ")
         return title if said else f"{title}  ({clean_line(option.value, 80)})"
 
-    def _summary(self) -> Content:
-        chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self.selected)]
-        return Content(", ".join(chosen)) if chosen else Content.styled(self._missing, "$faint")
-
-    def _render_summary(self, width: int) -> list[Strip]:
-        """Render the selected options; the rows are kept, because a server may select a thousand options."""
-        key = (width, self.visual_style, frozenset(self._selected))
-        if key != self._summary_key:
-            self._summary_key = key
-            self._summary_strips = Visual.to_strips(self, self._summary(), width, None, self.visual_style)
-        return self._summary_strips
+    @property
+    def _summary(self) -> WrappedText:
+        """The selected options as text; it is kept, because a server may select a thousand options."""
+        selected = frozenset(self._selected)
+        if selected != self._summarized:
+            self._summarized = selected
+            chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(selected)]
+            self._summary_text = WrappedText(join_list(chosen) if chosen else self._missing)
+        return self._summary_text
 
     def _mark(self, at: int) -> str:
         chosen = at in self._selected
@@ -234,7 +241,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         """
         rules = cast("RulesMap", self.styles)
         if not self.has_focus:
-            return len(self._render_summary(width))
+            return self._summary.count_rows(width)
         rows = 0
         for option in self.options:
             rows += self._get_visual(option).get_height(rules, width - self._get_left_gutter_width())
@@ -253,9 +260,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         options that are wrapped onto several rows.
         """
         if not self.has_focus:
-            width = self.scrollable_content_region.width
-            rows = self._render_summary(width)
-            return rows[y] if y < len(rows) else Strip.blank(width, self.rich_style)
+            color = self.visual_style if self._selected else self.visual_style + self._get_style("$faint")
+            return self._summary.render_row(y, self.scrollable_content_region.width, color.rich_style)
         line = OptionList.render_line(self, y)
         rows = self._lines[self.scroll_offset.y + y :][:1]
         style = next(iter(line)).style or self.rich_style
@@ -389,11 +395,11 @@ class TextEntry(OrderedTextArea):
         self._was_focused = False
         super().__init__(
             format_value(field, value),
-            compact=True,
             soft_wrap=True,
             highlight_cursor_line=False,
             placeholder=self._placeholder(),
         )
+        make_compact(self)
 
     def on_focus(self) -> None:
         """Move the cursor to the end of the text when the input gets the focus for the first time."""
@@ -486,8 +492,11 @@ class LineEntry(OrderedInput):
         self.field = field
         # `type` and `restrict` would drop invalid characters silently; an error message is better.
         super().__init__(
-            format_value(field, value), placeholder=_describe_empty(field), select_on_focus=False, compact=True
+            format_value(field, value),
+            placeholder=_describe_empty(field),
+            select_on_focus=False,
         )
+        make_compact(self)
 
     @property
     def text(self) -> str:
@@ -562,38 +571,3 @@ def _parse_number(text: str) -> Any:
             return float(text) if "_" not in text else text
         except ValueError:
             return text
-
-
-class ReadOnlyValue(Static, can_focus=True):
-    """Read-only display of a value that is too long to edit or contains hidden characters.
-
-    Hidden characters are shown as marks. Backspace clears the value, after which the field can be edited.
-    """
-
-    key_hints = N_("backspace clears it")
-    scrolls_pages = False
-
-    def __init__(self, field: Field, value: Any) -> None:
-        self.field_value: Any = value
-        text = format_value(field, value)
-        more = (
-            _("\n… {text_count:,} more characters").format(text_count=len(text) - MAX_EDITABLE_LENGTH)
-            if len(text) > MAX_EDITABLE_LENGTH
-            else ""
-        )
-        super().__init__(Content(clean(text[:MAX_EDITABLE_LENGTH]) + more), markup=False)
-
-    class Cleared(Message):
-        """Posted when the user clears the value; the form then replaces this widget with an empty input."""
-
-    def exit_direction(self, key: str) -> int:
-        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
-        return EXIT_KEYS.get(key, 0)
-
-    def on_key(self, event: events.Key) -> None:
-        """Clear the value with Backspace or Delete; move to another field with Enter or an arrow key."""
-        if event.key in ("backspace", "delete"):
-            event.stop()
-            self.post_message(self.Cleared())
-        elif request_focus_move(self, self.exit_direction(event.key)):
-            event.stop()

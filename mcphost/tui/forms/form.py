@@ -11,7 +11,8 @@ field or before the first. Put it into a scrolling container with `scrollbar-gut
 that appears makes the form narrower and may change its height, so the scrollbar could appear and disappear forever.
 
 A form with more than 13 fields has pages of about ten, because Textual lays out all visible widgets at once: a server's
-form of 100 fields would block the program for half a second after each key.
+form of 100 fields would block the program for half a second after each key. The rows of a page are mounted and shown
+three at a time for the same reason.
 """
 
 from collections.abc import Mapping
@@ -42,20 +43,76 @@ _PAGE_KEYS = {"pagedown": 1, "pageup": -1}
 _PAGE_FIELDS = 10
 _EXTRA_FIELDS = 3
 """How many fields more than `_PAGE_FIELDS` a page may have, so that no page has only one or two."""
+_WHOLE_FIELDS = 5
+"""How many fields with short values are mounted at once; other forms are mounted in groups."""
+_GROUP_FIELDS = 3
 
 
-class FormPage(Vertical):
-    """Consecutive rows of a form that are shown together. Its rows are mounted when the form first needs the page."""
+class RowGroup(Vertical):
+    """Rows of a page that are mounted and laid out in one step."""
 
-    DEFAULT_CSS = "FormPage { height: auto; }"
+    DEFAULT_CSS = "RowGroup { height: auto; }"
 
     def __init__(self, rows: tuple[FormRow, ...]) -> None:
         super().__init__()
         self.rows = rows
 
     def compose(self) -> ComposeResult:
-        """Create the rows of this page."""
+        """Create the rows of this group."""
         yield from self.rows
+
+
+class FormPage(Vertical):
+    """Consecutive rows of a form that are shown together. Its rows are mounted when the form first needs the page.
+
+    They are mounted and shown in groups, because Textual styles and lays out new widgets without a pause.
+    """
+
+    DEFAULT_CSS = "FormPage { height: auto; }"
+
+    def __init__(self, rows: tuple[FormRow, ...]) -> None:
+        super().__init__()
+        self.rows = rows
+        self._groups = tuple(map(RowGroup, split_into_groups(rows)))
+        self._mounted = 0
+
+    def compose(self) -> ComposeResult:
+        """Create the first group of rows."""
+        self._mounted = 1
+        yield self._groups[0]
+
+    @property
+    def is_mounted_whole(self) -> bool:
+        """Whether all rows are mounted."""
+        return self._mounted >= len(self._groups)
+
+    @property
+    def is_shown_whole(self) -> bool:
+        """Whether all rows are mounted and visible while the page is."""
+        return self.is_mounted_whole and all(group.display for group in self._groups)
+
+    async def mount_next_rows(self, *, is_shown: bool = False) -> None:
+        """Mount the next group of rows, if there is one; it is visible only if *is_shown* is true."""
+        if not self.is_mounted_whole:
+            self._mounted += 1
+            group = self._groups[self._mounted - 1]
+            group.display = is_shown
+            await self.mount(group)
+
+    async def show_next_rows(self) -> None:
+        """Show the next group of rows; mount it if necessary."""
+        hidden = next((group for group in self._groups[: self._mounted] if not group.display), None)
+        if hidden is not None:
+            hidden.display = True
+        else:
+            await self.mount_next_rows(is_shown=True)
+
+    def show_rows_to(self, row: FormRow) -> None:
+        """Show the groups up to the one with *row*, as far as they are mounted."""
+        for group in self._groups[: self._mounted]:
+            group.display = True
+            if row in group.rows:
+                break
 
     @property
     def estimated_height(self) -> int:
@@ -115,6 +172,21 @@ def split_into_pages(rows: tuple[FormRow, ...]) -> tuple[FormPage, ...]:
     count = max(1, -(-(len(rows) - _EXTRA_FIELDS) // _PAGE_FIELDS))
     bounds = [len(rows) * at // count for at in range(count + 1)]
     return tuple(FormPage(rows[begin:end]) for begin, end in pairwise(bounds))
+
+
+def split_into_groups(rows: tuple[FormRow, ...]) -> tuple[tuple[FormRow, ...], ...]:
+    """Divide the rows of a page into groups that are each mounted quickly."""
+    if sum(row.mounting_cost for row in rows) <= _WHOLE_FIELDS:
+        return (rows,)
+    groups: list[list[FormRow]] = []
+    room = 0.0
+    for row in rows:
+        if row.mounting_cost > room:
+            groups.append([])
+            room = _GROUP_FIELDS
+        groups[-1].append(row)
+        room -= row.mounting_cost
+    return tuple(map(tuple, groups))
 
 
 class Form(Vertical):
@@ -182,7 +254,9 @@ class Form(Vertical):
 
         self._pages = split_into_pages(self.rows)
         self._page_index = 0
-        self._is_turning = False
+        self._is_turning = not self._pages[0].is_mounted_whole
+        self._unmounted_focus: FormRow | None = None
+        """The row that gets the focus once it is mounted."""
         self._seen_pages: set[int] = set()
         self._navigation = PageNavigation()
 
@@ -193,19 +267,18 @@ class Form(Vertical):
         yield from self._pages[:1]
 
     def on_mount(self) -> None:
-        """Create the input widgets of the other pages, one page at a time."""
+        """Mount the other rows of the first page, and create the input widgets of the other pages, in small steps."""
         self._show_position()
+        self.call_after_refresh(self._finish_page, 0, 0)
         if len(self._pages) > 1:
-            self.call_after_refresh(self._prepare_pages, 1)
+            self.call_after_refresh(self._prepare_rows, _PAGE_FIELDS)
 
-    async def _prepare_pages(self, at: int) -> None:
-        """Mount the second page, and create the widgets of page *at* and the following ones, as far as missing."""
-        if at == 1:
-            await self._mount_page(1)
-        for row in self._pages[at].rows:
+    def _prepare_rows(self, at: int) -> None:
+        """Create the widgets of the row *at* and the following ones, a few at a time, as far as missing."""
+        for row in self.rows[at : at + _GROUP_FIELDS]:
             row.create_widget()
-        if at + 1 < len(self._pages):
-            self.call_after_refresh(self._prepare_pages, at + 1)
+        if at + _GROUP_FIELDS < len(self.rows):
+            self.call_after_refresh(self._prepare_rows, at + _GROUP_FIELDS)
 
     # -- pages
 
@@ -213,13 +286,6 @@ class Form(Vertical):
         first = sum(len(page.rows) for page in self._pages[: self._page_index])
         shown = len(self._pages[self._page_index].rows)
         self._navigation.show_position(first + 1, first + shown, len(self.rows))
-
-    async def _mount_page(self, index: int) -> None:
-        """Mount a page if it is not mounted yet; it is visible only if it is the current one."""
-        if index < len(self._pages) and not self._pages[index].is_attached:
-            page = self._pages[index]
-            page.display = index == self._page_index
-            await self.mount(page)
 
     def show_page(self, index: int, focused: FormRow | None = None, edge: int = 0) -> None:
         """Show the page *index*, counted from 0, and move the focus to the row *focused* of it.
@@ -234,24 +300,49 @@ class Form(Vertical):
                 page.display = at == index
             self._show_position()
         if focused is not None:
+            self._pages[index].show_rows_to(focused)
+        self._unmounted_focus = focused if focused is not None and not focused.is_mounted else None
+        if focused is not None:
             # Not `focus()`, which is deferred: the next key would go to the old field.
             self.screen.set_focus(focused.field_widget if focused.is_mounted else None)
         if is_other:
-            self.call_later(self._finish_page, index, focused, edge)
+            self.call_later(self._finish_page, index, edge)
 
-    async def _finish_page(self, index: int, focused: FormRow | None, edge: int) -> None:
-        await self._mount_page(index)
-        if index != self._page_index:
-            return  # the user has gone on to another page
-        if focused is not None and self.screen.focused is None:
-            self.screen.set_focus(focused.field_widget)
+    async def _finish_page(self, index: int, edge: int) -> None:
+        """Show the rows of the current page that are not visible yet, group by group; then announce the page."""
+        page = self._pages[index]
+        if index != self._page_index or not self.is_attached:
+            return  # the user has gone on to another page, or the form was closed
+        if not page.is_attached:
+            await self.mount(page)
+        elif not page.is_shown_whole:
+            await page.show_next_rows()
+        if not page.is_shown_whole:
+            self.call_after_refresh(self._finish_page, index, edge)
+            return
+        if self._unmounted_focus is not None and self.screen.focused is None:
+            self.screen.set_focus(self._unmounted_focus.field_widget)
+        self._unmounted_focus = None
         self.call_after_refresh(self._announce_page, index, edge)
 
-    async def _announce_page(self, index: int, edge: int) -> None:
+    def _announce_page(self, index: int, edge: int) -> None:
         if index == self._page_index:
             self._is_turning = False
             self.post_message(self.PageShown(edge))
-            await self._mount_page(index + 1)
+            self.call_after_refresh(self._prepare_page, index + 1)
+
+    async def _prepare_page(self, index: int) -> None:
+        """Mount the page after the current one, so that keys which are typed ahead find its fields."""
+        if index != self._page_index + 1 or index >= len(self._pages) or not self.is_attached:
+            return
+        page = self._pages[index]
+        if page.is_attached:
+            await page.mount_next_rows()
+        else:
+            page.display = False
+            await self.mount(page)
+        if not page.is_mounted_whole:
+            self.call_after_refresh(self._prepare_page, index)
 
     def turn_page(self, by: int) -> bool:
         """Show the next page if *by* is positive, otherwise the previous one; return False if there is none."""
@@ -388,7 +479,7 @@ class Form(Vertical):
         """The row whose input widget has the focus, or None."""
         # Not `has_focus`, which is updated later.
         focused = self.screen.focused
-        return next((row for row in self.rows if row.field_widget is focused), None)
+        return next((row for row in self.rows if row.is_input(focused)), None)
 
     def move_focus(self, by: int) -> bool:
         """Focus the next field if *by* is 1, the previous one if it is -1; return False if there is none."""

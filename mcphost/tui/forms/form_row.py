@@ -1,10 +1,11 @@
 """Row of a form: the title of a field, its input widget, and a note with the description and errors."""
 
-from typing import Any
+from typing import Any, cast
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
@@ -16,12 +17,12 @@ from mcphost.tui.forms.field_widgets import (
     ChoiceList,
     FieldChanged,
     LineEntry,
-    ReadOnlyValue,
     TextEntry,
     TristateCheckbox,
     format_value,
 )
-from mcphost.tui.screen_text import clean, clean_line, is_clean
+from mcphost.tui.forms.read_only_value import ReadOnlyValue
+from mcphost.tui.screen_text import clean_beginning, clean_line, is_clean
 
 _MAX_LINE_LENGTH = 35
 """Maximum characters of an initial value in a single-line input; a time with microseconds and a zone fits."""
@@ -48,6 +49,10 @@ def create_field_widget(field: Field, value: Any) -> FieldWidget:
 
 
 _MAX_PROBLEM_LENGTH = 400
+_MAX_DESCRIPTION_LENGTH = 2_000
+_CHARACTERS_LIKE_A_ROW = 500
+"""How many characters of an initial value take as long to lay out as another row."""
+_CHARACTERS_OF_AN_ITEM = 10
 _FORMAT_LABELS = {"email": N_("an email address"), "uri": N_("a URL with its scheme"), "date": N_("a date, 2026-07-28")}
 _FORMAT_LABELS["date-time"] = N_("a time with its zone, 2026-07-28T12:00:00Z")
 
@@ -132,6 +137,7 @@ class FormRow(Vertical):
         self._is_required = field.required and not (field.kind in ("choice", "boolean") and value is not None)
         self._title = clean_line(field.title or field.name, 200)
         self._given_value = value
+        self._description = clean_beginning(field.description, _MAX_DESCRIPTION_LENGTH, _MAX_DESCRIPTION_LENGTH)[0]
         self._field_widget: FieldWidget | None = None
         self.label = Static(self._render_label(), classes="title", markup=False)
         self.label.styles.width = width
@@ -144,9 +150,23 @@ class FormRow(Vertical):
         self._shown_note = Content("")
 
     @property
+    def mounting_cost(self) -> float:
+        """The time that it takes to mount and lay out this row, as a multiple of that of a row with a short value."""
+        value = self._given_value
+        if isinstance(value, list):
+            length = _CHARACTERS_OF_AN_ITEM * len(cast("list[Any]", value))
+        else:
+            length = len(value) if isinstance(value, str) else 0
+        return 1 + length / _CHARACTERS_LIKE_A_ROW
+
+    @property
     def field_widget(self) -> FieldWidget:
         """The input widget; it is created if necessary."""
         return self._field_widget or self.create_widget()
+
+    def is_input(self, widget: Widget | None) -> bool:
+        """Return whether *widget* is the input widget of this row; do not create that widget to find out."""
+        return widget is not None and widget is self._field_widget
 
     def create_widget(self) -> FieldWidget:
         """Create and return the input widget, or return the existing one.
@@ -251,7 +271,7 @@ class FormRow(Vertical):
         if focused and cell_width(self._title) > self._label_width - 2:
             lines.append(Content.styled(self._title, "$text"))
         if self.field.description and (focused or self._shows_description):
-            lines.append(Content.styled(clean(self.field.description[:2_000]), "$muted"))
+            lines.append(Content.styled(self._description, "$muted"))
         if focused:
             name = clean_line(self.field.name, 80) if self.field.title and self._shows_name else ""
             allowed = describe_constraints(self.field)

@@ -49,10 +49,14 @@ class KeyHints(Static):
     """
 
     def __init__(self, hints: str) -> None:
+        self._hints = hints
         super().__init__(link_keys(hints), id="keys", markup=False)
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        """Replace the hints with *content*, which is a string or unstyled Content."""
+        """Replace the hints with *content*, which is a string or unstyled Content; do nothing if they stay the same."""
+        if str(content) == self._hints:
+            return  # a dialog calls this after each change, and would lay out its body again
+        self._hints = str(content)
         super().update(link_keys(str(content)), layout=layout)
 
     def on_click(self, event: events.Click) -> None:
