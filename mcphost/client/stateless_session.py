@@ -177,6 +177,8 @@ class StatelessSession:
         is_cacheable = call.METHOD in CACHEABLE_METHODS
         generation, owner = (self._cache.generation(call.METHOD), self._cache.credential) if is_cacheable else (0, "")
         raw = await send(None)
+        if self._subscriptions.is_interrupted:
+            self._subscriptions.handle_response()
         result = self._sender.decode_result(raw, call)
         kind = getattr(result, "result_type", "")
         had_questions = kind == INPUT_REQUIRED and call.METHOD in _INPUT_METHODS

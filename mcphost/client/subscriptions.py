@@ -47,6 +47,8 @@ from mcphost.transport.flow_control import run_steps_cooperatively
 
 FIRST_DELAY = 1.0
 MAX_DELAY = 60.0
+MIN_DELAY = 1.0
+"""Seconds between two attempts at least, even if the server responds to other requests in between."""
 STEADY_SECONDS = 10.0
 """Seconds that a stream must last before the delay before reopening it is reset to its minimum."""
 MAX_UNACKNOWLEDGED_TRIES = 5
@@ -74,6 +76,7 @@ class Subscriptions:
         self._unstarted: list[SubscriptionStream] = []
         self._tasks: TaskGroup | None = None
         self._lock = anyio.Lock()
+        self._reached: anyio.Event | None = None
 
     async def run(self) -> None:
         """Run the subscription streams until `close` is called."""
@@ -86,8 +89,26 @@ class Subscriptions:
     def close(self) -> None:
         """End all streams; calls to `watch` that are still waiting raise ConnectionLost."""
         self.closed.set()
+        self.handle_response()
         for stream in self._streams.values():
             stream.resolve(ConnectionLost(f"The connection to {self.server!r} is closed.", server=self.server))
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a stream waits because the server could not be reached."""
+        return self._reached is not None
+
+    def handle_response(self) -> None:
+        """End the pauses of streams that could not reach the server, because it has responded to a request."""
+        if self._reached is not None:
+            self._reached.set()
+            self._reached = None
+
+    def next_response(self) -> anyio.Event:
+        """Return an event that is set when the server next responds to a request, or when `close` is called."""
+        if self._reached is None:
+            self._reached = anyio.Event()
+        return self._reached
 
     @property
     def granted(self) -> WatchedChanges:
@@ -237,9 +258,22 @@ class SubscriptionStream:
                         RequestRefused(f"The server {self._owner.server!r} does not acknowledge subscriptions.")
                     )
                     return
-                with anyio.move_on_after(wait * random.uniform(0.8, 1.2)):  # noqa: S311 - spreads clients, no secret
-                    await self._owner.closed.wait()
-                wait = min(wait * 2, MAX_DELAY)
+                is_reachable = await self._pause(wait, ends_with_response=gone)
+                wait = FIRST_DELAY if is_reachable else min(wait * 2, MAX_DELAY)
+
+    async def _pause(self, seconds: float, *, ends_with_response: bool) -> bool:
+        """Wait for about *seconds* seconds, or until the session is closed.
+
+        If *ends_with_response* is true, return True as soon as the server has responded to another request, but after
+        MIN_DELAY seconds at the earliest.
+        """
+        responded = self._owner.next_response() if ends_with_response else self._owner.closed
+        until = anyio.current_time() + seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads clients, no secret
+        with anyio.move_on_after(min(seconds, MIN_DELAY)):
+            await self._owner.closed.wait()
+        with anyio.move_on_after(max(0.0, until - anyio.current_time())):
+            await responded.wait()
+        return ends_with_response and responded.is_set()
 
     async def _listen(self) -> bool:
         """Open the stream and read it to its end; return whether the server accepted it. Raises ServerError."""

@@ -1,17 +1,19 @@
 """Tests for change notifications in both eras, over an in-process pipe."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
 
 from mcphost.client import subscriptions
+from mcphost.client.result_cache import ChangeNotifications
 from mcphost.client.session import Session, WatchedChanges
 from mcphost.client.subscriptions import intersect_filters
-from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, UnsupportedCapability
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestRefused, RequestTimeout, UnsupportedCapability
 from mcphost.protocol.base import Notification
-from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcNotification
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcMessage, JsonRpcNotification
 from mcphost.protocol.lifecycle import ListCapability, ServerCapabilities
 from mcphost.protocol.notifications import (
     PromptListChangedNotification,
@@ -23,13 +25,15 @@ from mcphost.protocol.notifications import (
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import ListTools
-from mcphost.serialization import Raw
+from mcphost.serialization import Raw, encode
+from tests.event_loop import wait_until
 from tests.unit.client.scripted_session import SubscriptionServer, open_scripted_session
 
 pytestmark = pytest.mark.anyio
 OLD = Revision.V2025_11_25
 TOOLS = "notifications/tools/list_changed"
 UPDATED = "notifications/resources/updated"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 @pytest.fixture(autouse=True)
@@ -396,3 +400,39 @@ def test_each_accepted_url_is_inspected_once() -> None:
     both = SubscriptionFilter(resource_subscriptions=tuple(CountedText(f"a:{number}") for number in range(500)))
     assert intersect_filters(both, both) == both
     assert CountedText.hashed <= 1_000
+
+
+async def test_a_response_of_the_server_ends_the_pause_of_a_subscription_that_could_not_reach_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscriptions, "FIRST_DELAY", 600)
+    monkeypatch.setattr(subscriptions, "MIN_DELAY", 0.001)
+    attempts: list[bool] = []
+    attempted = anyio.Event()
+    is_away = True
+
+    @asynccontextmanager
+    async def open_stream(wanted: SubscriptionFilter) -> AsyncGenerator[AsyncIterator[JsonRpcMessage]]:
+        attempts.append(is_away)
+        attempted.set()
+        if is_away:
+            raise ConnectionLost("away")
+        yield messages(wanted)
+
+    async def messages(wanted: SubscriptionFilter) -> AsyncIterator[JsonRpcMessage]:
+        yield JsonRpcNotification(ACKNOWLEDGED, Raw(encode({"notifications": wanted})))
+        await anyio.sleep_forever()
+
+    offered = ServerCapabilities(tools=ListCapability())
+    streams = subscriptions.Subscriptions(open_stream, "s", offered, ChangeNotifications(lambda _change: None))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(streams.run)
+            streams.set_wanted(WatchedChanges(tools=True))
+            await attempted.wait()
+            assert streams.granted == WatchedChanges()
+            is_away = False
+            streams.handle_response()
+            await wait_until(lambda: streams.granted.tools)
+            streams.close()
+    assert attempts == [True, False]

@@ -148,6 +148,22 @@ async def test_a_broken_stream_is_reopened_and_missed_events_are_found(tmp_path:
         assert len(server.listening) == 2
 
 
+async def test_a_broken_stream_is_reopened_at_once_when_the_server_answers_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "FIRST_DELAY", 600)
+    monkeypatch.setattr(subscriptions, "MIN_DELAY", 0.001)
+    server = FeatureServer()
+    async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
+        await host.servers.ensure_ready("peer")
+        await server.until(1)
+        server.hang_up.set()
+        server.hang_up = anyio.Event()
+        with anyio.fail_after(20):
+            while len(server.listening) < 2:
+                await host.tools.call("peer", "t", {})
+
+
 @pytest.mark.req("sub.error")
 @pytest.mark.parametrize("status", [200, 404, 405])
 async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Path) -> None:
