@@ -13,6 +13,7 @@ PROCESS_TESTS = frozenset(
         "spec": "mutations",
         "unit": "child_watcher log_and_paths processes redact",
         "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",
+        "unit/cli": "output_files",
         "unit/client": (
             "invalid_responses stdio_cancelled_start stdio_negotiation stdio_faults stdio_servers"
             " http_streams keepalive"

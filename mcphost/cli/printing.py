@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from mcphost.cli.colors import StateWord, uses_color
@@ -303,39 +303,32 @@ def write_output_file(file_name: str, content: bytes, *, mode: int = 0o666) -> N
 
 @contextmanager
 def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
-    """Create a file with *mode*, restricted by the umask, and yield it; remove it if it cannot be written completely.
+    """Yield a new file with *mode*, restricted by the umask, that gets its name once it is written completely.
 
     An existing pipe or device is opened. Raises UsageError if the file exists or cannot be written.
     """
     from pathlib import Path
 
+    from mcphost.config.file_edits import create_complete_file
+
     target = Path(file_name).expanduser()
-    is_new = True
+    has_begun = False
     try:
-        try:
-            # O_EXCL never overwrites a file and follows no link.
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        except FileExistsError:
-            is_new, descriptor = False, _open_device(target)
-    except OSError as error:
-        raise UsageError(
-            f"{file_name} cannot be written: {error.strerror}.", "Choose a file that does not exist yet."
-        ) from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+        with _open_device(target) or create_complete_file(target, mode) as file:
+            has_begun = True
             yield file
-    except BaseException as error:
-        if is_new:
-            # An incomplete file could be mistaken for a complete one.
-            with suppress(OSError):
-                target.unlink()
-        if isinstance(error, OSError):
-            raise UsageError(f"{file_name} cannot be written: {error.strerror}.", "Is there enough space?") from error
-        raise
+    except OSError as error:
+        is_taken = isinstance(error, FileExistsError) or not has_begun
+        raise UsageError(
+            f"{file_name} cannot be written: {error.strerror}.",
+            "Choose a file that does not exist yet." if is_taken else "Is there enough space?",
+        ) from error
 
 
-def _open_device(path: "Path") -> int:
-    """Open a pipe or device for writing. Raises FileExistsError if *path* is anything else."""
+def _open_device(path: "Path") -> BinaryIO | None:
+    """Open a pipe or device for writing; return None if there is no file of this name. Raises OSError."""
+    if not os.path.lexists(path):
+        return None
     exists = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     if path.is_file() or path.is_dir() or not path.exists():
         raise exists
@@ -343,4 +336,4 @@ def _open_device(path: "Path") -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced since the check
         os.close(descriptor)
         raise exists
-    return descriptor
+    return os.fdopen(descriptor, "wb")

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import anyio
 
@@ -96,6 +97,44 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def create_complete_file(path: Path, mode: int) -> Generator[BinaryIO]:
+    """Yield a file that gets the name *path* at the end of the block, and only if the block succeeds.
+
+    Whoever reads *path* therefore never sees a part of the content, even if this process is killed. An existing file or
+    link is never replaced. *mode* is restricted by the umask. Raises OSError; FileExistsError if *path* exists.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    fresh = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+        _sync(fresh)
+        _rename_without_replacing(fresh, path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rename_without_replacing(fresh: Path, path: Path) -> None:
+    try:
+        os.link(fresh, path, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: reserve the name, and replace only this empty file
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        fresh.replace(path)
 
 
 def _check_unchanged(path: Path, before: FileSnapshot | None) -> None:

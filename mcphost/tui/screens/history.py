@@ -1,6 +1,5 @@
 """History screen (F6): search, preview, open, rename, pin, fork, export and delete conversations."""
 
-import os
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -15,6 +14,7 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from mcphost.config.file_edits import create_complete_file
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.message_text import describe_author
 from mcphost.local_time import format_moment, local_moment
@@ -547,7 +547,7 @@ def _write_new_file(path: Path, text: str) -> None:
     Raises UsageError if the file exists or cannot be written.
     """
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with create_complete_file(path, 0o600) as file:
             file.write(text.encode("utf-8", "replace"))
     except FileExistsError as error:
         raise UsageError(_("{path} exists.").format(path=path), _("Choose another name.")) from error
