@@ -226,9 +226,9 @@ def translate_facts(text: str) -> str:
     """
     for separator in ("", "; ", ", "):
         parts = text.split(separator) if separator else [text]
-        shown = separator.join(map(_translate_fact, parts))
-        if shown != text:
-            return shown
+        facts = list(map(_translate_fact, parts))
+        if facts != parts:
+            return join_list(facts) if separator == ", " else separator.join(facts)
     return text
 
 

@@ -6,7 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, UsageError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.auth.accounts import Account
@@ -377,7 +377,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     if gone := sorted({stored.account.server for stored in accounts if not stored.servers}):
         print_note(
             _("No longer configured: {names}. Sign out with: mcphost logout {name}").format(
-                names=", ".join(gone), name=quote(gone[0])
+                names=join_list(gone), name=quote(gone[0])
             )
         )
     return 0

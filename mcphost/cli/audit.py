@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, TextIO
 
 from mcphost.errors import UsageError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.store.audit_reader import AuditFilter, AuditReader
@@ -128,7 +128,7 @@ def _table_cells(row: "AuditRow") -> tuple[str, ...]:
     ]
     outcome = outcome_label(row.kind, row.event, row.decision)
     return (str(row.seq), format_time(row.at), row.kind, outcome, Excerpt(f"{row.server} {row.subject}".strip()[:80]),
-            ", ".join(part for part in more if part))  # fmt: skip
+            join_list(part for part in more if part))  # fmt: skip
 
 
 def format_time(at: int) -> str:

@@ -15,7 +15,7 @@ from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revis
 from mcphost.protocol.skills import EXTENSION as SKILLS
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.serialization import Struct, field
-from mcphost.translation import N_, _, translate_facts, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_facts, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
@@ -450,7 +450,7 @@ def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[st
     lines = [_("mcphost {version} speaks these revisions of MCP:").format(version=report.version)]
     for support in report.revisions:
         text = _("{revision} ({era} era) over {transports}").format(
-            revision=support.revision, era=_(support.era), transports=", ".join(support.transports)
+            revision=support.revision, era=_(support.era), transports=join_list(support.transports)
         )
         lines += ["", text]
         for what, names in (
@@ -469,7 +469,7 @@ def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[st
 
 
 def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
-    return wrap(", ".join(names), width, initial_indent=start, subsequent_indent=" " * 12, break_on_hyphens=False)
+    return wrap(join_list(names), width, initial_indent=start, subsequent_indent=" " * 12, break_on_hyphens=False)
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:

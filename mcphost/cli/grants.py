@@ -6,7 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import UsageError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
@@ -91,7 +91,7 @@ def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
     account = _("as {account}").format(account=grant.account) if grant.account else ""
     used = _("used once") if grant.uses == 1 else _("used {count} times").format(count=grant.uses)
     last = _(", last {time}").format(time=_format_time(grant.last_used)) if grant.last_used else ""
-    bounds = ", ".join(part for part in (where[grant.rule.scope], until, account) if part)
+    bounds = join_list(part for part in (where[grant.rule.scope], until, account) if part)
     state = translate_sentence(status.why) if status.why else StateWord("counts")
     return grant.id, grant.text, bounds or _("everywhere"), f"{used}{last}", state
 

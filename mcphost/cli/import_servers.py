@@ -10,7 +10,7 @@ from shlex import join, shlex
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import ConfigError, UsageError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 _NONE_WORDS = frozenset({"none", "nothing", "no", "n", "q"})
 """Answers that import nothing; servers of these names can only be chosen by their numbers."""
@@ -81,7 +81,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
         for candidate in chosen:
             if candidate.readable_secrets and not is_seen:
                 text = _("{name} was not imported. You have not seen the values of {names}, which may be code.")
-                print_note(text.format(name=candidate.name, names=", ".join(candidate.readable_secrets)))
+                print_note(text.format(name=candidate.name, names=join_list(candidate.readable_secrets)))
                 continue
             try:
                 result = await editor.add(candidate.name, candidate.entry, is_approved=is_seen, seen=candidate.server)
@@ -134,7 +134,7 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
             numbers.get(id(candidate), ""),
             candidate.name,
             _describe_target(candidate),
-            ", ".join(candidate.hosts),
+            join_list(candidate.hosts),
             _describe_state(candidate),
         )
         for candidate in candidates
@@ -177,9 +177,9 @@ def _describe_state(candidate: "ImportCandidate") -> str:
     if candidate.found.is_disabled:
         parts.append(_("disabled there"))
     if candidate.secrets:
-        parts.append(_("secrets to the keyring: {names}").format(names=", ".join(candidate.secrets)))
+        parts.append(_("secrets to the keyring: {names}").format(names=join_list(candidate.secrets)))
     if candidate.server is not None and candidate.server.inputs:
-        names = ", ".join(one.id for one in candidate.server.inputs)
+        names = join_list(one.id for one in candidate.server.inputs)
         parts.append(_("asks for: {names}").format(names=names))
     return "; ".join(parts)
 
@@ -217,7 +217,7 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
             return chosen
         prompt = _(
             "Not in the list, or not clear: {unknown}. Chosen: {names}. More names or numbers, Enter, or none: "
-        ).format(unknown=", ".join(unknown), names=", ".join(one.name for one in chosen) or _("none"))
+        ).format(unknown=join_list(unknown), names=join_list(one.name for one in chosen) or _("none"))
 
 
 def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[list[ImportCandidate], list[str]]":

@@ -6,7 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, SignInRequired, UsageError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -242,7 +242,7 @@ def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
     from mcphost.cli.printing import translate_line
 
     if line.startswith("inputs: "):
-        return _("inputs: {names}").format(names=", ".join(map(_describe_input, inputs)))
+        return _("inputs: {names}").format(names=join_list(map(_describe_input, inputs)))
     if line.startswith("needs: ") and line.endswith(" (not installed)"):
         program = line.removeprefix("needs: ").removesuffix(" (not installed)")
         return _("needs: {program} (not installed)").format(program=program)
@@ -253,7 +253,7 @@ def _describe_input(one: "PlanInput") -> str:
     """Describe an input of an install plan: its name, whether it is required or secret, and the allowed values."""
     about = [_("needed")] * one.is_required + [_("secret")] * one.is_secret
     about += [_(" or ").join(one.choices)[:200]] if one.choices else []
-    return f"{one.name} ({', '.join(about)})" if about else one.name
+    return f"{one.name} ({join_list(about)})" if about else one.name
 
 
 def show_server(
@@ -318,7 +318,7 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
         if one.name in values or not one.is_required or (one.default is not None and not one.is_secret):
             continue
         about = one.description or one.placeholder
-        choices = f" ({', '.join(one.choices)})" if one.choices else ""
+        choices = f" ({join_list(one.choices)})" if one.choices else ""
         if about:
             print_note(f"{one.name}: {about[:300]}")
         if one.is_secret:

@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import UsageError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
@@ -119,7 +119,7 @@ def _cells(model: "AvailableModel") -> tuple[str, ...]:
         price = f"${model.input_price:g} / ${model.output_price:g}"
     context = f"{round(model.context_window / 1000)}k" if model.context_window else ""
     origin = translate_sentence(model.origin) or _("needs {variable}").format(variable=model.key_variable)
-    return model.config.name, origin, context, ", ".join(abilities), price
+    return model.config.name, origin, context, join_list(abilities), price
 
 
 def _model_json(model: "AvailableModel") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from mcphost.cli.colors import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError
 from mcphost.sanitize import escape_unsafe_json, sanitize
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,7 +163,7 @@ def translate_line(line: str) -> str:
 
 def translate_counts(text: str) -> str:
     """Translate counts such as "2 tools, 1 resource"."""
-    return ", ".join(map(translate_sentence, text.split(", ")))
+    return join_list(map(translate_sentence, text.split(", ")))
 
 
 def print_note(text: str) -> None:

@@ -8,7 +8,7 @@ from datetime import date
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -126,7 +126,7 @@ async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet
 
 def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
     mark = "" if entry.status == "active" else f"({_(entry.status)}) "
-    return entry.name, entry.version, ", ".join(entry.kinds) or _("nothing"), f"{mark}{entry.description}"
+    return entry.name, entry.version, join_list(entry.kinds) or _("nothing"), f"{mark}{entry.description}"
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
@@ -166,7 +166,7 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
     from mcphost.registry.entries import describe_publisher
 
     numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in versions.entries]
-    known, more = ", ".join(numbers[:_MAX_VERSIONS_SHOWN]), len(numbers) - _MAX_VERSIONS_SHOWN
+    known, more = join_list(numbers[:_MAX_VERSIONS_SHOWN]), len(numbers) - _MAX_VERSIONS_SHOWN
     published = _("{version}, published {day}").format(version=entry.version, day=entry.published_at[:10])
     lines = {
         _("title"): entry.title,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.parser import EDIT_ACTIONS
 from mcphost.errors import ConsentDenied, UsageError
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
@@ -120,7 +120,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
     print_table(rows, (_("Server"), _("State"), _("Command or URL")))
     if not states and not code and not options.quiet:
         own = paths.config_dir(options.config_dir) / SERVERS_FILE
-        read = ", ".join(options.mcp_config)
+        read = join_list(options.mcp_config)
         print_note(
             _("There are no servers in {read}.").format(read=read)
             if read
@@ -391,7 +391,7 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
     times = _("ready in {seconds:.2f} s").format(seconds=result.seconds)
     if result.latency is not None:
         times += _(", round trip {milliseconds:.1f} ms").format(milliseconds=result.latency * 1000)
-    names = ", ".join(_(name) for name in to_json(facts.capabilities)) or _("nothing")
+    names = join_list(_(name) for name in to_json(facts.capabilities)) or _("nothing")
     offered = _("offers {capabilities}").format(capabilities=names)
     return view.name, StateWord("ok"), facts.revision.value, facts.era, f"{counts}; {who}; {times}; {offered}"
 

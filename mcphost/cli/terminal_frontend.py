@@ -30,7 +30,7 @@ from mcphost.host.questions.sign_in import (
     UnlockVerdict,
 )
 from mcphost.sanitize import sanitize
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ServerConfig, ServerInput
@@ -101,7 +101,7 @@ class TerminalInput:
             answer = (await self.read_line() or "").lower()
             if not answer or (len(answer) == 1 and answer in choices):
                 return answer
-            print_note(_("Type one of these letters: {letters}.").format(letters=", ".join(choices)))
+            print_note(_("Type one of these letters: {letters}.").format(letters=join_list(choices)))
 
     def discard_input(self) -> None:
         """Discard what the user typed before a prompt was shown; do nothing without a terminal."""
@@ -300,7 +300,7 @@ class TerminalFrontend:
             print_note(question.note)
         else:
             text = _("Signed in to {servers}, but no keyring can store the sign-in. {reason}").format(
-                servers=", ".join(question.servers), reason=translate_sentence(question.reason)
+                servers=join_list(question.servers), reason=translate_sentence(question.reason)
             )
             print_note(text.strip())
             print_note(_("Where should it be stored?"))

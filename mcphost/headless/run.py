@@ -36,7 +36,7 @@ from mcphost.host.server_views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode, replace
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -518,7 +518,7 @@ class _EventPrinter:
 
     def print_starting(self, names: Sequence[str]) -> None:
         """Show which servers are still starting: in the status line if there is one, otherwise as a message."""
-        if not self._status.show(_("Starting {names}…").format(names=", ".join(names)), keep_time=True):
+        if not self._status.show(_("Starting {names}…").format(names=join_list(names)), keep_time=True):
             self.print_message(_("waiting for {names} to start").format(names=quote_names(names)))
 
     def print_result(self, host: Host, result: TurnResult, value: Any = None) -> None:

@@ -366,7 +366,7 @@ def _file_signature(path: Path) -> tuple[int, ...]:
 
 def _join_names(names: Iterable[str], translate: Callable[[str], str]) -> str:
     listed = [_clean(name) for name in names]
-    shown, more = ", ".join(listed[:_MAX_NAMES_SHOWN]), len(listed) - _MAX_NAMES_SHOWN
+    shown, more = translate(N_(", ")).join(listed[:_MAX_NAMES_SHOWN]), len(listed) - _MAX_NAMES_SHOWN
     return translate(N_("{shown} and {more} more")).format(shown=shown, more=more) if more > 0 else shown
 
 

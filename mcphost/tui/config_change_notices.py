@@ -8,7 +8,7 @@ from textual.screen import Screen
 
 from mcphost.config.schema import Profile
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
@@ -161,5 +161,5 @@ class ConfigChangeNotices:
 
 
 def _describe_rest(changes: "ConfigChanges") -> str:
-    names = ", ".join(changes.at_start)
+    names = join_list(changes.at_start)
     return _("Applied at the next start: {names}.").format(names=names) if names else ""

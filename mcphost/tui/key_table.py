@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.actions import ACTIONS, Action
 from mcphost.tui.screen_text import clean_line
 
@@ -309,5 +309,5 @@ def _move_taken_keys(
             text = _(
                 '{lost} is now the key of "{entries}", and "{word}" is reached with {way}; give it '
                 "another key, or none with {word} = []."
-            ).format(lost=", ".join(lost), entries=entries[taker], word=word, way=way)
+            ).format(lost=join_list(lost), entries=entries[taker], word=word, way=way)
         yield KeyProblem(entries[taker], text)

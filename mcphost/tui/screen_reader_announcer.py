@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.input_guard import Guarded
 from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import clean_line
@@ -108,7 +108,7 @@ class Announcer:
         return {
             events.TurnStarted: lambda _unused: self.announce(_("Answering.")),
             events.ServersAwaited: lambda event: self.announce(
-                _("Starting {servers}.").format(servers=", ".join(event.servers[:3]))
+                _("Starting {servers}.").format(servers=join_list(event.servers[:3]))
             ),
             events.ModelRetrying: lambda event: self.announce(
                 _("{reason} Trying again.").format(reason=translate_sentence(event.reason))

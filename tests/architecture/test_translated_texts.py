@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Set
 from pathlib import Path
 
-from tests.architecture.source_tree import PACKAGE, parse
+from tests.architecture.source_tree import PACKAGE, module_paths, parse
 
 MARKS = {"_", "N_", "ngettext", "pgettext", "translate_count"}
 # Functions and fields that show their first argument, or this one, to a person.
@@ -246,3 +246,13 @@ def test_nothing_hides_the_function_that_translates() -> None:
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "_"]
         assert not [node.lineno for node in names if isinstance(node.ctx, ast.Store)], path
         assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg == "_"], path
+
+
+def test_no_list_for_a_person_is_joined_by_an_english_comma() -> None:
+    edited = "tui/screens/profiles.py"  # the list is text that the user edits, so its separator has a meaning
+    joined = [
+        str(path.relative_to(PACKAGE))
+        for path in module_paths()
+        if path.is_relative_to(PACKAGE / "tui") and '", ".join(' in path.read_text().replace("'", '"')
+    ]
+    assert joined == [edited]

@@ -64,10 +64,10 @@ async def test_an_account_is_described_in_chinese(run: Run) -> None:
     async with run(views=(http_server(sign_in_status=status),), size=(120, 40)) as driver:
         driver.host.accounts.kept = example_accounts()[:2]
         await driver.pilot.press("f12")
-        await driver.until(lambda: "读取 issues (issues:read), repo" in driver.text(), "the scopes")
+        await driver.until(lambda: "读取 issues (issues:read)、repo" in driver.text(), "the scopes")
         for words in (
             "使用中 · 自动续期",
-            "https://login.example, 自动注册",
+            "https://login.example、自动注册",
             "在密钥环中",
             "正在等你；已忽略一个 state",
         ):
@@ -298,7 +298,7 @@ def test_changes_of_the_configuration_are_described_in_chinese() -> None:
         project_instructions=False,
     )
     assert changes.describe(_) == (
-        "移除 old, older",
+        "移除 old、older",
         "使用模型 openai/x（位于 http://127.0.0.1:9/v1）",
         "另一个系统提示词",
         "不再使用项目的说明",

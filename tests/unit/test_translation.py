@@ -14,8 +14,10 @@ from mcphost.translation import (
     _,
     choose_language,
     current_language,
+    join_list,
     ngettext,
     set_language,
+    translate_facts,
     translate_sentence,
 )
 
@@ -166,3 +168,11 @@ def test_a_number_with_an_unknown_noun_is_text() -> None:
 def test_the_reason_to_review_a_server_is_translated(why: str, shown: str) -> None:
     set_language(CHINESE)
     assert shown in translate_sentence(why)
+
+
+def test_a_list_for_a_person_has_the_separator_of_the_language() -> None:
+    assert join_list(["a", "b"]) == "a, b"
+    assert translate_facts("tools, prompts") == "tools, prompts"
+    set_language(CHINESE)
+    assert join_list(["a", "b"]) == "a、b"
+    assert ", " not in translate_facts("tools, prompts")

@@ -17,7 +17,7 @@ from mcphost.host.origins.argument_copies import copied_parts
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import count_unsafe, has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line, is_clean
 from mcphost.tui.transcript.tool_card import format_value
@@ -125,7 +125,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
         pairs += [(_clean_name(name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
     hidden = _have_hidden_characters(arguments)
-    changes = ", ".join(f"{count} {_(word)}" for word, count in counts.items() if count)
+    changes = join_list(f"{count} {_(word)}" for word, count in counts.items() if count)
     return CallView(pairs, left_out, hidden is not False, styles, changes, codes, hidden is not None)
 
 

@@ -14,7 +14,7 @@ from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
 from mcphost.serialization import dumps, loads
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.edit_arguments import locate_json_error
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
@@ -237,7 +237,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
                 _(
                     "▲ {secrets} looks like a secret, and {server} may not ask for one in a form. "
                     "Decline, or send again to share it anyway."
-                ).format(secrets=", ".join(secrets)[:300], server=server)
+                ).format(secrets=join_list(secrets)[:300], server=server)
             )
             self.query_one("#decline").focus()
             return

@@ -20,7 +20,7 @@ from mcphost.host.consent.rule_matching import RuleMatch
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, replace
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.rule_form import initial_values
@@ -77,7 +77,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.arguments = rule_form.find_arguments(details)
         values = initial_values(details, self.arguments)
         names = list(islice(rule_form.iter_unbound_names(details, self.arguments), _MAX_NAMED_ARGUMENTS + 1))
-        self._unbound_names = ", ".join(
+        self._unbound_names = join_list(
             [*names[:_MAX_NAMED_ARGUMENTS], *([_("others")] if len(names) > _MAX_NAMED_ARGUMENTS else [])]
         )
         self.form = Form(rule_form.build_fields(details, self.arguments), values, shows_names=False)

@@ -25,7 +25,7 @@ from mcphost.errors import UsageError
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, is_number
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.dialogs.call_view import has_hidden_characters
 from mcphost.tui.file_diff import looks_like_path
 from mcphost.tui.screen_text import clean_line
@@ -282,11 +282,11 @@ def describe_rule(rule: Rule, until: str) -> str:
 
 def _describe_conditions(rule: Rule) -> str:
     """Describe the arguments that a call must have for the rule to allow it."""
-    tests = ", ".join(_describe_condition(one) for one in rule.conditions if one.operator != "only")
+    tests = join_list(_describe_condition(one) for one in rule.conditions if one.operator != "only")
     only = next((one for one in rule.conditions if one.operator == "only"), None)
     if only is None:
         return _(" when {tests}, with any other arguments").format(tests=tests) if tests else _(" with any arguments")
-    names = clean_line(", ".join(".".join(parse_path(str(path))) for path in only.values), MAX_RULE_LENGTH)
+    names = clean_line(join_list(".".join(parse_path(str(path))) for path in only.values), MAX_RULE_LENGTH)
     if not names:
         return _(" when {tests}, with no other arguments").format(tests=tests) if tests else _(" without arguments")
     if not tests:
@@ -295,7 +295,7 @@ def _describe_conditions(rule: Rule) -> str:
 
 
 def _describe_condition(condition: Condition) -> str:
-    values = ", ".join(one if isinstance(one, str) else dumps(one) for one in condition.values)
+    values = join_list(one if isinstance(one, str) else dumps(one) for one in condition.values)
     return clean_line(
         f"{'.'.join(condition.argument)} {_(_TEST_PHRASES[condition.operator])} {values}", MAX_RULE_LENGTH
     )

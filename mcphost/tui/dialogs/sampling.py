@@ -21,7 +21,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.sanitize import short_mime_type
 from mcphost.serialization import dumps, replace
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean_line
@@ -424,7 +424,7 @@ class ReviewSamplingDialog(SamplingDialog):
                 _("your conversation; {text}").format(text=_("added by you") if self.includes_context else offered),
             )
         if asked.tools:
-            names = ", ".join(clean_line(str(tool.get("name", "")), 100) for tool in asked.tools[:_MAX_NAMED_TOOLS])
+            names = join_list(clean_line(str(tool.get("name", "")), 100) for tool in asked.tools[:_MAX_NAMED_TOOLS])
             names += (
                 _(", … {tools_count} in all, below").format(tools_count=len(asked.tools))
                 if len(asked.tools) > _MAX_NAMED_TOOLS

@@ -19,7 +19,7 @@ from mcphost.host.questions.sign_in import (
     UnlockSecrets,
     UnlockVerdict,
 )
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
@@ -52,7 +52,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the servers whose credentials would be stored."""
-        return _("Store your sign-in for {servers}?").format(servers=", ".join(self.details.servers))
+        return _("Store your sign-in for {servers}?").format(servers=join_list(self.details.servers))
 
     def preview(self) -> str:
         """Return the reason why no keyring is usable, for the card shown while the dialog is minimized."""

@@ -20,7 +20,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.server_requests.root_folders import uri_path
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
@@ -165,7 +165,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
 
     def preview(self) -> str:
         """Return the names of the servers for the card shown while the dialog is minimized."""
-        return ", ".join(one.server for one in self.details.askers)
+        return join_list(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the servers, the folders with their warnings, and what sharing them means."""
@@ -188,7 +188,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
             rows.append((f"{_(words)}\n", style))
             which = [str(number + 1) for number, root in enumerate(self.details.roots) if root in one.roots]
             only = (
-                _("only folder {which}").format(which=", ".join(which)) if len(which) < len(self.details.roots) else ""
+                _("only folder {which}").format(which=join_list(which)) if len(which) < len(self.details.roots) else ""
             )
             why = " · ".join(filter(None, (clean_line(translate_sentence(one.why), 400), only)))
             rows.append((f"    {why}\n", "$muted"))

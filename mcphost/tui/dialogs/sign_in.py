@@ -23,7 +23,7 @@ from mcphost.host.questions.sign_in import (
     describe_scope,
 )
 from mcphost.sign_in_types import SignInProgress
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.screen_reader import update_seconds
@@ -142,7 +142,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         if asked.account:
             pairs.append((_("account"), clean_line(account_title(asked.account), 100)))
         if asked.other_accounts:
-            names = clean_line(", ".join(map(account_title, asked.other_accounts)), 300)
+            names = clean_line(join_list(map(account_title, asked.other_accounts)), 300)
             pairs.append(
                 (_("already signed in"), _("{names}; to use it instead: esc, then /accounts").format(names=names))
             )

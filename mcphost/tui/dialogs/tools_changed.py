@@ -9,7 +9,7 @@ from textual.widgets import Button
 
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.tool_changes import DIFFERENCE_NOTES
-from mcphost.translation import N_, _, ngettext, translate_sentence
+from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import Section, TextViewRequested
@@ -87,7 +87,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
 
     def preview(self) -> str:
         """Return the names of the changed tools for the card shown while the dialog is minimized."""
-        return ", ".join(change.tool for change in self.details.changes)
+        return join_list(change.tool for change in self.details.changes)
 
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the diff of one tool and an explanation of quarantine."""

@@ -18,7 +18,7 @@ from mcphost.host.questions.questions import (
     TrustVerdict,
 )
 from mcphost.sanitize import sanitize
-from mcphost.translation import N_, _, ngettext, translate_sentence
+from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widget_messages import Section, TextViewRequested
@@ -172,7 +172,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
 
     def preview(self) -> str:
         """Return the names of the files for the card shown while the dialog is minimized."""
-        return ", ".join(one.path for one in self.details.texts)
+        return join_list(one.path for one in self.details.texts)
 
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: each file's name and text, or the changes since the file was last approved."""

@@ -12,7 +12,7 @@ from textual.widgets.option_list import Option
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import Struct
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.tool_consent import CallReview
@@ -115,7 +115,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     def preview(self) -> str:
         """Return the server and tool of each call for the card shown while the dialog is minimized."""
-        return ", ".join(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
+        return join_list(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the dialog's body, which is the list of calls."""

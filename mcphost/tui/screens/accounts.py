@@ -21,7 +21,7 @@ from mcphost.host.servers.accounts import (
     parse_account_name,
     validity,
 )
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screen_text import DEFAULT_ACCOUNT_NAME, account_title, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
@@ -131,11 +131,11 @@ def describe_scopes(stored_account: StoredAccount) -> str:
     A known scope is shown as "description (scope)".
     """
     described = [(describe_scope(scope, _), scope) for scope in stored_account.account.scopes]
-    return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
+    return join_list(f"{text} ({scope})" if text else scope for text, scope in described)
 
 
 def _server_names(stored_account: StoredAccount) -> str:
-    return ", ".join(stored_account.servers) or stored_account.account.server
+    return join_list(stored_account.servers) or stored_account.account.server
 
 
 class AccountsScreen(ListScreen):
@@ -251,7 +251,7 @@ class AccountsScreen(ListScreen):
         stored: StoredAccount = row.value
         account = stored.account
         status = self._sign_in_progress(stored.servers)
-        issuer = f"{account.issuer}, {describe_client(account, _)}" if account.client_kind else account.issuer
+        issuer = join_list([account.issuer, *([describe_client(account, _)] if account.client_kind else [])])
         self.show_about(
             clean_pairs(
                 [
@@ -259,13 +259,13 @@ class AccountsScreen(ListScreen):
                     (_("signing in"), _("{status}; s cancels").format(status=status) if status else ""),
                     (
                         _("in use"),
-                        _("by {used_by}").format(used_by=", ".join(stored.used_by)) if stored.used_by else "",
+                        _("by {used_by}").format(used_by=join_list(stored.used_by)) if stored.used_by else "",
                     ),
                     (_("set in"), _("mcp.json, so no other can be selected here") if stored.configured_by else ""),
                     (_("next"), self._next_step(stored)),
                     (
                         _("server"),
-                        ", ".join(stored.servers)
+                        join_list(stored.servers)
                         or _("{server}, which is no longer configured").format(server=account.server),
                     ),
                     (_("address"), account.url),
@@ -326,7 +326,7 @@ class AccountsScreen(ListScreen):
         self.show_about(
             Content(
                 _("Connecting {servers} as {name}…").format(
-                    servers=", ".join(servers), name=account_title(stored.account.name)
+                    servers=join_list(servers), name=account_title(stored.account.name)
                 )
             )
         )

@@ -17,7 +17,7 @@ from mcphost.host.audit.audit_labels import event_label, kind_label, search_text
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -238,7 +238,7 @@ def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
         (_("subject"), " · ".join(part for part in (row.server, row.subject) if part)),
         (_("by"), source_label(row.who)),
         (_("permission"), row.grant),
-        (_("took"), ", ".join(part for part in (took, result) if part)),
+        (_("took"), join_list(part for part in (took, result) if part)),
         (_("row"), f"{row.seq:,}" + (_(", about row {about:,}").format(about=row.about) if row.about else "")),
         (_("time"), format_time(row.at / 1_000_000)),
         (_("arguments"), _shorten_digest(row.arguments)),

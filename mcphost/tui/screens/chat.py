@@ -9,7 +9,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.actions import find_slash_command
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
@@ -455,7 +455,7 @@ class ChatScreen(Screen[None]):
             return
         result = await setup.apply(choice.model, choice.servers, choice.seen)
         done = [_("Using {model}.").format(model=result.model)] if result.model else []
-        done += [_("Added: {servers}.").format(servers=", ".join(result.servers))] if result.servers else []
+        done += [_("Added: {servers}.").format(servers=join_list(result.servers))] if result.servers else []
         if done:
             self.presenter.add_notice("info", " ".join(done))
         for problem in result.problems:

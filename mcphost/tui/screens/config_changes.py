@@ -5,7 +5,7 @@ from shlex import join
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mcphost.host.runtime_settings import format_setting
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
         (_("file"), server.file),
         (_("command"), join(server.argv) if server.is_stdio else ""),
         (_("URL"), server.url),
-        (_("variables"), ", ".join(server.env)),
-        (_("headers"), ", ".join(server.headers)),
+        (_("variables"), join_list(server.env)),
+        (_("headers"), join_list(server.headers)),
         (_("approval"), _("asked before it starts, unless you approved exactly this")),
     ]
 
@@ -106,7 +106,7 @@ def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
         (_("event"), settings.event),
         (_("command"), " ".join(settings.command)),
         (_("folder"), hook.folder),
-        (_("calls"), ", ".join(settings.match) or _("all")),
+        (_("calls"), join_list(settings.match) or _("all")),
         (_("timeout"), _("{seconds:g} s").format(seconds=settings.timeout)),
         (_("on failure"), settings.on_failure),
     ]
@@ -121,7 +121,7 @@ def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str
             continue
         if name in _SECRET_FIELDS:
             changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-            pairs.append((name, _("changed: {changed}").format(changed=", ".join(changed))))
+            pairs.append((name, _("changed: {changed}").format(changed=join_list(changed))))
         elif name == "oauth":
             pairs.append((name, _("changed")))
         else:

@@ -10,7 +10,7 @@ from textual.widgets import OptionList
 
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.instructions import PROJECT_INSTRUCTIONS_OFF
@@ -244,7 +244,7 @@ def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> 
                     if 0 < (pinned := sum(tool.preference == "pinned" for tool in tools)) < len(tools)
                     else "",
                 ),
-                (_("choice"), ", ".join(sorted(_(_CHOICES[one]) for one in choices)) if part.server else ""),
+                (_("choice"), join_list(sorted(_(_CHOICES[one]) for one in choices)) if part.server else ""),
             ]
             return pairs, "\n".join(_format_tool(tool, width) for tool in tools[:_MAX_SHOWN])
         case _:

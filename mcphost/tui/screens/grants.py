@@ -9,7 +9,7 @@ from textual.content import Content
 
 from mcphost.errors import McpHostError
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -130,7 +130,7 @@ class GrantsScreen(ListScreen):
                         if grant.last_used
                         else describe_usage(one),
                     ),
-                    (_("tools"), ", ".join(tools[:_MAX_TOOLS]) + more),
+                    (_("tools"), join_list(tools[:_MAX_TOOLS]) + more),
                     (_("id"), grant.id),
                 ]
             )

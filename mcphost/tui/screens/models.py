@@ -15,7 +15,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.api_keys import PLACE_LABELS
 from mcphost.llm.providers import add_default_provider
 from mcphost.serialization import Struct, replace
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.text_inputs import (
@@ -341,7 +341,7 @@ def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
     """
     texts = format_fields(config)
     pairs = [(_(label), texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
-    return [*pairs, (_("headers"), ", ".join(config.headers))]
+    return [*pairs, (_("headers"), join_list(config.headers))]
 
 
 def _format_ability(is_supported: bool | None) -> str:

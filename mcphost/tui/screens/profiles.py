@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from mcphost.config.model_form_text import MODEL_FIELDS, format_fields
 from mcphost.config.schema import Profile
 from mcphost.serialization import replace
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -86,7 +86,7 @@ class ProfilesScreen(ListScreen):
                     *((name, "" if value is None else str(value)) for name, value in settings.items()),
                     (
                         _("servers"),
-                        _(_ALL) if profile.servers is None else ", ".join(profile.servers) or _("none"),
+                        _(_ALL) if profile.servers is None else join_list(profile.servers) or _("none"),
                     ),
                     (_("system prompt"), _("unchanged") if profile.system_prompt is None else profile.system_prompt),
                 ]
@@ -118,7 +118,7 @@ def _summarize(profile: "Profile") -> str:
     parts = [
         profile.description,
         profile.model.name if profile.model is not None else "",
-        "" if servers is None else _("servers: {servers}").format(servers=", ".join(servers) or "none"),
+        "" if servers is None else _("servers: {servers}").format(servers=join_list(servers) or "none"),
     ]
     return " · ".join(part for part in parts if part)
 

@@ -18,7 +18,7 @@ from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import RegistryEntry, describe_publisher, is_newer
 from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -127,7 +127,7 @@ class RegistryScreen(ListScreen):
         if known and is_newer(entry, known.version):
             mark, style = "▲", "$warning"
         status = "" if entry.status == "active" else f"{_(entry.status)} · "
-        kinds = ", ".join(entry.kinds) or _("nothing to install")
+        kinds = join_list(entry.kinds) or _("nothing to install")
         return ListRow(entry, entry.name, f"{entry.version} · {kinds} · {status}{entry.description}", mark, style)
 
     def show_details(self, row: ListRow) -> None:
@@ -210,7 +210,7 @@ class RegistryScreen(ListScreen):
             return
         numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in entries]
         more = len(numbers) - _MAX_VERSIONS_SHOWN
-        shown = ", ".join(numbers[:_MAX_VERSIONS_SHOWN])
+        shown = join_list(numbers[:_MAX_VERSIONS_SHOWN])
         self._versions[name] = _("{shown} and {more} more").format(shown=shown, more=more) if more > 0 else shown
         if (row := self.current_row()) and row.value.name == name:
             self.show_details(row)
@@ -424,7 +424,7 @@ class InstallForm(FormScreen[str]):
             self._is_read = False
         self._review = review
         self._show_plan(review.lines, review.warnings)
-        missing = _("needed: {missing}").format(missing=", ".join(review.missing)) if review.missing else ""
+        missing = _("needed: {missing}").format(missing=join_list(review.missing)) if review.missing else ""
         self.show_fault(review.problem or missing)
 
     def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
 from mcphost.protocol.prompts import Completion, ResourceTemplateReference
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
@@ -90,7 +90,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
     return [
-        (_("audience"), ", ".join({"user": _("you"), "assistant": _("the model")}[one] for one in said.audience)),
+        (_("audience"), join_list({"user": _("you"), "assistant": _("the model")}[one] for one in said.audience)),
         (_("priority"), f"{said.priority:.0%}" if said.priority is not None else ""),
         (_("modified"), said.last_modified or ""),
         (_("icon"), _("{fetched}, not fetched").format(fetched=fetched) if fetched else ""),

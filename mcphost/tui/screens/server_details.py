@@ -9,7 +9,7 @@ from mcphost.host.servers.accounts import describe_client, describe_discovery, d
 from mcphost.host.servers.status import RESTART_HINT
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screen_text import account_title, pad_cells
 from mcphost.tui.widget_messages import Section
 from mcphost.tui.widgets.long_text import HEADING_MARK
@@ -42,7 +42,7 @@ def describe_catalog(view: ServerView) -> str:
         translate_count(len(view.catalog.resources), "resource"),
         translate_count(len(view.catalog.prompts), "prompt"),
     ]
-    return ", ".join(kinds) + "".join(notes)
+    return join_list(kinds) + "".join(notes)
 
 
 def translate_capabilities(english: str) -> str:
@@ -50,7 +50,7 @@ def translate_capabilities(english: str) -> str:
     listed = english.split(", ") if english else []
     words = [one.removesuffix(_REPORTS) for one in listed]
     marks = [_(_REPORTS) if one.endswith(_REPORTS) else "" for one in listed]
-    return ", ".join(_(word) + mark for word, mark in zip(words, marks, strict=True))
+    return join_list(_(word) + mark for word, mark in zip(words, marks, strict=True))
 
 
 def offer_sections(view: ServerView) -> tuple[Section, ...]:
@@ -98,10 +98,13 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     if account is None:
         return []
     told = [(describe_scope(scope, _), scope) for scope in account.scopes]
-    rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
+    rights = join_list(f"{words} ({scope})" if words else scope for words, scope in told)
     return [
-        (_("signed in"), f"{account_title(account.name)}, {describe_validity(account, translate=_)}"),
-        (_("issuer"), f"{account.issuer}, {describe_client(account, _)}" if account.client_kind else account.issuer),
+        (_("signed in"), join_list([account_title(account.name), describe_validity(account, translate=_)])),
+        (
+            _("issuer"),
+            join_list([account.issuer, describe_client(account, _)]) if account.client_kind else account.issuer,
+        ),
         (_("scopes"), rights or _("none: what the server allows every user")),
         (_("stored"), describe_storage(account, _)),
     ]

@@ -17,7 +17,7 @@ from mcphost.host.server_views import (
     parse_icons,
 )
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
@@ -214,7 +214,7 @@ class ServersScreen(ListScreen):
                     (_("capabilities"), translate_capabilities(describe_capabilities(known)) if known else ""),
                     (_("catalog"), describe_catalog(view)),
                     (_("folders"), describe_known_roots(view.known_roots) + deprecation_note(view)),
-                    (_("counters"), ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
+                    (_("counters"), join_list(f"{what}: {number}" for what, number in view.counts.items())),
                     (
                         _("trusted"),
                         _("read-only tools run without asking") if config.trust_annotations else "",
@@ -521,7 +521,7 @@ async def _add_server(editor: "ServerEditor", name: str, text: str, scope: "Scop
 
     saved = await editor.add(parse_server_text(text, name), scope)
     done = _("Added {name} to {path}. Press u to undo.").format(
-        name=", ".join(one.edit.name for one in saved), path=saved[0].edit.file.path
+        name=join_list(one.edit.name for one in saved), path=saved[0].edit.file.path
     )
     done = " ".join((done, *(translate_sentence(note) for one in saved for note in one.notes)))
     if scope != "project" or any(one.server is not None for one in saved):

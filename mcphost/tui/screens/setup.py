@@ -19,7 +19,7 @@ from mcphost.llm.api_key_formats import has_api_key_prefix, is_long_word, may_be
 from mcphost.llm.model_catalog import PROVIDER_TITLES
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
@@ -243,7 +243,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         for at, candidate in enumerate(self._servers):
             notes = [_("secrets to the keyring")] if candidate.secrets else []
             notes += [_("disabled there")] if candidate.found.is_disabled else []
-            origin = clean_line(" · ".join([", ".join(candidate.hosts), *notes]), 80)
+            origin = clean_line(" · ".join([join_list(candidate.hosts), *notes]), 80)
             mark = "■" if at in self._ticked else "□"
             name = f"{mark} {pad_cells(clean_line(candidate.name, 40), width)}  "
             target = _describe_target(candidate)
@@ -461,7 +461,7 @@ def _describe_target(candidate: "ImportCandidate") -> str:
     server = candidate.server
     if server is None:
         return ""
-    names = ", ".join(sorted(server.env) if server.is_stdio else sorted(server.headers))
+    names = join_list(sorted(server.env) if server.is_stdio else sorted(server.headers))
     target = join(server.argv) if server.is_stdio else server.url
     if server.is_stdio and candidate.entry.get("cwd"):
         target = _("{target} in {folder}").format(target=target, folder=server.cwd)

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from mcphost.errors import McpHostError
 from mcphost.host.server_views import ServerView, estimate_definition_tokens
 from mcphost.protocol.tools import Tool
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.manual_calls import ManualCall
@@ -34,7 +34,7 @@ def describe_annotations(tool: Tool) -> str:
         (said.destructive_hint, _("destroys"), _("non-destructive")),
         (said.open_world_hint, _("outside access"), _("no outside access")),
     )
-    return ", ".join(yes if value else no for value, yes, no in words if value is not None)
+    return join_list(yes if value else no for value, yes, no in words if value is not None)
 
 
 class ToolsScreen(ListScreen):
@@ -182,7 +182,7 @@ class ToolsScreen(ListScreen):
             for one in self._grants
             if one.grant.rule.covers(self.server, tool)
         ]
-        shown = ", ".join(texts[:_MAX_GRANTS_SHOWN])
+        shown = join_list(texts[:_MAX_GRANTS_SHOWN])
         return (
             _("{shown} and {texts_count} more").format(shown=shown, texts_count=len(texts) - _MAX_GRANTS_SHOWN)
             if len(texts) > _MAX_GRANTS_SHOWN

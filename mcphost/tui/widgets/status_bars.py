@@ -12,7 +12,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _, ngettext
+from mcphost.translation import N_, _, join_list, ngettext
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -303,7 +303,7 @@ class AutoApprovalBar(Widget):
         parts = [
             _("▲ AUTO-APPROVE ON"),
             _("{tools} of {servers}").format(
-                tools=translate_count(state.tools, "tool"), servers=", ".join(state.servers)
+                tools=translate_count(state.tools, "tool"), servers=join_list(state.servers)
             ),
             _("{calls} of {calls2} calls left").format(calls=left.calls, calls2=state.budget.calls),
             minutes,

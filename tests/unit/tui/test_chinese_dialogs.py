@@ -17,4 +17,4 @@ def _chinese() -> Iterator[None]:
 
 def test_an_edited_call_says_how_many_arguments_were_changed_added_and_removed() -> None:
     view = render_call({"a": 2, "new": 1}, {"a": 1, "old": 1})
-    assert view.changes == "1 已改, 1 新增, 1 删除"
+    assert view.changes == "1 已改、1 新增、1 删除"
