@@ -1,5 +1,6 @@
 """Table of global actions, with their keys, footer labels, command palette entries and slash commands."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mcphost.translation import N_
@@ -10,7 +11,8 @@ class Action(NamedTuple):
 
     `name` is Textual's action name. `keys` is the default key, or "" if there is none; the user can change it, so look
     up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and `help` in the command
-    palette. `slash` and `aliases` are slash commands, without the slash.
+    palette. `slash` is the slash command, without the slash; other names for it are in `ALIASES`. If `takes_value` is
+    true, a name or path can follow the command, as in `/theme fjord`.
     """
 
     name: str
@@ -21,7 +23,7 @@ class Action(NamedTuple):
     slash: str = ""
     is_in_footer: bool = False
     priority: bool = False
-    aliases: tuple[str, ...] = ()
+    takes_value: bool = False
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -44,6 +46,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Show status, tools and logs; restart a server"),
         "servers",
         is_in_footer=True,
+        takes_value=True,
     ),
     Action(
         "resources",
@@ -73,7 +76,6 @@ ACTIONS: tuple[Action, ...] = (
         N_("Recall an earlier message"),
         N_("Search your messages in all conversations; insert one into the message"),
         "recall",
-        aliases=("prompt-history",),
     ),
     Action("grants", "f7", N_("permissions"), N_("Permissions"), N_("Show and revoke permissions"), "grants"),
     Action(
@@ -92,7 +94,6 @@ ACTIONS: tuple[Action, ...] = (
         N_("Tasks"),
         N_("Show what is running and its progress; cancel it"),
         "tasks",
-        aliases=("jobs",),
     ),
     Action(
         "auto_approval",
@@ -102,7 +103,6 @@ ACTIONS: tuple[Action, ...] = (
         N_("Auto-approve read-only tools; press again to stop everything"),
         "auto-approve",
         priority=True,
-        aliases=("unasked",),
     ),
     Action("audit", "f10", N_("audit"), N_("Audit log"), N_("Show the audit log and verify it"), "audit"),
     Action(
@@ -147,7 +147,6 @@ ACTIONS: tuple[Action, ...] = (
         N_("Go back and edit a message"),
         N_("Edit an earlier message, answer it again, fork there, or open another branch"),
         "rewind",
-        aliases=("edit", "branches"),
     ),
     Action(
         "retry",
@@ -164,6 +163,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Answer the last message again with another model"),
         N_("Choose a model that answers at once; the first answer stays stored"),
         "retry-with",
+        takes_value=True,
     ),
     Action(
         "call_again",
@@ -230,6 +230,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Choose a model"),
         N_("Switch to another model, also in the middle of a conversation"),
         "model",
+        takes_value=True,
     ),
     Action(
         "context",
@@ -254,7 +255,6 @@ ACTIONS: tuple[Action, ...] = (
         N_("Costs"),
         N_("Show what this turn, the conversation and the last 30 days cost"),
         "cost",
-        aliases=("costs", "budget"),
     ),
     Action(
         "setup",
@@ -279,6 +279,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Choose a profile"),
         N_("Use another profile of config.toml: model, system prompt and servers"),
         "profile",
+        takes_value=True,
     ),
     Action(
         "system_prompt",
@@ -313,6 +314,15 @@ ACTIONS: tuple[Action, ...] = (
         "attach",
     ),
     Action(
+        "export",
+        "",
+        N_("export"),
+        N_("Export the conversation"),
+        N_("Write this conversation to a new file: Markdown, HTML or JSON"),
+        "export",
+        takes_value=True,
+    ),
+    Action(
         "undo_insert",
         "ctrl+g",
         N_("take back"),
@@ -328,6 +338,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Choose dark or light colors; each theme is previewed"),
         "theme",
         priority=True,
+        takes_value=True,
     ),
     Action(
         "copy_last",
@@ -357,6 +368,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ),
     (N_("Message"), N_("page up and page down"), N_("scroll the conversation")),
     (N_("Message"), "/", N_("commands and the servers' prompts")),
+    (N_("Message"), "/theme fjord", N_("choose at once; also /model, /retry-with, /profile, /servers, /export")),
     (N_("Message"), "@", N_("attach a file or resource; @file:10-40 only lines, tab enters a folder")),
     (N_("Message"), N_("tab after a paste"), N_("unfold a long one; attach the files of pasted paths")),
     (N_("Message"), "^V", N_("attach the image in the clipboard")),
@@ -403,9 +415,105 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def find_slash_command(word: str) -> Action | None:
-    """Return the action whose slash command or alias is *word*, or None if there is none.
+class Alias(NamedTuple):
+    """Another name for a command, often the one in similar programs.
 
-    *word* does not include the slash.
+    `action` is the name of the action that it runs. Without an action, `hint` is a sentence that says what to use
+    instead; in it, an action's name in braces stands for that action's key, and {settings_file} for config.toml.
     """
-    return next((action for action in ACTIONS if word in (action.slash, *action.aliases)), None)
+
+    action: str = ""
+    hint: str = ""
+
+
+_SETTINGS_HINT = N_(
+    "Settings are in {settings_file}; {reload} applies changes. /model, /profile and /theme choose one at once."
+)
+_LANGUAGE_HINT = N_(
+    'To change the language, write language = "en", "zh-CN" or "auto" under [screen] in {settings_file}. It takes '
+    "effect at the next start."
+)
+ALIASES: Mapping[str, Alias] = {
+    "allowed-tools": Alias("grants"),
+    "branches": Alias("rewind"),
+    "budget": Alias("costs"),
+    "clear": Alias("new"),
+    "commands": Alias("help"),
+    "config": Alias(hint=_SETTINGS_HINT),
+    "continue": Alias("continue_turn"),
+    "conversations": Alias("history"),
+    "costs": Alias("costs"),
+    "doctor": Alias(hint=N_("{servers}, then i, diagnoses a server. For the whole set-up, run: mcphost doctor")),
+    "edit": Alias("rewind"),
+    "exit": Alias("quit"),
+    "jobs": Alias("tasks"),
+    "keys": Alias("help"),
+    "lang": Alias(hint=_LANGUAGE_HINT),
+    "language": Alias(hint=_LANGUAGE_HINT),
+    "login": Alias("accounts"),
+    "logout": Alias("accounts"),
+    "mcp": Alias("servers"),
+    "memory": Alias("instructions"),
+    "models": Alias("model"),
+    "permissions": Alias("grants"),
+    "profiles": Alias("profile"),
+    "prompt-history": Alias("recall"),
+    "q": Alias("quit"),
+    "reset": Alias("new"),
+    "resume": Alias("history"),
+    "save": Alias("export"),
+    "search": Alias("find"),
+    "sessions": Alias("history"),
+    "settings": Alias(hint=_SETTINGS_HINT),
+    "summarize": Alias("summarize"),
+    "themes": Alias("theme"),
+    "tools": Alias(hint=N_("{servers}, then t, lists a server's tools; {context} shows which ones the model gets.")),
+    "unasked": Alias("auto_approval"),
+    "usage": Alias("costs"),
+}
+"""All other names of commands. A custom command with the same name takes precedence."""
+
+
+def find_slash_command(word: str) -> Action | None:
+    """Return the action whose slash command is *word*, which does not include the slash, or None if there is none."""
+    return next((action for action in ACTIONS if action.slash and word == action.slash), None)
+
+
+def find_alias(word: str) -> Action | None:
+    """Return the action that the alias *word* runs, or None if it is no alias or only has a hint."""
+    alias = ALIASES.get(word)
+    return next((one for one in ACTIONS if one.name == alias.action), None) if alias is not None else None
+
+
+def aliases_of(action: Action) -> tuple[str, ...]:
+    """Return the aliases of an action, without slashes."""
+    return tuple(name for name, alias in ALIASES.items() if alias.action == action.name)
+
+
+class ParsedCommand(NamedTuple):
+    """A slash command: the word after the slash, its action or None if it has only a hint, and what follows it."""
+
+    word: str
+    action: Action | None
+    value: str
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a name or path can follow the command."""
+        return self.action is not None and self.action.takes_value
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing follows the command, or a value that it takes."""
+        return not self.value or self.takes_value
+
+
+def parse_slash_command(text: str) -> ParsedCommand | None:
+    """Parse a line such as `/theme fjord`; return None if it does not begin with a known command or alias."""
+    if not text.startswith("/"):
+        return None
+    word, *rest = text[1:].split(None, 1) if text[1:2].strip() else ("",)
+    action = find_slash_command(word) or find_alias(word)
+    if action is None and word not in ALIASES:
+        return None
+    return ParsedCommand(word, action, rest[0].rstrip() if rest else "")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.sign_in_types import SignInProgress
+    from mcphost.tui.command_values import CommandValues
     from mcphost.tui.file_diff import FileDiffRequested
     from mcphost.tui.frontend import TuiFrontend
     from mcphost.tui.screen_reader_announcer import Announcer
@@ -237,7 +238,7 @@ class McpHostApp(NoticeApp):
         self._feed = self.host.events.subscribe()
         self.host.start()
         self._is_started = True
-        self.chat.attach_host(self.host)
+        self.chat.attach_host(self.host, lambda: self.command_values)
         dispatcher = EventDispatcher()
         self._notifier = TerminalNotifier(self, lambda: self.host.settings.notifications)
         dispatcher.add_all(self._notifier.event_handlers)
@@ -555,6 +556,14 @@ class McpHostApp(NoticeApp):
         if text:
             self.copy_to_clipboard(text)
         self.notify(_("Copied.") if text else _("There is no answer yet."), markup=False, timeout=2)
+
+    @cached_property
+    def command_values(self) -> "CommandValues":
+        """The values that slash commands accept, such as the name of a theme."""
+        from mcphost.tui.command_values import CommandValues, ValueActions
+
+        actions = ValueActions(self._choose_theme, self._open_servers, self._use_model, self._retry_with)
+        return CommandValues(self.chat, self.theme_choice, self.config_change_notices, actions)
 
     def action_attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""

@@ -13,8 +13,8 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
-from mcphost.translation import _
-from mcphost.tui.actions import ACTIONS
+from mcphost.translation import N_, _
+from mcphost.tui.actions import ACTIONS, ALIASES, aliases_of, find_alias
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import ArgumentCheckRequested
@@ -32,6 +32,7 @@ _ROOT_FOLDERS = frozenset({
     "tmp", "usr", "var", "Applications", "Library", "System", "Users", "Volumes", "private",
 })  # fmt: skip
 _MAX_COMPARED_NAMES = 500
+SEND_HINT = N_("{error} To send it as a message, put a space before it.")
 
 
 def explain_unknown_command(text: str, names: Iterable[str]) -> str:
@@ -47,11 +48,15 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
     typed = match[0]
     near = difflib.get_close_matches(typed.lower(), islice(names, _MAX_COMPARED_NAMES), n=1, cutoff=0.7)
     if near and near[0] == typed:
-        error = _("{typed} takes no arguments.").format(typed=clean_line(typed, 60))
-    else:
-        hint = _(" Did you mean {near}?").format(near=clean_line(near[0], 60)) if near else ""
-        error = _("Unknown command {typed}.{hint}").format(typed=clean_line(typed, 60), hint=hint)
-    return _("{error} To send it as a message, put a space before it.").format(error=error)
+        return explain_unexpected_value(typed)
+    hint = _(" Did you mean {near}?").format(near=clean_line(near[0], 60)) if near else ""
+    error = _("Unknown command {typed}.{hint}").format(typed=clean_line(typed, 60), hint=hint)
+    return _(SEND_HINT).format(error=error)
+
+
+def explain_unexpected_value(command: str) -> str:
+    """Return an error message for text after a command that takes no arguments; *command* begins with the slash."""
+    return _(SEND_HINT).format(error=_("{typed} takes no arguments.").format(typed=clean_line(command, 60)))
 
 
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
@@ -65,11 +70,18 @@ def build_completions(kind: str, views: "Iterable[ServerView]") -> list[Completi
             commands = [
                 CompletionItem("action", one.name, "", f"/{one.slash}", _(one.help)) for one in ACTIONS if one.slash
             ]
-            return [*commands, *(offer for view in views for offer in _prompt_completions(view))]
+            prompts = [offer for view in views for offer in _prompt_completions(view)]
+            return [*commands, *prompts, *_alias_completions()]
         case "@":
             return [offer for view in views for offer in _resource_completions(view)]
         case _:
             return [offer for view in views for offer in _tool_completions(view)]
+
+
+def _alias_completions() -> Iterable[CompletionItem]:
+    for word in ALIASES:
+        if (action := find_alias(word)) is not None:
+            yield CompletionItem("alias", action.name, "", f"/{word}", f"/{action.slash} · {_(action.help)}")
 
 
 def _prompt_completions(view: "ServerView") -> Iterable[CompletionItem]:
@@ -132,7 +144,7 @@ class CommandPaletteProvider(Provider):
             # Match any name of the action: "theme" must find "Light or dark".
             names = (_(action.title), _(action.label), action.title, action.label, action.slash)
             score = max(map(matcher.match, names))
-            texts = " ".join((*names, *action.aliases, action.help, _(action.help))).casefold()
+            texts = " ".join((*names, *aliases_of(action), action.help, _(action.help))).casefold()
             score = score or 0.1 * all(word in texts for word in words)
             if score and action.name != "palette":
                 shown = matcher.highlight(f"{_(action.title)}  ({self._key(action.name)})")

@@ -106,6 +106,15 @@ class ConfigChangeNotices:
         )
         self._open_page(ProfilesScreen(self._detector.config, draft), self._use_profile_if_chosen)
 
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles in config.toml; empty in the demo."""
+        return self._detector.profiles if self._detector is not None else ()
+
+    def use_profile(self, name: str) -> None:
+        """Use the profile *name* in this run, or no profile if *name* is "", unless an answer is running."""
+        self._use_profile_if_chosen(name)
+
     def _use_profile_if_chosen(self, chosen: str | Profile | None) -> None:
         if chosen is not None:
             self._chat.run_worker(partial(self._use_profile, chosen), group="setup")

@@ -377,6 +377,26 @@ class NavigationApp(InputGuardApp):
 
         self.open_page(HistoryScreen(self.host), open_)
 
+    def action_export(self) -> None:
+        """Open a form that writes the current conversation to a file."""
+        self.run_worker(self._open_export, group="export", exclusive=True)
+
+    async def _open_export(self) -> None:
+        from mcphost.errors import McpHostError
+        from mcphost.tui.command_values import NOTHING_TO_EXPORT
+        from mcphost.tui.screens.export import ExportForm
+
+        conversation = self.host.conversation
+        if not conversation.messages:
+            self.notify(_(NOTHING_TO_EXPORT), markup=False)
+            return
+        try:
+            info = await self.host.history.find(conversation.id)
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        self.push_screen(ExportForm(self.host.history, info))
+
     def action_recall(self) -> None:
         """Open a search over the user's earlier messages, and put the selected message into the composer."""
         from mcphost.tui.screens.input_history_search import InputHistoryScreen

@@ -154,6 +154,21 @@ async def test_a_profile_is_chosen_from_the_list(files: Files) -> None:
         assert driver.host.servers.view("time").state != "disabled"
 
 
+async def test_a_profile_is_chosen_by_its_name_after_the_command(files: Files) -> None:
+    files.write_servers(time={"command": "/nowhere/a"}, git={"command": "/nowhere/b"})
+    files.write_settings('[profiles.review]\nservers = ["git"]\n')
+    async with files.open() as driver:
+        await command(driver, "/profile reviwe")
+        await driver.until(lambda: driver.has_notified('There is no profile "reviwe". Similar: review.'), "the error")
+        driver.app.chat.composer_input.text = ""
+        await command(driver, "/profile review")
+        await driver.until(lambda: "Using the profile review" in driver.text(), "the notice")
+        assert driver.host.servers.view("time").state == "disabled"
+        await command(driver, "/profile none")
+        await driver.until(lambda: "Using no profile" in driver.text(), "the notice")
+        assert driver.host.servers.view("time").state != "disabled"
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_what_is_in_use_is_saved_as_a_profile_and_used(files: Files, size: tuple[int, int]) -> None:
     files.write_servers(time={"command": "/nowhere/a"}, git={"command": "/nowhere/b"})

@@ -67,6 +67,19 @@ async def test_a_command_is_completed_and_its_text_put_into_the_composer(
         assert "Text from /review" in driver.text()
 
 
+async def test_a_command_named_like_an_alias_of_ours_is_offered_and_run_instead_of_it(
+    run: Run, approvals_store: GrantStore, tmp_path: Path
+) -> None:
+    async with run(turn=say_yes) as driver:
+        await use_commands(driver, approvals_store, tmp_path, clear="Tidy the folder up.")
+        await driver.type("/clea")
+        await driver.until(lambda: "/clear" in driver.text(), "the completion")
+        assert driver.text().count("/clear") == 1
+        driver.app.chat.query_one(Composer).set_text("/clear", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver) == "Tidy the folder up.", "the text")
+
+
 async def test_a_command_that_is_sent_keeps_what_is_written_meanwhile(
     run: Run, approvals_store: GrantStore, tmp_path: Path
 ) -> None:

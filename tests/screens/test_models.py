@@ -11,6 +11,7 @@ from mcphost.errors import McpHostError
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.serialization import replace
 from mcphost.translation import set_language
+from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
@@ -383,3 +384,46 @@ async def test_the_form_for_a_key_says_that_without_a_keyring_the_key_is_not_sto
         await driver.pilot.press(*"three", "enter")
         await driver.until(lambda: "It is kept until mcphost quits" in driver.text(), "the place")
         assert "stored in the keyring" not in driver.text()
+
+
+@pytest.mark.parametrize("name", ["ollama_chat/two", "two", "OLLAMA_CHAT/Two"])
+async def test_a_model_is_chosen_by_its_name_after_the_command(run: Run, name: str) -> None:
+    setup = FakeModels()
+    async with run(setup=setup) as driver:
+        driver.app.chat.query_one(Composer).set_text(f"/model {name}", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.used == [("ollama_chat/two", False)], "the use")
+        await driver.until(lambda: "Using ollama_chat/two from now on." in driver.text(), "the notice")
+
+
+async def test_an_unknown_model_after_the_command_is_refused_with_similar_names_and_keeps_the_text(run: Run) -> None:
+    setup = FakeModels()
+    setup.is_late_found.set()
+    async with run(setup=setup) as driver:
+        composer = driver.app.chat.query_one(Composer)
+        composer.set_text("/model antropic/one", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(
+            lambda: driver.has_notified('The list has no model "antropic/one". Similar: anthropic/one.'), "the error"
+        )
+        await driver.until(lambda: composer.composer_input.text == "/model antropic/one", "the text")
+        assert composer.draft.origin == "typed"
+        assert setup.used == []
+
+
+async def test_a_model_without_a_key_after_the_command_asks_for_the_key(run: Run) -> None:
+    setup = FakeModels()
+    async with run(setup=setup) as driver:
+        driver.app.chat.query_one(Composer).set_text("/model xai/three", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Key for xAI" in driver.text(), "the form")
+        assert setup.used == []
+
+
+async def test_the_names_of_models_are_completed_after_the_command(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(120, 40), setup=setup) as driver:
+        await driver.type("/model ol")
+        await driver.until(lambda: "ollama_chat/two" in driver.text(), "the completion")
+        await driver.pilot.press("tab", "enter")
+        await driver.until(lambda: setup.used == [("ollama_chat/two", False)], "the use")

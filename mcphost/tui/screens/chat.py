@@ -1,6 +1,6 @@
 """Main screen: the top bar, the transcript beside the server list, the composer and the key bar."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from textual import events as ui
@@ -10,7 +10,6 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list, translate_sentence
-from mcphost.tui.actions import find_slash_command
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
@@ -22,7 +21,6 @@ from mcphost.tui.screens.missing_model import describe_missing_model, find_reaso
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widget_messages import (
-    ActionRequested,
     AttachmentRequested,
     AttachRequested,
     ClipboardImageRequested,
@@ -49,12 +47,14 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
+    from mcphost.tui.command_values import CommandValues
     from mcphost.tui.screens.chat_status import ChatStatus
     from mcphost.tui.screens.custom_commands import CustomCommandRunner
     from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.server_notices import ServerNotices
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.unsent_texts import DraftSaver, PendingEdit
+    from mcphost.tui.slash_commands import SlashCommandRunner
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 SIDEBAR_MIN_WIDTH = 100
@@ -93,6 +93,7 @@ class ChatScreen(Screen[None]):
     status: "ChatStatus"
     manual_calls: ManualCallRunner
     custom_commands: "CustomCommandRunner"
+    slash_commands: "SlashCommandRunner"
 
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
@@ -140,8 +141,8 @@ class ChatScreen(Screen[None]):
         """The text area in which the user writes a message."""
         return self.query_one(ComposerInput)
 
-    def attach_host(self, host: "Host") -> None:
-        """Connect the screen to the running host.
+    def attach_host(self, host: "Host", command_values: "Callable[[], CommandValues]") -> None:
+        """Connect the screen to the running host; *command_values* returns the values that slash commands accept.
 
         Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
         """
@@ -149,6 +150,7 @@ class ChatScreen(Screen[None]):
         from mcphost.tui.screens.custom_commands import CustomCommandRunner
         from mcphost.tui.screens.server_notices import ServerNotices
         from mcphost.tui.screens.unsent_texts import DraftSaver
+        from mcphost.tui.slash_commands import SlashCommandRunner
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
@@ -157,6 +159,7 @@ class ChatScreen(Screen[None]):
         self.server_notices = ServerNotices(self.presenter.add_notice)
         self.status = ChatStatus()
         self.custom_commands = CustomCommandRunner(self, host, self._switch_model, self.send_draft)
+        self.slash_commands = SlashCommandRunner(self, host, command_values)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
         popup = self.query_one(Composer).popup
@@ -337,13 +340,8 @@ class ChatScreen(Screen[None]):
         may_run = draft.origin != "inserted"
         if may_run and not is_typed and (draft.is_call or draft.is_command):
             self.notify(_(PARTLY_TYPED), markup=False, timeout=8)
-        elif is_typed and draft.is_command and (action := find_slash_command(written[1:].rstrip())):
-            self.query_one(Composer).mark_sent()
-            self.post_message(ActionRequested(action.name))
-        elif may_run and self.custom_commands.run_line(written):
+        elif may_run and written.startswith("/") and self.slash_commands.run(draft, self._list_command_names):
             pass
-        elif may_run and written.startswith("/") and (said := self._explain_unknown_command(written.strip())):
-            self.notify(said, markup=False, timeout=8)
         elif is_typed and draft.is_call:
             if self.manual_calls.run_line(written):
                 self.query_one(Composer).mark_sent()
@@ -420,10 +418,8 @@ class ChatScreen(Screen[None]):
         self.queue.mark_delivered()
         self._show_queue()
 
-    def _explain_unknown_command(self, text: str) -> str:
-        from mcphost.tui.commands import explain_unknown_command
-
-        return explain_unknown_command(text, (offer.title for offer in self.list_completions("/")))
+    def _list_command_names(self) -> "Iterable[str]":
+        return (offer.title for offer in self.list_completions("/"))
 
     async def _send_waiting(self) -> None:
         outcome = "done"
@@ -546,13 +542,18 @@ class ChatScreen(Screen[None]):
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".
 
-        "/" completes commands and prompts, "@" completes resources, and "!" completes tools. Until the host is
-        attached, there are only commands.
+        "/" completes commands and prompts, "@" completes resources, and "!" completes tools. A command such as "/theme"
+        completes its values. Until the host is attached, there are only commands.
         """
+        is_value = len(kind) > 1
         if self._host is None:
-            return build_completions(kind, ())
+            return [] if is_value else build_completions(kind, ())
+        if is_value:
+            return self.slash_commands.complete_value(kind)
         own = self.custom_commands.completions() if kind == "/" else []
-        return [*build_completions(kind, self._host.servers.views()), *own]
+        names = {offer.title for offer in own}
+        built_in = build_completions(kind, self._host.servers.views())
+        return [*(offer for offer in built_in if offer.kind != "alias" or offer.title not in names), *own]
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
         """Show the transcript's keys in the key bar while the transcript has the focus, else the usual keys."""

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-import anyio.to_thread
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -14,12 +12,11 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mcphost.config.file_edits import create_complete_file
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError
 from mcphost.host.message_text import describe_author
 from mcphost.local_time import format_moment, local_moment
 from mcphost.pluralize import translate_count
-from mcphost.serialization import dumps, replace
+from mcphost.serialization import dumps
 from mcphost.store.conversations import ConversationInfo, StoredMessage
 from mcphost.store.message_search import FoundConversation, MarkedText
 from mcphost.translation import N_, _, translate_sentence
@@ -28,10 +25,10 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs
 from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
+from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
-    from mcphost.host.conversation.stored_conversations import ConversationPreview, StoredConversations
+    from mcphost.host.conversation.stored_conversations import ConversationPreview
     from mcphost.host.host import Host
     from mcphost.llm.messages import Message
 
@@ -370,6 +367,8 @@ class HistoryScreen(TypeAheadListScreen):
 
         Return once the form has the focus, so that it receives all later keys.
         """
+        from mcphost.tui.screens.export import ExportForm
+
         if entry := self._current():
             info = ConversationInfo(entry.id, entry.title, entry.model, entry.messages, entry.created, entry.updated)
             form = ExportForm(self.host.history, info)
@@ -469,90 +468,3 @@ class RenameForm(FormScreen[str]):
             self.dismiss(event.value)
         else:
             self.show_fault(_("A title needs at least one character."))
-
-
-class ExportForm(FormScreen[None]):
-    """Form that exports a conversation to a file; the extension of the file name determines the format."""
-
-    DEFAULT_CSS = "ExportForm Input { background: $surface; } ExportForm #about { color: $muted; margin: 0 0 1 0; }"
-
-    def __init__(self, history: "StoredConversations", info: "ConversationInfo") -> None:
-        super().__init__()
-        self._history = history
-        self._info = info
-
-    def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that a key pressed before the form appeared is not ignored.
-
-        Such a key does no harm, because the form never overwrites an existing file.
-        """
-        return False
-
-    def headline(self) -> str:
-        """Return the title."""
-        return _("Export the conversation")
-
-    def body(self) -> ComposeResult:
-        """Yield an input with a file name made from the conversation's title."""
-        from mcphost.host.conversation.export import suggest_file_name
-
-        yield Static(_("The ending chooses the format: .md, .html or .json"), id="about", markup=False)
-        yield OrderedInput(suggest_file_name(self._info, "markdown"), id="file", compact=True, max_length=1_000)
-
-    def key_hints(self) -> str:
-        """Return the line that explains the keys."""
-        return _("enter write · esc back")
-
-    def on_mount(self) -> None:
-        """Focus the input."""
-        super().on_mount()
-        self.query_one("#file").focus()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Write the file in the background, then close the form or show the error."""
-        event.stop()
-        self.run_worker(self._write, group="submit", exclusive=True)
-
-    async def _write(self) -> None:
-        from mcphost.host.conversation.export import export_conversation, find_format
-
-        field = self.query_one("#file", Input)
-        await wait_for_typed_text(field)
-        path = _resolve(field.value)
-        form = find_format(path.name)
-        if form is None:
-            self.show_fault(_("The name must end with .md, .html or .json."))
-            return
-        try:
-            messages = await self._history.load(self._info.id)
-            info = replace(self._info, messages=len(messages))
-            prompt = await self._history.load_system_prompt(info.id)
-            export = partial(export_conversation, info, messages, form, system_prompt=prompt)
-            text = await anyio.to_thread.run_sync(export)
-            await anyio.to_thread.run_sync(_write_new_file, path, text)
-        except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}")
-            return
-        self.notify(_("Wrote {path}.").format(path=path), markup=False, timeout=6)
-        self.dismiss(None)
-
-
-def _resolve(name: str) -> Path:
-    return Path(name.strip()).expanduser()
-
-
-def _write_new_file(path: Path, text: str) -> None:
-    """Write *text* to a new file that only the user can read.
-
-    Raises UsageError if the file exists or cannot be written.
-    """
-    try:
-        with create_complete_file(path, 0o600) as file:
-            file.write(text.encode("utf-8", "replace"))
-    except FileExistsError as error:
-        raise UsageError(_("{path} exists.").format(path=path), _("Choose another name.")) from error
-    except OSError as error:
-        raise UsageError(
-            _("{path} cannot be written: {strerror}.").format(path=path, strerror=error.strerror),
-            _("Choose another path."),
-        ) from error

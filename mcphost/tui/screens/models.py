@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -27,6 +27,8 @@ from mcphost.tui.widgets.text_inputs import (
 )
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from mcphost.host.setup import Setup
     from mcphost.llm.model_finder import AvailableModel
 
@@ -279,16 +281,28 @@ class ModelsScreen(ListScreen):
         self.notify(_("{name} is offered tools again.").format(name=model.config.name), markup=False)
 
     def _use(self, model: "AvailableModel", *, is_default: bool) -> None:
-        if model.is_usable:
-            self.dismiss(ModelChoice(model.config, is_default))
-            return
+        add_missing_key(self, self._setup, model, is_default=is_default, use=self.dismiss)
 
-        def use(config: ModelConfig | None) -> None:
-            if config is not None:
-                self.dismiss(ModelChoice(config, is_default))
 
-        form = ProviderKeyForm(self._setup, model.config, model.provider_title, model.key_variable)
-        self.app.push_screen(form, use)  # pyright: ignore[reportUnknownMemberType]
+def add_missing_key(
+    screen: "Screen[Any]",
+    setup: "Setup",
+    model: "AvailableModel",
+    *,
+    is_default: bool,
+    use: "Callable[[ModelChoice], object]",
+) -> None:
+    """Pass the chosen model to *use*; if its provider's API key is missing, a form asks for it first."""
+    if model.is_usable:
+        use(ModelChoice(model.config, is_default))
+        return
+
+    def use_if_stored(config: ModelConfig | None) -> None:
+        if config is not None:
+            use(ModelChoice(config, is_default))
+
+    form = ProviderKeyForm(setup, model.config, model.provider_title, model.key_variable)
+    screen.app.push_screen(form, use_if_stored)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _make_model(config: ModelConfig) -> "AvailableModel":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from textual.content import Content
 
 from mcphost.translation import N_, _
+from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.widget_messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
 from mcphost.tui.widgets.unmatched_mentions import Mentions
@@ -26,12 +27,14 @@ SEARCHING = N_("Looking for files…")
 class CompletionItem(NamedTuple):
     """An item of the completion popup.
 
-    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, or insert text.
-    `value` is the action name, prompt name, URI, path or text. `server` is the name of the server that provides the
-    prompt or resource, or "" if no server does. The popup shows `title` and `detail`.
+    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, insert text, or
+    insert a value after a command. An "alias" runs an action; it is offered only if its title begins with the typed
+    text.
+    `value` is the action name, prompt name, URI, path, text or command's value. `server` is the name of the server that
+    provides the prompt or resource, or "" if no server does. The popup shows `title` and `detail`.
     """
 
-    kind: Literal["action", "prompt", "resource", "file", "text"]
+    kind: Literal["action", "alias", "prompt", "resource", "file", "text", "value"]
     value: str
     server: str
     title: str
@@ -39,8 +42,35 @@ class CompletionItem(NamedTuple):
 
 
 CompletionSource = Callable[[str], list[CompletionItem]]
+"""Returns all completions for "/", "@", "!", or the values of a command such as "/theme"."""
+
 FileSearch = Callable[[str], None]
 """Starts a search for files that match the text after "@"; `CompletionPopup.show_files` receives the result."""
+
+
+def _takes_value(line: str) -> bool:
+    """Return whether *line* is a command, or the beginning of a line, such as `/theme fj`, whose value is completed."""
+    parsed = parse_slash_command(line)
+    return parsed is not None and parsed.takes_value
+
+
+def _split_word(word: str) -> tuple[str, str]:
+    """Split the text to complete into what the source is asked for, and the lowercase text to search for."""
+    command, blank, value = word.partition(" ")
+    return (command, value.strip().lower()) if blank and word[0] == "/" else (word[0], word[1:].lower())
+
+
+def _is_match(offer: CompletionItem, needle: str) -> bool:
+    title = offer.title.lower()
+    if offer.kind == "alias":
+        return bool(needle) and title.startswith(f"/{needle}")
+    return needle in title or needle in offer.value.lower()
+
+
+def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool]:
+    """Return a sort key: a value that was typed completely comes first, then titles that begin with the typed text."""
+    title = offer.title.lower().lstrip("/")
+    return not (offer.kind == "value" and title == needle), not title.startswith(needle)
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
@@ -122,15 +152,13 @@ class CompletionPopup:
         self._applies_next = False
 
     def _find_offered(self, word: str) -> list[CompletionItem]:
-        needle = word[1:].lower()
-        return [
-            offer for offer in self.source(word[0]) if needle in offer.title.lower() or needle in offer.value.lower()
-        ]
+        kind, needle = _split_word(word)
+        return [offer for offer in self.source(kind) if _is_match(offer, needle)]
 
     def _find(self, word: str) -> list[CompletionItem]:
-        needle = word[1:].lower()
+        needle = _split_word(word)[1]
         found = self._find_offered(word)
-        found.sort(key=lambda offer: not offer.title.lower().lstrip("/").startswith(needle))
+        found.sort(key=lambda offer: _rank(offer, needle))
         files = self._files[1] if self._files[0] == word else []
         return [*found[: _MAX_BESIDE_FILES if files else _MAX_SHOWN], *files][:_MAX_SHOWN]
 
@@ -143,7 +171,7 @@ class CompletionPopup:
         text_area = self._text_area()
         row, column = text_area.cursor_location
         line = text_area.document.get_line(row)[:column]
-        if row == 0 and line[:1] in {"/", "!"} and " " not in line and self._is_typed():
+        if row == 0 and line[:1] in {"/", "!"} and self._is_typed() and (" " not in line or _takes_value(line)):
             return line
         start = max(line.rfind(" "), line.rfind("\t")) + 1
         return line[start:] if line[start : start + 1] == "@" else None
@@ -171,6 +199,8 @@ class CompletionPopup:
         word = self._word or ""
         if not self._items:
             empty = {"@": _("No matching resource or file: it is sent as text."), "!": _("No matching tool.")}
+            if " " in word:
+                return []  # such as a file name, or models that are still searched for
             return [remark(_(SEARCHING) if self._is_searching else empty.get(word[:1], _("No matching command.")))]
         titles = [clean_line(offer.title, 60 if offer.kind == "file" else 40) for offer in self._items]
         width = min(_TITLE_WIDTH, max(map(len, titles)))
@@ -246,7 +276,10 @@ class CompletionPopup:
         return True
 
     def _is_completed(self, offer: CompletionItem) -> bool:
-        return offer.kind == "text" and self._completion_word() == offer.value
+        word = self._completion_word() or ""
+        return (offer.kind == "text" and word == offer.value) or (
+            offer.kind == "value" and word.partition(" ")[2].strip() == offer.value
+        )
 
     def apply_row(self, row: int) -> None:
         """Apply the completion in a row that was clicked."""
@@ -266,12 +299,13 @@ class CompletionPopup:
         enters_folder = descends and offer.kind == "file" and offer.value.endswith("/")
         self.is_suppressed = not enters_folder
         start = (row, column - len(word))
-        inserted = f"@{offer.value}" if enters_folder else f"{offer.value} " if offer.kind == "text" else ""
+        texts = {"text": f"{offer.value} ", "value": f"{word.partition(' ')[0]} {offer.value}"}
+        inserted = f"@{offer.value}" if enters_folder else texts.get(offer.kind, "")
         text_area.replace(inserted, start, (row, column))
         if enters_folder:
             return
         self.close()
-        if offer.kind == "action":
+        if offer.kind in {"action", "alias"}:
             self._composer.post_message(ActionRequested(offer.value))
         elif offer.kind == "prompt":
             self._composer.post_message(PromptRequested(offer.server, offer.value))

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from mcphost.translation import N_, _, ngettext
-from mcphost.tui.actions import find_slash_command
+from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import (
@@ -64,8 +64,9 @@ class Draft(NamedTuple):
 
     @property
     def is_command(self) -> bool:
-        """Whether the text is a known slash command."""
-        return self.text.startswith("/") and find_slash_command(self.text[1:].rstrip()) is not None
+        """Whether the text is a known slash command, with a value only if the command takes one."""
+        parsed = parse_slash_command(self.text)
+        return parsed is not None and parsed.is_complete
 
 
 def describe_origin(draft: Draft, lines: int) -> str:

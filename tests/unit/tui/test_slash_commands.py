@@ -4,7 +4,7 @@ from time import thread_time
 
 import pytest
 
-from mcphost.tui.actions import find_slash_command
+from mcphost.tui.actions import ACTIONS, ALIASES, find_slash_command, parse_slash_command
 from mcphost.tui.commands import explain_unknown_command
 
 NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
@@ -78,6 +78,14 @@ def test_a_hostile_name_is_shown_as_marks() -> None:
 
 @pytest.mark.parametrize("name", ["auto-approve", "unasked"])
 def test_auto_approval_has_its_command_and_the_former_one(name: str) -> None:
-    action = find_slash_command(name)
-    assert action is not None
-    assert action.name == "auto_approval"
+    parsed = parse_slash_command(f"/{name}")
+    assert parsed is not None
+    assert parsed.action is not None
+    assert parsed.action.name == "auto_approval"
+
+
+def test_each_alias_names_an_action_or_what_to_use_and_is_no_command_itself() -> None:
+    names = {action.name for action in ACTIONS}
+    for word, alias in ALIASES.items():
+        assert bool(alias.hint) != (alias.action in names), word
+        assert find_slash_command(word) is None, word

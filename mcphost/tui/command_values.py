@@ -1,0 +1,209 @@
+"""Values of slash commands: `/theme fjord` chooses a theme at once, and `/export talk.md` writes a file."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcphost.errors import McpHostError
+from mcphost.translation import N_, _
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.models import ModelChoice, add_missing_key, describe_model
+from mcphost.tui.themes import AUTO
+from mcphost.tui.widgets.completion_popup import CompletionItem
+
+if TYPE_CHECKING:
+    from mcphost.host.setup import Setup
+    from mcphost.llm.model_finder import AvailableModel
+    from mcphost.tui.config_change_notices import ConfigChangeNotices
+    from mcphost.tui.screens.chat import ChatScreen
+    from mcphost.tui.themes import ThemeChoice
+
+NO_PROFILE = "none"
+"""The value of `/profile` that stands for no profile, unless a profile has this name."""
+
+_MAX_NEAR, _MAX_LISTED, _MAX_COMPARED = 5, 12, 5_000
+_UNKNOWN = {
+    "theme": N_('There is no theme "{name}".'),
+    "profile": N_('There is no profile "{name}".'),
+    "servers": N_('There is no server "{name}".'),
+    "model": N_('The list has no model "{name}".'),
+}
+_IN_DEMO = N_("The demo has only its own model.")
+
+
+class ValueActions(NamedTuple):
+    """The app's functions that apply a chosen value."""
+
+    use_theme: Callable[[str], None]
+    open_server: Callable[[str], None]
+    use_model: "Callable[[ModelChoice | None], None]"
+    retry_with: "Callable[[ModelChoice | None], None]"
+
+
+class CommandValues:
+    """The values that slash commands accept, with their completions, and what each does."""
+
+    def __init__(
+        self, chat: "ChatScreen", themes: "ThemeChoice", profiles: "ConfigChangeNotices", actions: ValueActions
+    ) -> None:
+        self._chat, self._themes, self._profiles, self._actions = chat, themes, profiles, actions
+        self._models: tuple[AvailableModel, ...] | None = None
+
+    def complete(self, action: str) -> list[CompletionItem]:
+        """Return a completion for each value of the command that runs *action*.
+
+        Models are searched for in the background; until they are found, none is returned.
+        """
+        match action:
+            case "model" | "retry_with":
+                if self._models is None:
+                    self._models = ()
+                    self._chat.run_worker(self._load_models, group="models")
+                return [_item(one.config.name, describe_model(one)) for one in self._models]
+            case "servers":
+                return [_item(name) for name in self._server_names()]
+            case "profile":
+                about = {one.name: one.description for one in self._profiles.profiles}
+                return [_item(name, about.get(name) or "") for name in self._profile_names()]
+            case "theme":
+                return [_item(name) for name in self._theme_names()]
+            case _:
+                return []
+
+    async def _load_models(self) -> None:
+        from mcphost.tui.widgets.composer import Composer
+
+        if (setup := self._chat.host.setup) is not None:
+            self._models = await setup.list_models()
+            self._chat.query_one(Composer).popup.update()
+
+    def apply(self, action: str, value: str, restore: Callable[[], None]) -> str:
+        """Apply *value* as the command that runs *action* does; return "" or an error message.
+
+        A model is looked up, and a file written, in the background. If that fails, a notification says why, and
+        *restore* is called to give the user's line back.
+        """
+        match action:
+            case "theme":
+                return self._choose(action, value, self._theme_names(), self._actions.use_theme)
+            case "servers":
+                return self._choose(action, value, self._server_names(), self._actions.open_server)
+            case "profile":
+                return self._choose(action, value, self._profile_names(), self._use_profile)
+            case "model" | "retry_with":
+                setup = self._chat.host.setup
+                if setup is None:
+                    return _(_IN_DEMO)
+                use = self._actions.use_model if action == "model" else self._actions.retry_with
+                self._start(partial(self._use_model, setup, value, use), restore)
+            case _:
+                return self._export(value, restore)
+        return ""
+
+    def _choose(self, action: str, value: str, names: Sequence[str], use: Callable[[str], None]) -> str:
+        found = [name for name in names if name == value] or [
+            name for name in names if name.casefold() == value.casefold()
+        ]
+        if len(found) != 1:
+            return describe_unknown(action, value, names)
+        use(found[0])
+        return ""
+
+    def _theme_names(self) -> tuple[str, ...]:
+        return (AUTO, *self._themes.names())
+
+    def _server_names(self) -> tuple[str, ...]:
+        return tuple(view.name for view in self._chat.host.servers.views())
+
+    def _profile_names(self) -> tuple[str, ...]:
+        names = tuple(profile.name for profile in self._profiles.profiles)
+        return names if not names or NO_PROFILE in names else (*names, NO_PROFILE)
+
+    def _use_profile(self, name: str) -> None:
+        is_profile = any(profile.name == name for profile in self._profiles.profiles)
+        self._profiles.use_profile(name if is_profile else "")
+
+    def _start(self, work: Callable[[], Awaitable[str]], restore: Callable[[], None]) -> None:
+        async def run() -> None:
+            try:
+                done = await work()
+            except McpHostError as error:
+                text = f"{error.message} {error.hint}".strip()
+                self._chat.notify(text, severity="warning", markup=False, timeout=8)
+                restore()
+                return
+            if done:
+                self._chat.notify(done, markup=False, timeout=8)
+
+        self._chat.run_worker(run, group="command value")
+
+    async def _use_model(self, setup: "Setup", name: str, use: "Callable[[ModelChoice | None], None]") -> str:
+        models = await setup.list_models()
+        found = find_models(models, name)
+        if not found:
+            from mcphost.llm.model_finder import insert_usable_models
+
+            models = insert_usable_models(models, await setup.find_late_models(models))
+            models = insert_usable_models(models, await setup.find_listed_models(models))
+            found = find_models(models, name)
+        if not found:
+            hint = _("To add a model that is not in the list, press Ctrl+N on the page of /model.")
+            raise McpHostError(describe_unknown("model", name, [one.config.name for one in models]), hint)
+        if len(found) > 1:
+            names = ", ".join(clean_line(one.config.name, 60) for one in found[:_MAX_LISTED])
+            raise McpHostError(_("Several models have this name: {names}.").format(names=names))
+        add_missing_key(self._chat, setup, found[0], is_default=False, use=use)
+        return ""
+
+    def _export(self, name: str, restore: Callable[[], None]) -> str:
+        from mcphost.host.conversation.export import find_format
+        from mcphost.tui.screens.export import WRONG_ENDING, write_export
+
+        host = self._chat.host
+        if not host.conversation.messages:
+            return _(NOTHING_TO_EXPORT)
+        if find_format(name) is None:
+            return _(WRONG_ENDING)
+
+        async def write() -> str:
+            written = await write_export(host.history, await host.history.find(host.conversation.id), name)
+            rest = _(" The answer that is being written is not in it.") if host.conversation.is_busy else ""
+            return written + rest
+
+        self._start(write, restore)
+        return ""
+
+
+NOTHING_TO_EXPORT = N_("There is nothing to export yet: the conversation is empty.")
+
+
+def _item(name: str, detail: str = "") -> CompletionItem:
+    return CompletionItem("value", name, "", name, detail)
+
+
+def find_models(models: Sequence["AvailableModel"], name: str) -> "list[AvailableModel]":
+    """Return the models with this name; the provider can be left out, and then usable models come before others.
+
+    If one of several models can be used now, only that one is returned.
+    """
+    exact = [one for one in models if one.config.name.casefold() == name.casefold()]
+    if exact:
+        return exact[:1]
+    short = [one for one in models if one.config.name.casefold().endswith(f"/{name.casefold()}")]
+    usable = [one for one in short if one.is_usable]
+    return usable or short
+
+
+def describe_unknown(action: str, value: str, names: Sequence[str]) -> str:
+    """Return an error message for a value that is none of *names*; it lists similar names, or all if they are few."""
+    text = _(_UNKNOWN[action]).format(name=clean_line(value, 60))
+    folded = {name.casefold(): name for name in names[:_MAX_COMPARED]}
+    word = value.casefold()[:100]
+    near = [folded[one] for one in get_close_matches(word, folded, _MAX_NEAR, 0.6)]
+    near += [name for one, name in folded.items() if word in one and name not in near]
+    shown = near[:_MAX_NEAR] or (list(names) if len(names) <= _MAX_LISTED else [])
+    if not shown:
+        return text
+    listed = ", ".join(clean_line(name, 60) for name in shown)
+    return f"{text} " + (_("Similar: {names}.") if near else _("There are: {names}.")).format(names=listed)

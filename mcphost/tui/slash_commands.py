@@ -1,0 +1,88 @@
+"""Execution of slash commands in the chat: those of mcphost, custom ones, and hints for unknown ones."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcphost.translation import _
+from mcphost.tui.actions import ALIASES, ParsedCommand, find_slash_command, parse_slash_command
+from mcphost.tui.commands import SEND_HINT, explain_unexpected_value, explain_unknown_command
+from mcphost.tui.key_table import keys_in_use
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import ActionRequested
+from mcphost.tui.widgets.composer import Composer, Draft
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+    from mcphost.tui.command_values import CommandValues
+    from mcphost.tui.screens.chat import ChatScreen
+    from mcphost.tui.widgets.completion_popup import CompletionItem
+
+_HINT_SECONDS = 10
+
+
+class SlashCommandRunner:
+    """Runner of the slash commands that the user enters in the composer."""
+
+    def __init__(self, chat: "ChatScreen", host: "Host", values: "Callable[[], CommandValues]") -> None:
+        """Create a runner; *values* returns the values that commands accept, whose module is imported on first use."""
+        self._chat, self._host, self._values = chat, host, values
+
+    def complete_value(self, command: str) -> "list[CompletionItem]":
+        """Return completions for the value of *command*, such as "/theme"; empty if it takes none."""
+        parsed = parse_slash_command(command)
+        if parsed is None or parsed.action is None or not parsed.action.takes_value:
+            return []
+        return self._values().complete(parsed.action.name)
+
+    def run(self, draft: Draft, names: Callable[[], Iterable[str]]) -> bool:
+        """Run the draft as a command, or explain why that is not possible; return False if it is a message.
+
+        *names* returns all known commands, with their slashes. The draft stays in the composer if it cannot be run.
+        """
+        text = draft.text
+        parsed = parse_slash_command(text)
+        if parsed is not None and find_slash_command(parsed.word) is not None:
+            return self._run(parsed, draft)
+        if self._chat.custom_commands.run_line(text):
+            return True
+        if parsed is not None:
+            return self._run(parsed, draft)
+        known = [*names(), *(f"/{name}" for name in ALIASES)]
+        if said := explain_unknown_command(text.strip(), known):
+            self._notify(said)
+        return bool(said)
+
+    def _run(self, parsed: ParsedCommand, draft: Draft) -> bool:
+        action, composer = parsed.action, self._chat.query_one(Composer)
+        if action is None:
+            self._show_hint(parsed)
+        elif not parsed.value:
+            composer.mark_sent()
+            self._chat.post_message(ActionRequested(action.name))
+        elif not action.takes_value:
+            self._notify(explain_unexpected_value(f"/{parsed.word}"))
+        elif error := self._values().apply(action.name, parsed.value, partial(self._restore, draft)):
+            self._notify(_(SEND_HINT).format(error=error))
+        else:
+            composer.mark_sent()
+        return True
+
+    def _show_hint(self, parsed: ParsedCommand) -> None:
+        hint = keys_in_use(self._chat).fill(_(ALIASES[parsed.word].hint))
+        hint = hint.replace("{settings_file}", clean_line(self._host.config.settings_file or "config.toml", 200))
+        said = _("mcphost has no command {typed}. {hint}").format(typed=f"/{parsed.word}", hint=hint)
+        if parsed.value:
+            said = _(SEND_HINT).format(error=said)
+        else:
+            self._chat.query_one(Composer).mark_sent()
+        self._notify(said)
+
+    def _restore(self, draft: Draft) -> None:
+        """Put the draft back into the composer, unless the user has begun to write something else."""
+        composer = self._chat.query_one(Composer)
+        if not composer.draft.text:
+            composer.set_draft(draft)
+
+    def _notify(self, said: str) -> None:
+        self._chat.notify(said, markup=False, timeout=_HINT_SECONDS)
