@@ -253,7 +253,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Minimum severity of requested log messages (protocol.notifications.LEVELS); empty requests none."""
 
     watched_files: tuple[str, ...] = ()
-    """Patterns of files that restart the server when they change, relative to `watched_folder`."""
+    """Patterns of files that restart the server when they change, relative to `watched_folder` unless absolute."""
 
     watched_folder: str = ""
     matching_servers: tuple[str, ...] = ()

@@ -1,34 +1,35 @@
 """Watcher that restarts a server under development when its source files change."""
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from glob import escape
 
 import anyio
 import anyio.to_thread
 
 POLL_SECONDS = 0.5
 MAX_ENTRIES = 20_000
-"""Maximum files and folders checked in each poll; the rest of a larger tree is not watched."""
+"""Maximum files and folders checked in each poll; the rest of larger trees is not watched."""
 
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "target"})
 
+_WILDCARD = re.compile(r"[*?\[]")
 Signature = dict[str, tuple[int, int]]
 
 
 async def watch_files(folder: str, patterns: tuple[str, ...], on_change: Callable[[str], object]) -> None:
-    """Call *on_change* whenever files in *folder* that match *patterns* change; run until cancelled.
+    """Call *on_change* whenever files that match *patterns* change; run until cancelled.
 
-    *on_change* receives the path of one changed file, relative to *folder*. A change is reported once the files
-    have stayed the same for POLL_SECONDS, so that a build can finish. The files are polled, because change
-    notifications do not work on network folders and in containers. In *patterns*, `*` matches any characters,
-    including slashes. Hidden folders and folders of installed packages are skipped.
+    *on_change* receives the path of one changed file (see `read_signature`). A change is reported once the files have
+    stayed the same for POLL_SECONDS, so that a build can finish. The files are polled, because change notifications do
+    not work on network folders and in containers.
     """
-    normal = tuple(pattern.removeprefix("./").replace("**/", "*") for pattern in patterns)
-    known = seen = await anyio.to_thread.run_sync(read_signature, folder, normal)
+    known = seen = await anyio.to_thread.run_sync(read_signature, folder, patterns)
     while True:
         await anyio.sleep(POLL_SECONDS)
-        before, seen = seen, await anyio.to_thread.run_sync(read_signature, folder, normal)
+        before, seen = seen, await anyio.to_thread.run_sync(read_signature, folder, patterns)
         if seen != known and seen == before:
             changed = min(name for name, _ in known.items() ^ seen.items())
             known = seen
@@ -36,26 +37,50 @@ async def watch_files(folder: str, patterns: tuple[str, ...], on_change: Callabl
 
 
 def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
-    """Return the modification time and size of each matching file, keyed by its path relative to *folder*."""
+    """Return the modification time and size of each file that matches one of *patterns*.
+
+    The keys are paths relative to *folder*, or absolute paths of files outside of it. Patterns are relative to
+    *folder*, absolute, or begin with "~/"; one that ends with a slash matches everything in that folder. `*` matches
+    any characters, including slashes. Below each folder that a pattern names, hidden folders and those of installed
+    packages are skipped.
+    """
     found: Signature = {}
-    for path in _iter_files(folder):
-        name = os.path.relpath(path, folder)
-        if any(fnmatchcase(name, pattern) for pattern in patterns):
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue
-            found[name] = (status.st_mtime_ns, status.st_size)
+    remaining = MAX_ENTRIES
+    folder = os.path.normpath(folder)
+    prefix = f"{folder.rstrip('/')}/"
+    for top, wanted in _group_patterns(folder, patterns).items():
+        for place, folders, files in os.walk(top):  # symbolic links to folders are not followed
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+            for path in (os.path.join(place, name) for name in sorted(files)):
+                if any(fnmatchcase(path, pattern) for pattern in wanted):
+                    try:
+                        status = os.stat(path)
+                    except OSError:
+                        continue
+                    name = os.path.relpath(path, folder) if path.startswith(prefix) else path
+                    found[name] = (status.st_mtime_ns, status.st_size)
+            remaining -= len(folders) + len(files)
+            if remaining < 0:
+                return found
     return found
 
 
-def _iter_files(folder: str) -> Iterator[str]:
-    """Yield the files below a folder, without following symbolic links to folders."""
-    count = 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
-        for name in sorted(files):
-            yield os.path.join(place, name)
-        count += len(folders) + len(files)
-        if count > MAX_ENTRIES:
-            return
+def _group_patterns(folder: str, patterns: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the folders to search, each with its patterns as absolute paths.
+
+    A pattern is searched for in the last folder before its first wildcard.
+    """
+    groups: dict[str, list[str]] = {}
+    for pattern in patterns:
+        head, tail = _split_pattern(pattern)
+        top = os.path.normpath(os.path.join(folder, os.path.expanduser(head)))
+        wanted = f"{escape(top.rstrip('/'))}/{tail.replace('**/', '*') or '*'}"
+        groups.setdefault(top, []).append(wanted)
+    return groups
+
+
+def _split_pattern(pattern: str) -> tuple[str, str]:
+    """Split a pattern after the last slash before its first wildcard; the second part may be empty."""
+    literal = _WILDCARD.split(pattern, maxsplit=1)[0]
+    end = literal.rfind("/") + 1
+    return pattern[:end], pattern[end:]

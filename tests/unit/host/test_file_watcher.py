@@ -9,6 +9,7 @@ import pytest
 from mcphost.config.loader import load_config
 from mcphost.config.mcp_json import parse_servers
 from mcphost.host.questions.questions import TrustOnce
+from mcphost.host.servers import file_watcher
 from mcphost.host.servers.file_watcher import MAX_ENTRIES, read_signature, watch_files
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
@@ -28,6 +29,39 @@ def test_patterns_select_files_below_the_folder_but_not_in_hidden_or_installed_o
     assert set(read_signature(str(tmp_path), ("*.py",))) == {"a.py", "src/c.py"}
     assert set(read_signature(str(tmp_path), ("build/*.js", "src/*.js"))) == {"build/g.js", "src/deep/d.js"}
     assert read_signature(str(tmp_path / "gone"), ("*",)) == {}
+
+
+def test_absolute_patterns_and_those_of_the_home_folder_or_a_parent_match(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        tmp_path, "mine/a.py", "shared/b.py", "shared/deep/c.py", "shared/d.txt", ".conf/e.json", ".conf/node_modules/f"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = str(tmp_path / "mine")
+    assert set(read_signature(folder, (f"{tmp_path}/mine/*.py",))) == {"a.py"}
+    assert set(read_signature(folder, (f"{tmp_path}/shared/**/*.py",))) == {
+        f"{tmp_path}/shared/b.py",
+        f"{tmp_path}/shared/deep/c.py",
+    }
+    assert set(read_signature(folder, ("~/shared/d.txt", "~/.conf/*.json"))) == {
+        f"{tmp_path}/shared/d.txt",
+        f"{tmp_path}/.conf/e.json",
+    }
+    assert set(read_signature(folder, ("*.py", "../shared/*.txt", "./a.*"))) == {"a.py", f"{tmp_path}/shared/d.txt"}
+    assert set(read_signature(f"{tmp_path}/", (".conf/*.json", "shared/**/*.txt"))) == {".conf/e.json", "shared/d.txt"}
+    assert set(read_signature(folder, ("~/shared/",))) == {
+        f"{tmp_path}/shared/{name}" for name in ("b.py", "deep/c.py", "d.txt")
+    }
+
+
+def test_all_folders_together_are_watched_in_part_if_they_are_huge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_watcher, "MAX_ENTRIES", 10)
+    write(tmp_path, *(f"{folder}/{number}.py" for folder in "abc" for number in range(8)))
+    patterns = tuple(f"{tmp_path}/{folder}/*.py" for folder in "abc")
+    assert 8 <= len(read_signature(str(tmp_path / "mine"), patterns)) <= 16
 
 
 def test_links_to_other_folders_are_not_followed(tmp_path: Path) -> None:
