@@ -90,6 +90,11 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         return bool(self.added) or self.theme is not None or self.needs_confirmation
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the files do not differ from the configuration in use, and have no new problems."""
+        return not (self.can_apply or self.at_start or self.problems)
+
+    @property
     def needs_confirmation(self) -> bool:
         """Whether applying the changes needs the user's confirmation.
 
@@ -245,13 +250,15 @@ class ConfigChangeDetector:
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
         """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
 
-        *on_change* receives the error if the files cannot be loaded. A server is also restarted when `mcphost servers
-        restart` requests it. Files are read only after they have stayed the same for POLL_SECONDS, so that no
-        half-written file is read. Polling is fast enough for these few files, and works on network folders, where
-        change notifications do not.
+        *on_change* receives the error if the files cannot be loaded. After that, or after changes that were not
+        applied, it also receives an empty ConfigChanges once the files are as before. A server is also restarted when
+        `mcphost servers restart` requests it. Files are read only after they have stayed the same for POLL_SECONDS, so
+        that no half-written file is read. Polling is fast enough for these few files, and works on network folders,
+        where change notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await anyio.to_thread.run_sync(self._read_signature)
+        was_reported = False
         while True:
             await anyio.sleep(POLL_SECONDS)
             await self._restart_requested()
@@ -262,12 +269,14 @@ class ConfigChangeDetector:
             try:
                 changes = await self.check()
             except McpHostError as error:
+                was_reported = True
                 await on_change(error)
                 continue
-            if changes.can_apply or changes.at_start or changes.problems:
+            if changes.is_empty:
+                self.config = changes.config  # mcphost changed the file itself, or a change was taken back
+            if was_reported or not changes.is_empty:
+                was_reported = not changes.is_empty
                 await on_change(changes)
-            else:
-                self.config = changes.config  # mcphost changed the file itself
 
     async def _restart_requested(self) -> None:
         requests = await anyio.to_thread.run_sync(self._restarts.take) if self._restarts is not None else ()

@@ -10,6 +10,7 @@ from mcphost.config.schema import Profile
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screens.chat import ChatScreen
+from mcphost.tui.transcript.blocks import NoticeBlock
 
 if TYPE_CHECKING:
     from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
@@ -39,6 +40,8 @@ class ConfigChangeNotices:
         self._chat = chat
         self._open_page = open_page
         self._use_theme = use_theme
+        self._replaceable: list[NoticeBlock] = []
+        """Notices about changes that are not applied; the next notice about the files replaces them."""
 
     async def watch(self) -> None:
         """Watch the configuration files until cancelled.
@@ -49,8 +52,9 @@ class ConfigChangeNotices:
             await self._detector.watch(self._handle_change)
 
     async def _handle_change(self, change: "ConfigChanges | McpHostError") -> None:
+        self._remove_replaceable()
         if isinstance(change, McpHostError):
-            self._add_notice(
+            self._add_replaceable(
                 "warning",
                 _("The changed configuration is not used. {message}").format(
                     message=translate_sentence(change.message)
@@ -58,16 +62,17 @@ class ConfigChangeNotices:
                 change.hint,
             )
             return
+        add_problem = self._add_replaceable if change.needs_confirmation else self._add_notice
         for problem in change.problems:
-            self._add_notice("warning", problem)
+            add_problem("warning", problem)
         if change.needs_confirmation:
             lines = "; ".join(change.describe(_))
-            self._add_notice(
+            self._add_replaceable(
                 "info",
                 _("The configuration files changed: {lines}.").format(lines=lines),
                 _("Review and apply it with /reload."),
             )
-        else:
+        elif not change.is_empty:
             self._apply(change)
 
     async def review(self) -> None:
@@ -140,6 +145,7 @@ class ConfigChangeNotices:
 
     def _apply_if_confirmed(self, changes: "ConfigChanges | None") -> None:
         if changes is not None and not self._refuse_while_answering():
+            self._remove_replaceable()
             self._apply(changes)
 
     def _apply(self, changes: "ConfigChanges") -> None:
@@ -164,6 +170,16 @@ class ConfigChangeNotices:
         if is_busy:
             self._chat.notify(_("Still answering. Press Esc to stop, then try again."), markup=False, timeout=6)
         return is_busy
+
+    def _add_replaceable(self, level: str, text: str, hint: str = "") -> None:
+        notice = NoticeBlock(level, translate_sentence(text), translate_sentence(hint))
+        self._replaceable.append(notice)
+        self._chat.presenter.transcript.add(notice)
+
+    def _remove_replaceable(self) -> None:
+        for notice in self._replaceable:
+            self._chat.presenter.transcript.remove_block(notice)
+        self._replaceable.clear()
 
     def _add_notice(self, level: str, text: str, hint: str = "") -> None:
         self._chat.presenter.add_notice(level, text, hint)

@@ -114,6 +114,29 @@ async def test_a_raised_limit_counts_only_after_the_page_has_shown_it(files: Fil
         assert (driver.host.settings.budget.per_day, driver.host.settings.notifications.mode) == (5, "off")
 
 
+async def test_a_newer_notice_replaces_the_older_one_and_none_remains_once_the_files_are_as_before(
+    files: Files,
+) -> None:
+    files.write_servers(time={"command": "/nowhere/a"})
+    async with files.open((120, 40)) as driver:
+        for number in (1, 2):
+            files.write_settings(f'[consent]\nnever = ["fs/delete{number}"]\n')
+            await driver.until(lambda shown=f"forbid fs/delete{number}": shown in driver.transcript(), "the notice")
+        assert driver.transcript().count("The configuration files changed") == 1
+        files.write_settings("[consent]\nnever = 3\n")
+        await driver.until(lambda: "configuration is not used" in driver.transcript(), "the error")
+        assert "The configuration files changed" not in driver.transcript()
+        files.write_settings("")
+        await driver.until(lambda: "configuration is not used" not in driver.transcript(), "its end")
+        files.write_settings('[consent]\nnever = ["fs/delete3"]\n')
+        await driver.until(lambda: "forbid fs/delete3" in driver.transcript(), "the notice")
+        await command(driver, "/reload")
+        await driver.until(lambda: "Changes in the configuration files" in driver.text(), "the page")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Applied from" in driver.transcript(), "the notice")
+        assert "The configuration files changed" not in driver.transcript()
+
+
 async def test_leaving_the_page_applies_nothing(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a"})
     async with files.open() as driver:
