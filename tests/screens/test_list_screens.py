@@ -113,14 +113,29 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted_and_s
         await driver.until(lambda: "Look at its log." in driver.text())
         assert "Traceback ␛[31m" in driver.text()
         await driver.pilot.press("r")
-        assert driver.host.restarted == ["bad"]
+        await driver.until(lambda: driver.host.restarted == ["bad"], "the restart")
         await driver.pilot.press("p")
-        assert driver.host.stopped == ["bad"]
+        await driver.until(lambda: driver.host.stopped == ["bad"], "the stop")
         await driver.pilot.press("down")
         await driver.until(lambda: "2026-07-28" in driver.text())
         assert "search_files" in driver.text()
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.screen is driver.app.chat)
+
+
+@pytest.mark.parametrize("word", ["postgres", "restart", "disable", "xx-large", "Xx", "oops", "under"])
+@pytest.mark.parametrize("keys", [(), ("tab",)], ids=["list", "details"])
+async def test_a_word_typed_on_the_servers_page_is_searched_for_and_changes_no_server(
+    run: Run, word: str, keys: tuple[str, ...]
+) -> None:
+    async with run() as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "Servers" in driver.text() and driver.app.screen.focused, "the page")
+        await driver.pilot.press(*keys)
+        driver.press_together(*word)
+        await driver.until(lambda: driver.app.screen.query_one("#search", Input).value == word, "the search")
+        assert driver.host.restarted == driver.host.stopped == []
+        assert not driver.app._notifications
 
 
 async def test_a_disabled_server_is_not_restarted_and_the_screen_names_the_key_that_enables_it(run: Run) -> None:

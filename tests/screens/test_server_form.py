@@ -196,8 +196,10 @@ async def test_a_server_is_disabled_with_one_key_and_removed_with_two(run: Run) 
         await driver.pilot.press("x")
         await driver.until(lambda: f"Press x again to remove {name}" in notices(driver), "the hint")
         assert len(editor.changes) == 1
-        await driver.pilot.press("x", "u")
-        await driver.until(lambda: len(editor.changes) == 3, "the changes")
+        await driver.pilot.press("x")
+        await driver.until(lambda: len(editor.changes) == 2, "the removal")
+        await driver.pilot.press("u")
+        await driver.until(lambda: len(editor.changes) == 3, "the undo")
         assert editor.changes[1:] == [("remove", name), ("undo",)]
 
 

@@ -1,9 +1,10 @@
 """Servers screen (F3): status, account, tools and log of each server, and actions such as restart."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import join
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual.binding import Binding, BindingType
@@ -20,7 +21,7 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
 from mcphost.tui.screens.roots import describe_known_roots
 from mcphost.tui.screens.server_details import (
     deprecation_note,
@@ -31,6 +32,7 @@ from mcphost.tui.screens.server_details import (
     translate_capabilities,
 )
 from mcphost.tui.screens.server_form import ServerForm
+from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
@@ -66,8 +68,11 @@ class NoticeRemover(Protocol):
         ...
 
 
-class ServersScreen(ListScreen):
+class ServersScreen(TypeAheadListScreen):
     """List of all configured servers; *initial_server* is selected when the screen opens.
+
+    A letter that changes something, such as r for "restart", acts only after a pause, because a server's name that is
+    typed or pasted here would otherwise stop or restart servers; the name goes to the search line instead.
 
     Its result is a tool call that the user entered, an attachment for the next message, or None if there is neither.
     """
@@ -92,6 +97,9 @@ class ServersScreen(ListScreen):
         ("u", N_("undo"), "screen.undo"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.add", "screen.registry", "screen.undo"})
+    REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset("oxX")
+    INSTANT_KEYS: ClassVar[frozenset[str]] = frozenset("abcefgint")
+    MORE_COMMANDS: ClassVar[Mapping[str, str]] = MappingProxyType({"f": "app.folders", "X": "screen.remove_with_data"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "tools", show=False),
         Binding("r", "restart", show=False),

@@ -1,5 +1,7 @@
 """Type-ahead for list screens: single letters run commands, and typed words go to the search line."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 from textual import events
@@ -18,9 +20,15 @@ class TypeAheadListScreen(ListScreen):
     A letter in `KEY_ROWS` runs its command if the user pauses, or presses a key that enters no text.
     `REPEATED_KEYS` contains the letters whose commands must be confirmed by a second press. If a different letter
     follows the first press, both letters are entered in the search line.
+
+    `INSTANT_KEYS` contains the letters whose commands only open another screen. They run at once, because a pause
+    before each would annoy, and a wrong one is left with Esc; but within a word, they are text like all letters.
+    `MORE_COMMANDS` maps further letters, which are not in `KEY_ROWS`, to their actions.
     """
 
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset()
+    INSTANT_KEYS: ClassVar[frozenset[str]] = frozenset()
+    MORE_COMMANDS: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,14 +38,20 @@ class TypeAheadListScreen(ListScreen):
 
     async def process_typed_key(self, event: events.Key) -> bool:
         """Handle a key before it reaches the list; return False to let the list handle it as usual."""
-        if not isinstance(self.focused, OptionList):
-            return False
         is_text = event.is_printable and "+" not in event.key  # Textual treats Alt+letter as text
         text = event.character if is_text and event.character else ""
+        if not isinstance(self.focused, OptionList):
+            # The details pane has letters of its own; only those that change something wait here as well.
+            is_delayed = text in self._commands and text not in self.INSTANT_KEYS
+            if isinstance(self.focused, Input) or not (is_delayed or self._typed):
+                return False
         if self._word_timer is not None:
             self._word_timer.stop()
         if text and (text != " " or self._typed):
-            self._add_letter(text)
+            if text in self.INSTANT_KEYS and not self._typed:
+                await self.app.run_action(self._commands[text], self)  # pyright: ignore[reportUnknownMemberType]
+            else:
+                self._add_letter(text)
             return True
         if event.key == "backspace" and self._typed:
             self._forget_letters()
@@ -86,4 +100,4 @@ class TypeAheadListScreen(ListScreen):
     @property
     def _commands(self) -> dict[str, str]:
         """The actions of the letter keys, keyed by letter."""
-        return {key: action for key, _label, action in self.KEY_ROWS if len(key) == 1}
+        return {**{key: action for key, _label, action in self.KEY_ROWS if len(key) == 1}, **self.MORE_COMMANDS}
