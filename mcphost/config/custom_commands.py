@@ -6,7 +6,8 @@ In a template, `$ARGUMENTS`, `$1` to `$9`, and `{name}` for a declared argument 
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from mcphost.config.project_texts import (
     ProjectText,
     find_project_root,
     read_project_text,
+    split_lines,
 )
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.sanitize import sanitize
@@ -34,7 +36,9 @@ _NAME = re.compile(r"[^\W\d_][\w-]{0,39}")
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])(?!\d)|\{([^\W\d_][\w-]{0,39})\}")
 _FENCE = re.compile(r"---[ \t]*(?:\r\n|\r|\n)")
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
-_FIELDS = frozenset({"description", "arguments", "model", "send"})
+_FIELDS = ("description", "arguments", "model", "send")
+_ARGUMENT_FIELDS = ("name", "description", "default")
+_MAX_SHOWN = 60
 
 
 class CommandArgument(Struct, frozen=True):
@@ -137,9 +141,9 @@ def parse_command(name: str, text: ProjectText) -> CustomCommand:
     from mcphost.protocol.frontmatter import parse_frontmatter  # imports PyYAML
 
     fields = parse_frontmatter(whole)
-    if unknown := [key for key in fields if key not in _FIELDS]:
-        raise MalformedMessage(f"Its front matter has the unknown field {unknown[0]!r}.")
     end = _END.search(whole, _FENCE.match(whole).end())  # pyright: ignore[reportOptionalMemberAccess]
+    front_matter = whole[: end.start()] if end else whole
+    _check_keys(fields, _FIELDS, front_matter)
     template = whole[end.end() :].strip() if end else ""
     send = _read_text(fields, "send") or "false"
     if send not in ("true", "false"):
@@ -149,7 +153,7 @@ def parse_command(name: str, text: ProjectText) -> CustomCommand:
         description=_read_text(fields, "description"),
         template=template,
         text=text,
-        arguments=_read_arguments(fields.get("arguments", [])),
+        arguments=_read_arguments(fields.get("arguments", []), front_matter),
         model=_read_text(fields, "model"),
         is_sent=send == "true",
     )
@@ -163,15 +167,32 @@ def _read_text(fields: Mapping[str, Any], name: str) -> str:
     return cast("str", value)
 
 
-def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
+def _check_keys(fields: Mapping[str, Any], known: Sequence[str], front_matter: str) -> None:
+    """Raise MalformedMessage for the first key that is not in *known*, with its line and the nearest known key."""
+    unknown = next((key for key in fields if key not in known), None)
+    if unknown is None:
+        return
+    key = re.compile(rf"(?<![\w-]){re.escape(unknown)}[\"']?[ \t]*:")
+    lines = split_lines(front_matter)
+    line = next((number for number, text in enumerate(lines, 1) if key.search(text)), 1)
+    shown = sanitize(unknown[:_MAX_SHOWN], keep_newlines=False)
+    near = next(iter(get_close_matches(unknown[:_MAX_SHOWN].lower(), known, 1)), "")
+    if near:
+        raise MalformedMessage(f'Line {line} of its front matter has the unknown key "{shown}". Did you mean "{near}"?')
+    names = ", ".join(known)
+    raise MalformedMessage(f'Line {line} of its front matter has the unknown key "{shown}". Known keys: {names}.')
+
+
+def _read_arguments(entries: Any, front_matter: str) -> tuple[CommandArgument, ...]:
     """Parse `arguments` in the front matter, such as `[path, {name: focus, description: …, default: …}]`."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_ARGUMENTS:
         raise MalformedMessage(f'Its field "arguments" is not a list of at most {MAX_ARGUMENTS} arguments.')
     arguments: list[CommandArgument] = []
     for entry in cast("list[Any]", entries):
         fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {"name": entry}
+        _check_keys(fields, _ARGUMENT_FIELDS, front_matter)
         name = _read_text(fields, "name")
-        if not set(fields) <= {"name", "description", "default"} or not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name):
             raise MalformedMessage('Its arguments have "name", "description" and "default", and simple names.')
         if any(one.name == name for one in arguments):
             raise MalformedMessage(f"It has the argument {name!r} twice.")

@@ -96,7 +96,18 @@ def test_a_projects_command_is_no_own_one_and_never_replaces_one_of_the_user(tmp
     ("text", "reason"),
     [
         ("---\ndescription: x\n", "does not end"),
-        ("---\ncommand: rm\n---\nx", "unknown field 'command'"),
+        ("---\ncommand: rm\n---\nx", 'bad.md is not used: Line 2 of its front matter has the unknown key "command".'),
+        (
+            "---\nsend: true\ndesciption: x\n---\nx",
+            'bad.md is not used: Line 3 of its front matter has the unknown key "desciption". '
+            'Did you mean "description"?',
+        ),
+        (
+            "---\narguments:\n  - path\n  - name: focus\n    defualt: x\n---\nx",
+            'Line 5 of its front matter has the unknown key "defualt". Did you mean "default"?',
+        ),
+        ("---\narguments: [{name: focus, 'Default': x}]\n---\nx", "Line 2 of its front matter has the unknown key"),
+        ('---\n"\\x1b[31m": x\n---\nx', 'has the unknown key "␛[31m".'),
         ("---\narguments: path\n---\nx", '"arguments" is not a list'),
         ("---\narguments: [path, path]\n---\nx", "twice"),
         ("---\narguments:\n  - name: a b\n---\nx", "simple names"),
