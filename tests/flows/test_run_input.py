@@ -64,7 +64,7 @@ def test_a_pdf_file_reaches_a_model_that_takes_none_as_text(program: Program) ->
     body = make_pdf("The tide is high", "and rising")
     (program.home / "a.pdf").write_bytes(body)
     text = "[Page 1]\nThe tide is high\n\n[Page 2]\nand rising\n\n"
-    size = len(text) + len("[the text of the PDF file, without its pictures and layout]")
+    size = len(text) + len("[only the text of the PDF file is attached, without its pictures and layout]")
     done = program.run(*ASK, "-f", str(program.home / "a.pdf"))
     assert done.returncode == 0, done.stderr
     assert f"`{program.home}/a.pdf`, {size} characters".encode() in done.stdout

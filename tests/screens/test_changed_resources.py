@@ -53,7 +53,7 @@ async def test_an_attachment_that_changed_is_marked_and_one_key_reads_it_again(r
         await attach(driver, "old text")
         change(driver, "new text")
         await driver.until(lambda: "▲ resource" in driver.text() and "changed" in driver.text(), "the mark")
-        assert "shift+tab, then r refreshes" in driver.text()
+        assert "shift+tab selects one, r then reads it again" in driver.text()
         await driver.pilot.press("shift+tab", "r")
         await driver.until(lambda: not rows(driver)[0].is_changed, "the new version")
         assert driver.app.chat.attachments.parts == [ResourcePart("files", URI, "new text", "text/markdown")]
@@ -65,7 +65,7 @@ async def test_a_sent_resource_that_changed_is_marked_at_its_message_and_sent_as
         await send(driver, "look")
         assert not rows(driver)
         change(driver, "\n".join([*LINES[:30], "a new line", *LINES[31:]]))
-        await driver.until(lambda: "changed since sent" in driver.text(), "the row")
+        await driver.until(lambda: "changed since it was sent" in driver.text(), "the row")
         assert "characters)  changed since" in driver.transcript()
         assert "The model has an older version." in driver.transcript()
         assert driver.app.chat.attachments.parts == [], "nothing is attached without the user"
@@ -119,7 +119,7 @@ async def test_a_change_of_what_was_not_attached_is_only_told(run: Run) -> None:
         driver.app.query_one(AttachmentList).focus()
         driver.app.chat.attachments.parts[:] = [ResourcePart("", "a.md", "text")]
         await driver.pilot.press("r")
-        await driver.until(lambda: driver.has_notified("Only a server's resource can be refreshed."), "the reason")
+        await driver.until(lambda: driver.has_notified("Only a resource of a server can be read again."), "the reason")
 
 
 async def test_a_flood_of_changes_is_shown_once_and_measures_no_attachment_again(

@@ -136,7 +136,7 @@ def _has_words(text: str) -> bool:
 
 def _describe_reading(found: PdfText) -> list[str]:
     """Return phrases that say how much of a PDF file was converted to text."""
-    out = ["the text of the PDF file, without its pictures and layout"]
+    out = ["only the text of the PDF file is attached, without its pictures and layout"]
     if found.read < found.pages:
         out.append(f"only the first {found.read:,} of {found.pages:,} pages")
     if found.unread:

@@ -148,7 +148,7 @@ def _list_folder(handle: int, shown: str) -> Attachment:
         is_cut = len(names) >= MAX_FOLDER_ENTRIES
     # A name can contain line breaks, which would look like other names or like text from mcphost.
     text = "\n".join(sanitize(name, keep_newlines=False) for name in sorted(names)) or "(empty)"
-    note = f"the first {MAX_FOLDER_ENTRIES} entries" if is_cut else ""
+    note = f"only the first {MAX_FOLDER_ENTRIES} entries are listed" if is_cut else ""
     return Attachment(name=shown, part=ResourcePart("", shown, text, "inode/directory"), note=note)
 
 
@@ -161,7 +161,9 @@ def make_attachment(name: str, body: bytes, facts: ModelFacts, *, size: int = 0)
         most = MAX_BINARY_BYTES if binary.startswith("audio/") else MAX_READ_BYTES
         if size > most:
             limit = most // 1024**2
-            raise UsageError(f"{name} is {size / 1024**2:.1f} MB; at most {limit} MB can be attached.", "Attach less.")
+            raise UsageError(
+                f"{name} is {size / 1024**2:.1f} MB; at most {limit} MB can be attached.", "Attach a smaller file."
+            )
         return Attachment(name=name, part=make_binary_part(name, binary, body, facts))
     return _read_text(name, body, size or len(body))
 
@@ -233,7 +235,7 @@ def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) 
             break
     count = number if is_open else number - 1
     if first > count:
-        raise UsageError(f"{name} has {pluralize(count, 'line')}.", "Choose lines within the file.")
+        raise UsageError(f"{name} has only {pluralize(count, 'line')}.", "Choose lines within the file.")
     return _make_text_part(f"{name}:{first}-{min(last, count)}", kept, max(size, file.tell()))
 
 
@@ -260,8 +262,9 @@ def _make_text_part(name: str, head: _TextHead, size: int, *, is_cut: bool = Fal
     text = body[:MAX_TEXT_BYTES].decode(errors="ignore")
     if is_cut or len(body) > MAX_TEXT_BYTES:
         text = text[: text.rfind("\n") + 1] or text
-        note = f"the first {len(text.splitlines()):,} lines, {MAX_TEXT_BYTES // 1024} KB of {size / 1024:,.0f} KB"
-        text += f"{'' if text.endswith(chr(10)) else chr(10)}[Cut off here: these are {note}.]"
+        lines, kept = len(text.splitlines()), MAX_TEXT_BYTES // 1024
+        note = f"only the first {lines:,} lines are attached, {kept} KB of {size / 1024:,.0f} KB"
+        text += f"{'' if text.endswith(chr(10)) else chr(10)}[Cut off here: {note}.]"
     return Attachment(name=name, part=ResourcePart("", name, text, "text/plain"), note=note)
 
 

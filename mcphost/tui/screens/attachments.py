@@ -149,7 +149,11 @@ class Attachments:
 
         key = resource_key(part)
         if key is None:
-            self._screen.notify(_("Only a server's resource can be refreshed."), markup=False, timeout=4)
+            self._screen.notify(
+                _("Only a resource of a server can be read again. To update a file, attach it again."),
+                markup=False,
+                timeout=4,
+            )
             return
         try:
             result = await self._host.features.read_resource(*key, bypass_cache=True)
@@ -161,7 +165,7 @@ class Attachments:
         newer = next((one.part for one in fitted if resource_key(one.part) == key), None)
         if newer is None:
             gone = _("{uri} of {server} is no longer there.").format(uri=key[1], server=key[0])
-            self._presenter.add_notice("warning", gone, _("Attach another resource."))
+            self._presenter.add_notice("warning", gone, _("The version read before stays; x removes it from the list."))
             return
         sent = find_sent(self._host.conversation.messages).get(key)
         if sent is not None and is_same_version(sent.part, newer):
@@ -265,7 +269,8 @@ class Attachments:
         for one in noted[:MAX_NOTES]:
             self._screen.notify(f"{clean_line(one.name)}: {clean_line(one.note)}.", markup=False, timeout=8)
         if hidden := len(noted) - min(len(noted), MAX_NOTES):
-            self._screen.notify(_("{hidden} more").format(hidden=hidden), markup=False, timeout=8)
+            more = _("{hidden} more attachments have such notes.").format(hidden=hidden)
+            self._screen.notify(more, markup=False, timeout=8)
 
     @property
     def _model_facts(self) -> "ModelFacts":

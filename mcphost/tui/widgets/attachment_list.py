@@ -19,11 +19,11 @@ from mcphost.tui.widget_messages import AttachmentAction
 MAX_SHOWN = 5
 """Maximum number of attachments shown at a time; the list scrolls to the one at the cursor."""
 _WIDEST_KIND = 9
-_ROW_HINT = N_("shift+tab selects · backspace removes")
+_ROW_HINT = N_("shift+tab selects one · backspace removes the last")
 _FOCUSED_HINT = N_("enter views · x removes · esc back")
-_CHANGED_HINT = N_("enter views · r refreshes · x removes · esc back")
+_CHANGED_HINT = N_("enter views · r reads it again · x removes · esc back")
 _SENT_HINT = N_("enter views · r attaches what changed · x ignores it · esc back")
-_REFRESH_HINT = N_("shift+tab, then r refreshes")
+_REFRESH_HINT = N_("shift+tab selects one, r then reads it again")
 
 
 class AttachmentRow(NamedTuple):
@@ -131,7 +131,7 @@ class AttachmentList(Widget, can_focus=True):
             if width < (90 if row.is_changed else 60)
             else _("  {size} · {tokens:,} tokens").format(size=row.size, tokens=row.tokens)
         )
-        changed = _("  changed since sent") if row.is_sent else _("  changed") if row.is_changed else ""
+        changed = _("  changed since it was sent") if row.is_sent else _("  changed") if row.is_changed else ""
         room = width - 2 - cell_len(kind) - 1 - cell_len(size) - cell_len(changed) - 4
         name = Content(clean_line(row.name, 200)).truncate(max(4, room), ellipsis=True)
         gap = " " * max(0, room - name.cell_length)

@@ -48,7 +48,7 @@ async def test_a_model_that_is_not_known_to_take_pdf_files_gets_the_text(
     assert isinstance(found.part, ResourcePart)
     assert (found.part.uri, found.part.mime_type) == ("paper.pdf", "application/pdf")
     assert found.part.text.startswith("[Page 1]\nThe tide is high\n\n[Page 2]\nand rising\n")
-    assert found.note == "the text of the PDF file, without its pictures and layout"
+    assert found.note == "only the text of the PDF file is attached, without its pictures and layout"
     assert found.note in found.part.text, "the model is told too"
 
 

@@ -76,7 +76,7 @@ def test_lines_are_taken_from_a_file_and_named(tmp_path: Path) -> None:
     assert (some.name, text_of(some)) == ("a.py:10-12", "line 10\nline 11\nline 12\n")
     assert text_of(attach(tmp_path, "a.py:50")) == "line 50\n"
     assert attach(tmp_path, "a.py:49-9999").name == "a.py:49-50"
-    with pytest.raises(UsageError, match="has 50 lines"):
+    with pytest.raises(UsageError, match="has only 50 lines"):
         attach(tmp_path, "a.py:51")
 
 
@@ -103,7 +103,7 @@ def test_a_line_ends_where_it_ends_for_python_wherever_the_file_is_split(tmp_pat
         found = attach(tmp_path, f"a.txt:{at + 1}-{at + 40}")
         assert text_of(found) == "".join(lines[at : at + 40])
     assert attach(tmp_path, f"a.txt:{len(lines)}-{len(lines) + 9}").name == f"a.txt:{len(lines)}-{len(lines)}"
-    with pytest.raises(UsageError, match=f"has {len(lines):,} lines"):
+    with pytest.raises(UsageError, match=f"has only {len(lines):,} lines"):
         attach(tmp_path, f"a.txt:{len(lines) + 1}")
 
 
@@ -112,7 +112,7 @@ def test_a_line_break_of_two_characters_is_one_line_break_in_every_place(tmp_pat
     (tmp_path / "a.txt").write_bytes(b"a" * (ends - 1) + b"\r\nsecond\r\nthird\r")
     assert text_of(attach(tmp_path, "a.txt:2")) == "second\r\n"
     assert text_of(attach(tmp_path, "a.txt:3-4")) == "third\r"
-    with pytest.raises(UsageError, match="has 3 lines"):
+    with pytest.raises(UsageError, match="has only 3 lines"):
         attach(tmp_path, "a.txt:4")
 
 
@@ -131,7 +131,7 @@ def test_a_range_of_lines_over_the_limit_is_cut_and_keeps_its_numbers(tmp_path: 
     (tmp_path / "big.log").write_bytes(b"0123456\n" * 100_000)
     found = attach(tmp_path, "big.log:2-99999999")
     assert found.name == "big.log:2-100000"
-    assert found.note == "the first 32,768 lines, 256 KB of 781 KB"
+    assert found.note == "only the first 32,768 lines are attached, 256 KB of 781 KB"
     assert text_of(found).count("0123456\n") == 32_768
 
 
@@ -148,7 +148,7 @@ def test_a_long_text_is_cut_at_a_line_and_both_sides_are_told(tmp_path: Path) ->
     text = text_of(attachment)
     assert len(text.encode()) < MAX_TEXT_BYTES + 200
     assert "of 1,074 KB" in attachment.note
-    assert text.splitlines()[-1] == f"[Cut off here: these are {attachment.note}.]"
+    assert text.splitlines()[-1] == f"[Cut off here: {attachment.note}.]"
     assert set(text.splitlines()[:-1]) == {"äöü €"}
 
 
@@ -172,7 +172,7 @@ def test_the_listing_of_a_huge_folder_is_bounded_and_told(tmp_path: Path) -> Non
         (tmp_path / f"{number}").touch()
     attachment = attach(tmp_path, ".")
     assert len(text_of(attachment).splitlines()) == MAX_FOLDER_ENTRIES
-    assert attachment.note == "the first 500 entries"
+    assert attachment.note == "only the first 500 entries are listed"
 
 
 def test_a_link_out_of_the_folder_is_refused_but_its_target_can_be_named(tmp_path: Path) -> None:
