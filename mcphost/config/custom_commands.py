@@ -172,15 +172,19 @@ def _check_keys(fields: Mapping[str, Any], known: Sequence[str], front_matter: s
     unknown = next((key for key in fields if key not in known), None)
     if unknown is None:
         return
-    key = re.compile(rf"(?<![\w-]){re.escape(unknown)}[\"']?[ \t]*:")
-    lines = split_lines(front_matter)
-    line = next((number for number, text in enumerate(lines, 1) if key.search(text)), 1)
+    lines = enumerate(split_lines(front_matter), 1)
+    line = next((number for number, text in lines if _has_key(text, unknown)), 1)
     shown = sanitize(unknown[:_MAX_SHOWN], keep_newlines=False)
     near = next(iter(get_close_matches(unknown[:_MAX_SHOWN].lower(), known, 1)), "")
     if near:
         raise MalformedMessage(f'Line {line} of its front matter has the unknown key "{shown}". Did you mean "{near}"?')
     names = ", ".join(known)
     raise MalformedMessage(f'Line {line} of its front matter has the unknown key "{shown}". Known keys: {names}.')
+
+
+def _has_key(line: str, key: str) -> bool:
+    before, found, after = line.partition(key)
+    return bool(found) and not before[-1:].isalnum() and after.lstrip("\"' \t").startswith(":")
 
 
 def _read_arguments(entries: Any, front_matter: str) -> tuple[CommandArgument, ...]:
