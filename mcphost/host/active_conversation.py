@@ -1,9 +1,11 @@
 """The open conversation; each message is saved when it is added, or later if saving fails."""
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from unicodedata import east_asian_width
 
 import anyio
 
@@ -17,7 +19,17 @@ from mcphost.store.compactions import Compaction, find_active_compaction
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.message_list import MessageList
 
-TITLE_CHARS = 80
+TITLE_COLUMNS = 60
+"""Maximum width of an automatic title; Chinese, Japanese and Korean characters take two columns."""
+
+_MAX_TITLE_TEXT = 20_000
+_GREETING = re.compile(
+    r"(?:(?:hi|hello|hey|dear|good (?:morning|afternoon|evening))(?: (?:there|all|again|everyone|team))?|你好|您好)"
+    r"(?:[,.!，。！][\s,.!，。！]{0,9}|$)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.?!](?= )|[。？！]")
+_MIN_SENTENCE_CHARS = 12
 _RETRY_SECONDS = 5.0
 _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue here, but only new messages are saved."
 
@@ -437,5 +449,24 @@ class ActiveConversation:
 
 
 def _title(message: Message) -> str:
-    line = next((line.strip() for line in message.text.splitlines() if line.strip()), "Untitled")
-    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+    """Return the first line of a message without a greeting, if it is too long cut after a sentence or a word."""
+    first = title = ""
+    for row in message.text[:_MAX_TITLE_TEXT].splitlines():
+        line = row.strip()
+        first = first or line
+        greeting = _GREETING.match(line)
+        title = "" if line.startswith(("```", "~~~")) else line[greeting.end() :] if greeting else line
+        if title:
+            break
+    title = title or first or "Untitled"
+    width = kept = 0
+    for character in title[: TITLE_COLUMNS + 1]:
+        width += 2 if east_asian_width(character) in "WF" else 1
+        kept += width < TITLE_COLUMNS
+    if width <= TITLE_COLUMNS:
+        return title
+    ends = [end.end() for end in _SENTENCE_END.finditer(title, _MIN_SENTENCE_CHARS, kept + 1)]
+    if ends:
+        return title[: ends[-1]]
+    blank = title.rfind(" ", kept // 2, kept + 1)
+    return f"{title[: blank if blank > 0 else kept].rstrip()}…"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import StoreError
-from mcphost.host.active_conversation import TITLE_CHARS, Conversation
+from mcphost.host.active_conversation import TITLE_COLUMNS, Conversation
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
@@ -17,8 +17,39 @@ pytestmark = pytest.mark.anyio
 async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
     conversation = Conversation(ConversationStore(Database(tmp_path / "s.db")), lambda error: None)
     await conversation.append(user_message("\n  " + "x" * 200 + "\nmore"))
-    assert len(conversation.title) == TITLE_CHARS
+    assert len(conversation.title) == TITLE_COLUMNS
     assert conversation.title.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Hi!\n\nWhy does the build fail?", "Why does the build fail?"),
+        ("Good morning, why does the build fail?", "why does the build fail?"),
+        ("你好，构建为什么失败？", "构建为什么失败？"),
+        ("Hello", "Hello"),
+        ("Hello world in C", "Hello world in C"),
+        ("Hi-fi", "Hi-fi"),
+        ("```python\nprint(1)\n```\nWhat is this?", "print(1)"),
+        ("@src/a.py explain it. Then write tests.", "@src/a.py explain it. Then write tests."),
+        (
+            "Explain how the scheduler picks a task. Then write tests for each of its cases, please.",
+            "Explain how the scheduler picks a task.",
+        ),
+        (
+            "Explain how the scheduler of version 1.2 picks the next task and why it never picks the oldest one first",
+            "Explain how the scheduler of version 1.2 picks the next…",
+        ),
+        ("说明" * 40, "说明" * 14 + "说…"),
+        ("", "Untitled"),
+    ],
+)
+async def test_its_title_has_no_greeting_or_code_fence_and_ends_at_a_sentence_or_word(
+    tmp_path: Path, text: str, title: str
+) -> None:
+    conversation = Conversation(ConversationStore(Database(tmp_path / "s.db")), lambda error: None)
+    await conversation.append(user_message(text))
+    assert conversation.title == title
 
 
 async def test_a_failed_save_is_reported_once_and_repeated_later(tmp_path: Path) -> None:
