@@ -34,6 +34,12 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         "--format", choices=("markdown", "json", "html"), help="export: the format, if not the one of FILE's ending"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="export: the new file to write")
+    parser.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="search: only messages from then on; a date such as 2026-01-31, today, yesterday, or an age such as 7d",
+    )
+    parser.add_argument("--until", metavar="WHEN", help="search: only messages from before then")
     parser.add_argument("--yes", action="store_true", help="delete: do not ask for confirmation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -55,7 +61,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             if args.action == "list":
                 return await _list(host.history, options, as_json=args.json)
             if args.action == "search":
-                return await _search(host.history, options, " ".join((args.id, *args.rest)), as_json=args.json)
+                return await _search(host.history, options, _make_query(args), as_json=args.json)
             info = await host.history.find(args.id)
             match args.action:
                 case "export":
@@ -75,9 +81,11 @@ def _check_arguments(args: argparse.Namespace) -> None:
     action = args.action
     if action == "list" and args.id:
         raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(args.id)}")
-    if action == "search" and not args.id:
+    if (args.since or args.until) and action != "search":
+        raise UsageError("--since and --until belong to: mcphost sessions search TEXT.")
+    if action == "search" and not (args.id or args.since or args.until):
         raise UsageError("What to search for?", "mcphost sessions search TEXT")
-    if action != "list" and not args.id:
+    if action not in ("list", "search") and not args.id:
         raise UsageError("Which conversation?", f"mcphost sessions {quote(action)} ID; ids: mcphost sessions list")
     if action == "rename" and not args.rest:
         raise UsageError("Which title?", "mcphost sessions rename ID TITLE")
@@ -85,6 +93,22 @@ def _check_arguments(args: argparse.Namespace) -> None:
         raise UsageError(f"sessions {action} takes one id.", "Run it once for each conversation.")
     if (args.format or args.output) and action != "export":
         raise UsageError("--format and -o belong to: mcphost sessions export ID.")
+
+
+def _make_query(args: argparse.Namespace) -> str:
+    """Return the search text with the period of `--since` and `--until`. Raises UsageError for an invalid time."""
+    import time
+
+    from mcphost.store.message_search import parse_time
+
+    words = [args.id or "", *args.rest]
+    for option, field, value in (("--since", "after", args.since), ("--until", "before", args.until)):
+        if value and parse_time(value, time.time()) is None:
+            raise UsageError(
+                f"{option} {value} is not a date or an age.", "Write it as 2026-01-31, today, yesterday or 7d."
+            )
+        words += [f"{field}:{value.strip()}"] if value else []
+    return " ".join(words)
 
 
 def _default_format(args: argparse.Namespace) -> "ExportFormat":

@@ -36,6 +36,7 @@ from mcphost.host.server_views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode, replace
+from mcphost.store.conversations import RUN_PREFIX
 from mcphost.translation import N_, _, join_list, translate_sentence
 
 
@@ -266,7 +267,7 @@ async def run_turn(
                 printer.handle(event)
             tasks.cancel_scope.cancel()
             raise problem
-        host.conversation.set_title_prefix("run: ")
+        host.conversation.set_title_prefix(RUN_PREFIX)
         for flag, rule in find_rules_without_tool(host):
             text = _("{flag} {rule}: the server has no such tool")
             printer.print_message(text.format(flag=flag, rule=shlex.quote(format_rule(rule))), always=True)

@@ -130,6 +130,11 @@ _BRANCHES_QUERY = """
     WHERE conversation = ? AND typeof(seq) = 'integer' ORDER BY seq
 """
 _BODY = "CASE WHEN typeof(body) = 'blob' THEN body ELSE x'' END"
+RUN_PREFIX = "run: "
+"""The beginning of the titles that `mcphost run` gives."""
+
+_IS_RUN = f"(substr(c.title, 1, {len(RUN_PREFIX)}) = '{RUN_PREFIX}' AND c.named IS NOT 2 AND c.pinned IS NULL)"
+_COUNT_RUNS = f"SELECT count(*) FROM conversations c WHERE {_IS_RUN}"  # noqa: S608 - only constants
 _LIST_QUERY = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated,
     c.pinned IS NOT NULL, c.named = 2
@@ -403,12 +408,20 @@ class ConversationStore:
 
         await self._database.run(work)
 
-    async def list_recent(self, limit: int = 100, *, pinned_first: bool = False) -> tuple[ConversationInfo, ...]:
+    async def list_recent(
+        self, limit: int = 100, *, pinned_first: bool = False, with_runs: bool = True
+    ) -> tuple[ConversationInfo, ...]:
         """Return the most recently updated conversations, newest first, at most *limit*. Raises StoreError.
 
-        If *pinned_first* is true, pinned conversations come before all others.
+        If *pinned_first* is true, pinned conversations come before all others. If *with_runs* is false, those that
+        `count_runs` counts are left out.
         """
-        return await self._rows("", (limit,), "c.pinned IS NULL, " if pinned_first else "")
+        where = "" if with_runs else f"WHERE NOT {_IS_RUN}"
+        return await self._rows(where, (limit,), "c.pinned IS NULL, " if pinned_first else "")
+
+    async def count_runs(self) -> int:
+        """Return how many conversations of `mcphost run` were neither renamed nor pinned. Raises StoreError."""
+        return (await self._database.run(lambda db: db.execute(_COUNT_RUNS).fetchone()))[0]
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
         """Return the conversations whose ids begin with *prefix*, newest first, at most 100. Raises StoreError."""
@@ -494,6 +507,7 @@ def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
     base, opened, end = title.rpartition(f" ({mark}")
     if opened and (end == ")" or (end.startswith(" ") and end.endswith(")") and end[1:-1].isdecimal())):
         title = base
+    title = title.removeprefix(RUN_PREFIX)  # somebody goes on with it, so the history need not hide it
     titles = (f"{title} ({mark}{f' {number}' if number > 1 else ''})" for number in itertools.count(1))
     exists = "SELECT 1 FROM conversations WHERE title = ?"
     return next(one for one in titles if db.execute(exists, (one,)).fetchone() is None)

@@ -15,6 +15,21 @@ def save_conversation(program: Program, prompt: str) -> str:
     return json.loads(program.text("sessions", "--json"))["sessions"][0]["id"]
 
 
+def test_a_search_is_limited_to_a_period_by_options(program: Program) -> None:
+    kept = save_conversation(program, "Plan the harbour festival")
+    assert kept in program.text("sessions", "search", "harbour", "--since", "today")
+    assert kept in program.text("sessions", "search", "--since", "7d")
+    assert "Nothing was found." in program.run("sessions", "search", "harbour", "--until", "today").stderr.decode()
+    assert "Nothing was found." in program.run("sessions", "search", "--since", "2999-01-01").stderr.decode()
+    for refused in (("search", "x", "--since", "soon"), ("list", "--since", "today"), ("search",)):
+        run = program.run("sessions", *refused)
+        assert run.returncode == 2, refused
+    assert (
+        "--since soon is not a date or an age."
+        in program.run("sessions", "search", "x", "--since", "soon").stderr.decode()
+    )
+
+
 def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Program) -> None:
     kept = save_conversation(program, "Plan the harbour festival")
     gone = save_conversation(program, "The secret ingredient is saffron 藏红花粉")

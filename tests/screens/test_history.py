@@ -44,6 +44,37 @@ async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run
         await driver.until(lambda: "3 conversations" in driver.text())
 
 
+async def test_conversations_of_run_are_hidden_until_r_shows_them_and_always_searched(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="apples", b="run: pears", c="run: plums", d="run: mine", e="run: pinned")
+        await driver.host.history.rename("d", "run: mine too")
+        await driver.host.history.set_pinned("e", is_pinned=True)
+        await ConversationStore(driver.host.database).fork("c", (1, 2), new_id="f", at=time.time())
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "2 runs not shown · r shows them" in driver.text(), "the line")
+        text = driver.text()
+        assert "4 conversations" in text
+        assert all(name in text for name in ("apples", "run: mine too", "run: pinned", "plums (copy)"))
+        assert "pears" not in text
+        await driver.pilot.press("r")
+        await driver.until(lambda: "6 conversations" in driver.text(), "the runs")
+        assert "r hides runs" in driver.text()
+        await driver.pilot.press("r")
+        await driver.until(lambda: "4 conversations" in driver.text(), "the list")
+        driver.app.screen.query_one("#search", Input).value = "pears"
+        await driver.until(lambda: "run: pears" in driver.text(), "the hit")
+
+
+async def test_a_history_of_runs_only_says_how_to_show_them(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, b="run: pears")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "1 run not shown · r shows them" in driver.text(), "the line")
+        assert "No conversations yet" not in driver.text()
+        await driver.pilot.press("r")
+        await driver.until(lambda: "run: pears" in driver.text(), "the run")
+
+
 async def test_letters_that_arrive_together_with_ctrl_f_are_searched_and_delete_nothing(run: Run) -> None:
     async with run() as driver:
         await fill(driver.host.database, a="xxl shirts", b="second one")

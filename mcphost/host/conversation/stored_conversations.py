@@ -64,9 +64,16 @@ class StoredConversations:
 
         return SearchStore(self._database)
 
-    async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        """Return the pinned conversations, then the newest of the rest, at most *limit* in total. Raises StoreError."""
-        return await self._conversations.list_recent(limit, pinned_first=True)
+    async def list_recent(self, limit: int = 100, *, with_runs: bool = True) -> tuple[ConversationInfo, ...]:
+        """Return the pinned conversations, then the newest of the rest, at most *limit* in total. Raises StoreError.
+
+        If *with_runs* is false, conversations of `mcphost run` are left out, unless they were renamed or pinned.
+        """
+        return await self._conversations.list_recent(limit, pinned_first=True, with_runs=with_runs)
+
+    async def count_runs(self) -> int:
+        """Return how many conversations `list_recent` leaves out without runs. Raises StoreError."""
+        return await self._conversations.count_runs()
 
     async def find(self, id_prefix: str) -> ConversationInfo:
         """Return the conversation whose id begins with *id_prefix*.

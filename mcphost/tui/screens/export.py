@@ -1,5 +1,6 @@
 """Export of a conversation from the chat and the history screen, to a new file whose ending chooses the format."""
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -19,7 +19,7 @@ from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.conversations import ConversationInfo, StoredMessage
 from mcphost.store.message_search import FoundConversation, MarkedText
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs
@@ -105,7 +105,9 @@ class HistoryScreen(TypeAheadListScreen):
         ("p", N_("pin"), "screen.pin"),
         ("e", N_("export"), "screen.export"),
         ("x", N_("delete"), "screen.delete"),
+        ("r", N_("show runs"), "screen.toggle_runs"),
     )
+    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.toggle_runs"})
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset("fx")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fork", show=False),
@@ -113,6 +115,7 @@ class HistoryScreen(TypeAheadListScreen):
         Binding("p", "pin", show=False),
         Binding("e", "export", show=False),
         Binding("x", "delete", show=False),
+        Binding("r", "toggle_runs", show=False),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -121,6 +124,8 @@ class HistoryScreen(TypeAheadListScreen):
         self._conversations: tuple[ConversationInfo, ...] = ()
         self._found: tuple[FoundConversation, ...] | None = None
         self._note = ""
+        self._run_count = 0
+        self._shows_runs = False
         self._delete_candidate = self._fork_candidate = ""
         self._searched_text = ""
         self._opens_first = False  # whether Enter was pressed before the search had ended
@@ -137,7 +142,8 @@ class HistoryScreen(TypeAheadListScreen):
 
     async def _load_conversations(self) -> None:
         try:
-            self._conversations = await self.host.history.list_recent(LISTED)
+            self._run_count = await self.host.history.count_runs()
+            self._conversations = await self.host.history.list_recent(LISTED, with_runs=self._shows_runs)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
         self.reload()
@@ -203,7 +209,9 @@ class HistoryScreen(TypeAheadListScreen):
         self.visible_rows = list(rows[:LISTED])
         shown = translate_count(len(rows), "conversation") if rows else ""
         head = Content.assemble(
-            (_(self.TITLE_TEXT), "bold $accent"), (f"  {shown}  ", "$faint"), (self._note, "$warning")
+            (_(self.TITLE_TEXT), "bold $accent"),
+            (f"  {shown}  ", "$faint"),
+            (self._note or self._describe_runs(), "$warning" if self._note else "$faint"),
         )
         self.query_one("#head", Static).update(head)
         self.set_class(not self.entries, "empty")
@@ -212,12 +220,29 @@ class HistoryScreen(TypeAheadListScreen):
         if not self.visible_rows:
             if self.entries:
                 entries.add_option(Option(Content.styled(_(" Nothing was found."), "$muted"), disabled=True))
-            self.show_about(Content("") if self.entries else Content.styled(_(self.EMPTY_TEXT), "$muted"))
+            empty = self._describe_runs() or _(self.EMPTY_TEXT)
+            self.show_about(Content("") if self.entries else Content.styled(empty, "$muted"))
             self.query_one(LongText).show("")
             return
         entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
         default = 0 if self._found is not None else min(keep, len(self.visible_rows) - 1)
         entries.highlighted = self.find_again(chosen, default)
+
+    def _describe_runs(self) -> str:
+        """Return how many conversations of `mcphost run` are not listed; "" in search results, which include them."""
+        if self._found is not None or not self._run_count:
+            return ""
+        if self._shows_runs:
+            return _("r hides runs")
+        text = ngettext(
+            "{count} run not shown · r shows them", "{count} runs not shown · r shows them", self._run_count
+        )
+        return text.format(count=self._run_count)
+
+    def action_toggle_runs(self) -> None:
+        """List the conversations of `mcphost run` as well, or no longer."""
+        self._shows_runs = not self._shows_runs
+        self.run_worker(self._load_conversations)
 
     def identify(self, row: ListRow) -> object:
         """Return the id of the row's conversation."""
