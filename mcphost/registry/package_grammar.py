@@ -174,7 +174,7 @@ def check_flag_name(name: str) -> None:
 
 _DOCKER_VALUE_OPTIONS = frozenset({
     "-e", "--env", "-v", "--volume", "--mount", "-w", "--workdir", "-u", "--user", "-p", "--publish", "--network",
-    "--name", "-m", "--memory", "--cpus", "--platform", "--pull", "--tmpfs", "--add-host", "--shm-size",
+    "--name", "-m", "--memory", "--cpus", "--platform", "--pull", "--tmpfs", "--shm-size",
 })  # fmt: skip
 _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "npm": (frozenset({"-y", "--yes", "-q", "--quiet", "--silent"}), frozenset()),
@@ -184,8 +184,8 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 """Options of each runner that a registry entry may use: those without a value, and those with one."""
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
-_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
-"""The name of a network, but not Docker's other forms, `name=host` and `container:NAME`."""
+_NETWORKS = frozenset({"none", "bridge", "default"})
+"""Networks that a container may join. Any other one connects it to this machine or to the containers of a project."""
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
@@ -241,10 +241,10 @@ def _check_option_value(kind: str, option: str, value: str) -> None:
         raise RegistryError(f"The runtime argument {option} {_show(value)} is not a version of Python.")
     if kind == "oci" and option in MOUNT_OPTIONS:
         check_mount(option, value)
-    if option == "--network" and not (_NETWORK.fullmatch(value) and value != "host"):
+    if option == "--network" and value not in _NETWORKS:
         raise RegistryError(
-            f"The runtime argument --network {_show(value)} could give the container access to every "
-            "service of this machine."
+            f"The runtime argument --network {_show(value)} could connect the container to this machine or to "
+            "a network of other containers."
         )
 
 
@@ -272,7 +272,9 @@ _VALUE_OPTIONS = {
         "-i", "--default-index", "--extra-index-url", "--constraints", "-c", "--directory", "--cache-dir",
     }),
     "nuget": frozenset({"--version", "--source", "--add-source", "--configfile", "--framework", "--verbosity", "-v"}),
-    "oci": _DOCKER_VALUE_OPTIONS | {"--entrypoint", "--env-file", "-h", "--hostname", "-l", "--label", "--gpus"},
+    "oci": _DOCKER_VALUE_OPTIONS | {
+        "--entrypoint", "--env-file", "-h", "--hostname", "-l", "--label", "--gpus", "--add-host",
+    },
 }  # fmt: skip
 """Common options of each runner that precede a package name and are followed by a value."""
 

@@ -268,6 +268,16 @@ def test_a_python_version_is_passed_on_to_uvx(value: str) -> None:
         ("--network", "name=host"),
         ("--network", '"name=host"'),
         ("--network", "container:other"),
+        ("--network", "shop_default"),
+        ("--network", "0123456789ab"),
+        ("--network", "Host"),
+        ("--network", ""),
+        ("--net", "shop_default"),
+        ("--network-alias", "db"),
+        ("--link", "shop-db-1"),
+        ("--ipc", "container:other"),
+        ("--add-host", "host.docker.internal:host-gateway"),
+        ("--add-host", "db:10.0.0.7"),
         ("--volume", "/root/.ssh:/x"),
         ("--device", "/dev/sda"),
         ("--security-opt", "seccomp=unconfined"),
@@ -277,6 +287,18 @@ def test_a_python_version_is_passed_on_to_uvx(value: str) -> None:
 def test_a_container_never_gets_the_machine(name: str, value: str | None) -> None:
     argument = {"type": "named", "name": name, **({"value": value} if value else {})}
     assert problem(server("a.b/c", packages=[package("oci", "a/b:1", "", runtimeArguments=[argument])]))
+
+
+@pytest.mark.parametrize("network", ["none", "bridge", "default"])
+def test_a_container_may_choose_a_network_that_it_shares_with_no_project(network: str) -> None:
+    assert planned(container(("--network", network, {})))["args"][3:] == ["--network=" + network, "a/b:1"]
+
+
+def test_a_container_joins_no_network_that_somebody_names_through_an_input() -> None:
+    document = container(("--network", None, {"description": "The network"}))
+    with pytest.raises(RegistryError, match="a network of other containers"):
+        planned(document, network="shop_default")
+    assert problem(container(("--network", None, {"default": "shop_default"})))
 
 
 def container(*mounts: tuple[str, str | None, dict[str, Any]]) -> dict[str, Any]:
