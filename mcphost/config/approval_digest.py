@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.config.env_file import UNREADABLE, describe_env_file, with_env_file
 from mcphost.config.json_files import read_bytes
-from mcphost.config.mcp_json import list_non_defaults
+from mcphost.config.oauth_settings import list_non_defaults
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
 from mcphost.config.variable_references import ReferenceValue, resolve_target, target_values
@@ -88,13 +88,15 @@ def server_digest(server: ServerConfig) -> str:
     rules that forbid calls). Secrets are covered by fingerprints that are slow to compute.
 
     For any other server, only the masked form of a secret is covered, so that a renewed token needs no new
-    approval.
+    approval. What the publisher of an installed server wrote is never masked.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
     if server.is_stdio:
         facts |= {"command": server.command, "args": list(server.args), "cwd": server.cwd or os.getcwd()}
-        facts["env"] = {name: _bound_value(server, name, text, sharing) for name, text in server.env.items()}
+        facts["env"] = {
+            name: _bound_value(server, name, text, sharing, section="env") for name, text in server.env.items()
+        }
         if server.env_file:
             facts["env_file"] = [server.env_file, *describe_env_file(server)]
         if server.startup_folder:
@@ -102,7 +104,9 @@ def server_digest(server: ServerConfig) -> str:
     else:
         headers = sorted((name.lower(), name, text) for name, text in server.headers.items())
         facts |= {"url": server.url, "ca_file": server.ca_file}
-        facts["headers"] = [[lower, _bound_value(server, name, text, sharing)] for lower, name, text in headers]
+        facts["headers"] = [
+            [lower, _bound_value(server, name, text, sharing, section="headers")] for lower, name, text in headers
+        ]
         facts["oauth"] = {
             key: _bound_value(server, key, text, sharing, is_secret=hides)
             for key, text, hides in list_non_defaults(server.oauth)
@@ -277,7 +281,11 @@ def _display_values(
 ) -> dict[str, str]:
     sharing = _hidden_count(server)
     return {
-        name: shown[section, name] if (section, name) in shown else _display_value(server, name, text, sharing)
+        name: (
+            shown[section, name]
+            if (section, name) in shown
+            else _display_value(server, name, text, sharing, section=section)
+        )
         for name, text in values.items()
     }
 
@@ -296,8 +304,13 @@ def describe_references(server: ServerConfig) -> tuple[str, ...]:
     return tuple(f"{_quote(place)}: {_quote(what)}" for place, what in list_references(server))
 
 
-def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
-    """Return *text* with secrets masked; if *is_secret* is set, everything except references is masked."""
+def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool, *, section: str = "") -> str:
+    """Return *text* with secrets masked; if *is_secret* is set, everything except references is masked.
+
+    *section* is "env" or "headers" for a variable or header, whose value is not masked if its publisher wrote it.
+    """
+    if section and server.published.has(section, name, text):
+        return text
     if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
     return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
@@ -305,18 +318,17 @@ def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> 
 
 def _hidden_count(server: ServerConfig) -> int:
     """Return the number of variables, headers and sign-in settings that are masked in full or in part."""
-    pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
-    return sum(
-        _mask_value(server, name, text, hides) != text
-        for name, text, hides in (*pairs, *list_non_defaults(server.oauth))
-    )
+    count = sum(_mask_value(server, name, text, hides) != text for name, text, hides in list_non_defaults(server.oauth))
+    for section, pairs in (("env", server.env), ("headers", server.headers)):
+        count += sum(_mask_value(server, name, text, False, section=section) != text for name, text in pairs.items())
+    return count
 
 
 def _bound_value(
-    server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
+    server: ServerConfig, name: str, text: str, hidden_count: int, *, section: str = "", is_secret: bool = False
 ) -> list[str]:
     """Return a setting's value in the form that the approval digest covers: plain, masked or as a fingerprint."""
-    seen = _mask_value(server, name, text, is_secret)
+    seen = _mask_value(server, name, text, is_secret, section=section)
     if seen == text:
         return ["value", text]
     if server.source != "project":
@@ -324,8 +336,10 @@ def _bound_value(
     return ["fingerprint", fingerprint(name, text, hidden_count)]
 
 
-def _display_value(server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False) -> str:
-    seen = _mask_value(server, name, text, is_secret)
+def _display_value(
+    server: ServerConfig, name: str, text: str, hidden_count: int, *, section: str = "", is_secret: bool = False
+) -> str:
+    seen = _mask_value(server, name, text, is_secret, section=section)
     if seen == text or server.source != "project":
         return seen
     return f"{seen} (fingerprint {fingerprint(name, text, hidden_count)[:8]})"

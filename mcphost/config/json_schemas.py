@@ -9,7 +9,8 @@ outside of "mcphost".
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcphost.config.mcp_json import FIELD_BY_KEY, TRANSPORTS
+from mcphost.config.mcp_json import TRANSPORTS
+from mcphost.config.oauth_settings import FIELD_BY_KEY
 from mcphost.config.schema import (
     SAMPLING_FIELD_BY_KEY,
     AuditConfig,

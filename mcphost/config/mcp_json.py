@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, cast
 from mcphost.config.entry_keys import describe_mode, describe_unknown_keys, warn_about_arguments, warn_about_keys
 from mcphost.config.entry_limits import ProjectBudget, without_transport_headers
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
+from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS, parse_oauth
+from mcphost.config.published_values import read_published
 from mcphost.config.schema import (
     SAMPLING_FIELD_BY_KEY,
     ConfigWarning,
@@ -49,71 +51,6 @@ from mcphost.protocol.revisions import Revision, parse_revision
 from mcphost.redact import is_probable_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
-
-FIELD_BY_KEY = {
-    "clientId": "client_id",
-    "clientSecret": "client_secret",
-    "issuer": "issuer",
-    "resource": "resource",
-    "port": "port",
-    "clientMetadataUrl": "client_metadata_url",
-    "account": "account",
-    "seconds": "seconds",
-    "private": "private",
-    "grant": "grant",
-    "scopes": "scopes",
-    "key": "key",
-    "algorithm": "algorithm",
-    "assertion": "assertion",
-    "idToken": "idp_token",
-    "idpClientId": "idp_client_id",
-    "idpTokenEndpoint": "idp_token_endpoint",
-}
-"""Field names of OAuthConfig, by their keys in mcp.json."""
-SECRET_FIELDS = ("client_secret", "key", "assertion", "idp_token")
-"""Fields of OAuthConfig that may contain references, and whose values are never shown."""
-
-
-def parse_oauth(value: Any, location: str) -> OAuthConfig:
-    """Parse the value of `mcphost.oauth`; None gives the default settings.
-
-    *location* names the file and the server in error messages. Raises ConfigError for an unknown key or an invalid
-    value.
-    """
-    if value is None:
-        return OAuthConfig()
-    if not isinstance(value, dict):
-        raise ConfigError(
-            f'{location}: "mcphost.oauth" is {describe_type(value)}, not an object.', "Correct or remove it."
-        )
-    fields, values = settable_fields(OAuthConfig), dict[str, Any]()
-    for key, member in cast("dict[str, Any]", value).items():
-        shown = sanitize(key[:60], keep_newlines=False)
-        if key not in FIELD_BY_KEY:
-            raise ConfigError(
-                f'{location}: "mcphost.oauth" has the unknown key "{shown}".', f"Known keys: {', '.join(FIELD_BY_KEY)}."
-            )
-        try:
-            values[FIELD_BY_KEY[key]] = convert_value(member, fields[FIELD_BY_KEY[key]].type)
-        except InvalidValue as error:
-            raise ConfigError(f'{location}: "mcphost.oauth.{shown}" {error}.', "Correct it.") from error
-    oauth = OAuthConfig(**values)
-    if not (oauth.seconds == 0 or 1 <= oauth.seconds <= 3600):
-        raise ConfigError(f'{location}: "mcphost.oauth.seconds" is not between 1 and 3600.', "Correct it.")
-    return oauth
-
-
-def list_non_defaults(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """List the non-default OAuth settings as tuples (key in mcp.json, value as text, whether it is secret)."""
-    default = OAuthConfig()
-    configured: list[tuple[str, str, bool]] = []
-    for key, field in FIELD_BY_KEY.items():
-        value: object = getattr(oauth, field)
-        if value != getattr(default, field):
-            text = " ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
-            configured.append((key, text, field in SECRET_FIELDS))
-    return tuple(configured)
-
 
 TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "http": "auto",
@@ -285,6 +222,7 @@ class _ServerEntry:
             url=url,
             transport=self._parse_transport(url),
             headers=headers,
+            published=self.published,
             inputs=self._find_inputs(texts),
             oauth=oauth,
             era=self._get_own("era", _Era, "auto"),
@@ -327,6 +265,7 @@ class _ServerEntry:
                 f'{self.location}: "mcphost" is {describe_type(own)}, not an object.', "Correct or remove it."
             )
         self.own = cast("dict[str, Any]", own)
+        self.published = read_published(self.own)
         inputs = parse_inputs(self.own.get("inputs"), self.location, self.on_problem, is_shared=False)
         self.definitions = {**self.definitions, **inputs}
         return self.own
@@ -535,7 +474,7 @@ class _ServerEntry:
                 self._report_unknown(f"{key}.{name}", reference)
             if reference.default and is_probable_secret(name, reference.default):
                 self._warn_about_secret(f"{key}.{name}", "a reference without a default", can_move=False)
-        if is_probable_secret(name, content):
+        if is_probable_secret(name, content) and not self.published.has(key, name, content):
             self._warn_about_secret(f"{key}.{name}", f"${{env:{_variable_name(name)}}} or ${{keyring:NAME}}")
 
     def _report_unknown(self, where: str, reference: Reference) -> None:

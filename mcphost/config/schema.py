@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from mcphost.config.json_files import describe_type
+from mcphost.config.published_values import NOTHING_PUBLISHED, PublishedValues
 from mcphost.config.rules import Rule
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.sanitize import sanitize
@@ -262,6 +263,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     never_rules: tuple[str, ...] = ()
     """Rules, as text, of `matching_servers` for calls to refuse always; also in `HostConfig.never_rules`."""
 
+    published: PublishedValues = NOTHING_PUBLISHED
     sampling_limits: dict[str, int] = {}  # noqa: RUF012
     """Limits for this server, keyed by field of SamplingLimits; only the user's own file can raise a limit."""
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from mcphost.config.json_files import parse_json, strip_comments
-from mcphost.config.mcp_json import FIELD_BY_KEY, SECRET_FIELDS
+from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.config.variable_references import (
@@ -69,7 +69,8 @@ NOTHING_KNOWN: KnownSecrets = MappingProxyType({})
 def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_KNOWN) -> tuple[PlaintextSecret, ...]:
     """Find the probable plaintext secrets in a server's environment, headers and sign-in settings.
 
-    Settings in *known* have exactly the secrets listed there, regardless of their names and values.
+    Settings in *known* have exactly the secrets listed there, regardless of their names and values. What the publisher
+    of an installed server wrote is no secret.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -77,7 +78,7 @@ def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_K
     for keys, value in pairs:
         if keys in known:
             secrets += known[keys]
-        elif is_probable_secret(keys[1], value):
+        elif is_probable_secret(keys[1], value) and not server.published.has(*keys, value):
             secrets.append(make_secret(keys, value))
     for key, field in FIELD_BY_KEY.items():
         if field in SECRET_FIELDS and (value := cast("str", getattr(server.oauth, field))) and "${" not in value:

@@ -87,6 +87,15 @@ class PlannedEntry(Struct, frozen=True, kw_only=True):
         return {value.keys: value.secrets for value in self.values}
 
     @property
+    def published(self) -> dict[str, dict[str, str]]:
+        """The publisher's values that look like secrets, by section and name; recorded to keep them visible."""
+        found: dict[str, dict[str, str]] = {}
+        for value in self.values:
+            if text := value.published:
+                found.setdefault(value.keys[0], {})[value.keys[1]] = text
+        return found
+
+    @property
     def shown(self) -> ShownValues:
         """The variables and headers for display, with only the user's secrets hidden."""
         return {value.keys: value.shown for value in self.values}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from mcphost.config.published_values import without_keyring_names
 from mcphost.config.secrets import PlaintextSecret, make_secret, mask_secrets
 from mcphost.redact import is_probable_secret
 from mcphost.serialization import Struct
@@ -59,6 +60,18 @@ class PlannedValue(Struct, frozen=True):
     def shown(self) -> str:
         """The value for display: the publisher's text as it is, and the user's text masked."""
         return "".join(self._show(part) for part in self.parts)
+
+    @property
+    def published(self) -> str:
+        """The value as recorded with the entry if it has to stay visible although it looks like a secret, else "".
+
+        That is the case if no part of it is text of the user that has to be masked.
+        """
+        if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
+            return ""
+        text = without_keyring_names(self.with_references)
+        name = self.keys[1]
+        return text if mask_secrets(name, text) != text or is_probable_secret(name, text) else ""
 
     def _show(self, part: ValuePart) -> str:
         if self._is_hidden(part):

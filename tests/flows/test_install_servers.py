@@ -178,6 +178,41 @@ def test_what_the_publisher_wrote_is_shown_and_only_what_the_user_typed_is_store
         assert "add" in program.text("tools", "notes", **env)
 
 
+def test_what_the_publisher_wrote_stays_visible_until_the_user_replaces_it(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    PackageRunners(program, "npx")
+    variables = [
+        {"name": "UPSTREAM_AUTH", "value": "collector.example user"},
+        {"name": "LOGIN_TOKEN", "value": "collector.example {token}", "variables": {"token": {"isSecret": True}}},
+        {"name": "NOTES_TOKEN", "isSecret": True},
+    ]
+    versions = [
+        published(
+            server("io.github.ada/notes", one, packages=[package("npm", "notes", one, environmentVariables=variables)])
+        )
+        for one in ("1.0.0", "2.0.0")
+    ]
+    typed = ("--set", f"token={CANARY}", "--set", f"NOTES_TOKEN={CANARY}2")
+    with registry_server(versions[:1]) as registry, secret_service(tmp_path) as env:
+        install(program, registry, "io.github.ada/notes", "--yes", *typed, **env)
+        program.text("servers", "edit", "notes", "--env", "LEVEL=1", **env)
+        registry.entries.append(versions[1])
+        program.text("servers", "update", "notes", "--yes", **env)
+        seen = program.run("servers", "trust", "notes", **env).stdout.decode()
+        assert "environment UPSTREAM_AUTH: collector.example user" in seen
+        assert "environment LOGIN_TOKEN: collector.example ${keyring:notes-login_token}" in seen
+        assert CANARY not in seen
+        assert "looks like a secret" not in program.run("servers", "list", **env).stderr.decode()
+        file = tmp_path / "config" / "mcp.json"
+        document = json.loads(file.read_bytes())
+        document["mcpServers"]["notes"]["env"] |= {"UPSTREAM_AUTH": f"{CANARY} user", "NOTES_TOKEN": CANARY}
+        file.write_text(json.dumps(document))
+        seen = program.run("servers", "trust", "notes", **env).stdout.decode()
+    assert "environment UPSTREAM_AUTH: [hidden]" in seen
+    assert "environment NOTES_TOKEN: [hidden]" in seen
+    assert CANARY not in seen
+
+
 @pytest.mark.req("market.verify")
 def test_a_server_that_does_not_start_stays_until_it_is_removed(program: Program) -> None:
     PackageRunners(program, "uvx", fails=True)

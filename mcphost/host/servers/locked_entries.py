@@ -18,7 +18,8 @@ from mcphost.config.lock_file import (
     LockedTool,
     shown_definition,
 )
-from mcphost.config.mcp_json import OWN_KEY, list_non_defaults, parse_sampling
+from mcphost.config.mcp_json import OWN_KEY, parse_sampling
+from mcphost.config.oauth_settings import list_non_defaults
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import SAMPLING_FIELD_BY_KEY, ServerConfig, ServerInput
 from mcphost.config.secrets import HIDDEN, fingerprint, mask_secrets

@@ -4,11 +4,12 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from shlex import join
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 
 from mcphost.config.approval_digest import ShownValues, describe_server, diff_lines
+from mcphost.config.published_values import PUBLISHED_KEY, REGISTRY_KEY, read_published
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerFile, find_server_file, plan_set, scope_file
 from mcphost.errors import ConfigError, RegistryError, UsageError
@@ -31,9 +32,6 @@ from mcphost.registry.updates import input_names as list_asked_names
 from mcphost.serialization import Struct, replace
 
 _SEARCH_LIMIT = 100
-
-REGISTRY_KEY = "registry"
-"""Key under `mcphost` in an entry; its value records the registry, and the server's name and version there."""
 
 
 class PlanSource:
@@ -103,8 +101,9 @@ def with_registry(
 ) -> dict[str, Any]:
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
-    *place* is the registry's URL or file. The record includes the values of arguments. It excludes the values of
-    variables and headers: these are in the entry itself, as references if they are secrets.
+    *place* is the registry's URL or file. The record includes the values of arguments. It excludes what the user
+    entered for variables and headers: that is in the entry itself, as references if it is secret. It has the
+    publisher's values that look like secrets, so that they are shown from now on.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -112,6 +111,8 @@ def with_registry(
     }  # fmt: skip
     if kept := {name: texts for name, texts in values.items() if name in recorded}:
         record["inputs"] = kept
+    if published := planned.published:
+        record[PUBLISHED_KEY] = published
     return {**planned.entry, "mcphost": {REGISTRY_KEY: record}}
 
 
@@ -199,7 +200,17 @@ def plan_update(
     planned = source.plan(values, show_missing=True)
     entry, planned = merge_update(planned, source.option.inputs, source.input_names(), old_entry, given)
     own = with_registry(planned, source.option, latest, absolute_place(place), values)["mcphost"]
+    _keep_published(own[REGISTRY_KEY], old_entry, entry)
     return {**entry, "mcphost": {**entry.get("mcphost", {}), **own}}, planned
+
+
+def _keep_published(record: dict[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Add to *record* the publisher's values from the record in *old* that the *new* entry still has."""
+    published = read_published(old.get("mcphost") or {})
+    for section, known in published.texts.items():
+        for name, text in cast("dict[str, object]", new.get(section) or {}).items():
+            if isinstance(text, str) and published.has(section, name, text):
+                record.setdefault(PUBLISHED_KEY, {}).setdefault(section, {}).setdefault(name, known[name])
 
 
 def describe_update(

@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.config.approval_digest import describe_server, server_digest
-from mcphost.config.mcp_json import FIELD_BY_KEY
+from mcphost.config.oauth_settings import FIELD_BY_KEY
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.config.secrets import expand_server, list_references
 from mcphost.errors import ConfigError

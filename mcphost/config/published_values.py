@@ -1,0 +1,49 @@
+"""Values in a server's entry that its publisher wrote, as recorded when the server was installed from a registry.
+
+Such a value is shown in full, although its name suggests a secret of the user. The record names each value together
+with its text; a value that the user has replaced since then is one of the user's.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcphost.serialization import Struct
+
+REGISTRY_KEY = "registry"
+"""Key under `mcphost` in an entry; its value records the registry, and the server's name and version there."""
+PUBLISHED_KEY = "published"
+"""Key in that record; its value has the texts of the publisher by section ("env" or "headers") and name."""
+
+_KEYRING = re.compile(r"\$\{keyring:[^}$]{0,200}\}")
+
+
+class PublishedValues(Struct, frozen=True):
+    """The record of a publisher's values; empty if the server was not installed from a registry."""
+
+    texts: Mapping[str, Mapping[str, Any]] = {}
+
+    def has(self, section: str, name: str, text: str) -> bool:
+        """Return whether the variable or header *name* still has the text that the publisher wrote."""
+        values = self.texts.get(section)
+        return values is not None and values.get(name) == without_keyring_names(text)
+
+
+NOTHING_PUBLISHED = PublishedValues()
+
+
+def read_published(own: Mapping[str, Any]) -> PublishedValues:
+    """Return the record in *own*, the "mcphost" object of an entry; what is not valid in it is left out."""
+    record = _table(own.get(REGISTRY_KEY))
+    published = _table(record.get(PUBLISHED_KEY))
+    texts = {section: values for section in ("env", "headers") if (values := _table(published.get(section)))}
+    return PublishedValues(texts) if texts else NOTHING_PUBLISHED
+
+
+def without_keyring_names(text: str) -> str:
+    """Return *text* with `${keyring:…}` for each reference to the keyring, whose names are chosen when it is saved."""
+    return _KEYRING.sub("${keyring:…}", text) if "${" in text else text
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
