@@ -152,7 +152,7 @@ async def _restart(options: "Options", name: str) -> int:
 
 
 async def _add(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    from mcphost.cli.printing import print_text
+    from mcphost.cli.printing import print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalInput
 
     if args.pasted is not None:
@@ -160,12 +160,27 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
     if not args.name or not target:
         raise UsageError("What should be added?", _ADD_HINT)
     entry = await _apply_flags(_make_entry(target, args.cwd), args, TerminalInput())
-    async with open_server_editor(options) as (editor, _config):
+    async with open_server_editor(options) as (editor, config):
+        entry, notes = _keep_restrictions(editor, config, args, args.name, entry)
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
     print_saved(saved, "added")
+    for note in notes:
+        print_note(translate_sentence(note))
     _print_warnings(saved.edit)
     print_text(_("Does it answer? mcphost servers check {name}").format(name=quote(args.name)))
     return 0
+
+
+def _keep_restrictions(
+    editor: "ServerFileEditor", config: "HostConfig", args: argparse.Namespace, name: str, entry: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a new entry with the user's restrictions of the one that it replaces, if any, and notes about them."""
+    from mcphost.config.foreign_entries import keep_restrictions
+    from mcphost.config.server_files import find_entry, scope_file
+
+    file = scope_file(args.scope, editor.config_dir, editor.folder)
+    old = find_entry(file, name) if args.replace else None
+    return (entry, ()) if old is None else keep_restrictions(name, old, entry, config.sampling.limits)
 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
@@ -188,13 +203,14 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     elif args.name:
         raise UsageError(f"The text has {len(entries)} servers, which keep their names.", "Leave the name out.")
     review, terminal = Confirmation(yes=args.yes, as_json=False), TerminalInput()
-    async with open_server_editor(options) as (editor, _config):
+    async with open_server_editor(options) as (editor, config):
         summaries: list[str] = []
         seen: dict[str, ServerConfig] = {}
         typed = {text.partition("=")[0].strip() for text in args.env}  # the user's own values stay masked
         for name, entry in entries.items():
             check_pasted_server(name, entry)
             own, notes = drop_reserved_settings(name, entry)
+            own, kept_notes = _keep_restrictions(editor, config, args, name, own)
             entries[name] = await _apply_flags(own, args, terminal)
             edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
                             replace=args.replace)  # fmt: skip
@@ -204,7 +220,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
             summaries.append(f"{name} · {summarize_command(server)}")
             pasted = {key: value for key, value in show_foreign_values(server).items() if key[1] not in typed}
             review.show(name, *(f"  {translate_line(line)}" for line in describe_server(server, pasted)))
-            review.show(*(f"  {translate_sentence(note)}" for note in notes))
+            review.show(*(f"  {translate_sentence(note)}" for note in (*notes, *kept_notes)))
             for warning in (*server_warnings(server), *_find_warnings(edit)):
                 review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         review.show("", *summaries)

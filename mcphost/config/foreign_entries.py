@@ -1,9 +1,14 @@
-"""Server entries that somebody else wrote: settings in them that only the user may decide."""
+"""Server entries that somebody else wrote: settings in them that only the user may decide.
 
+This includes the settings of the user that survive if such an entry replaces one.
+"""
+
+from collections.abc import Iterable, Mapping
 from shlex import quote
 from typing import Any, cast
 
 from mcphost.config.mcp_json import OWN_KEY
+from mcphost.config.schema import SAMPLING_FIELD_BY_KEY, SamplingLimits
 from mcphost.sanitize import sanitize
 
 _KEPT_KEYS = frozenset(
@@ -11,6 +16,11 @@ _KEPT_KEYS = frozenset(
      "disabledTools"}
 )  # fmt: skip
 """Settings under `mcphost` that widen nothing, or that the approval covers and shows."""
+
+_RESTRICTIONS = ("reviewResults", "disabledTools", "timeout")
+"""Settings under `mcphost` that only restrict a server, whatever it runs."""
+_SWITCHES = ("disabledTools", "disabled")
+"""Settings that may also be outside of `mcphost`."""
 
 _RESERVED_OAUTH_KEYS = frozenset({"private", "resource"})
 _MAX_NAMED_KEYS = 10
@@ -37,12 +47,88 @@ def drop_reserved_settings(name: str, entry: dict[str, Any]) -> tuple[dict[str, 
         kept["oauth"] = {key: value for key, value in pairs if key not in reserved}
     if not dropped:
         return entry, ()
-    shown = [f'"{OWN_KEY}.{sanitize(key[:_MAX_KEY_LENGTH], keep_newlines=False)}"' for key in dropped]
-    named = ", ".join(shown[:_MAX_NAMED_KEYS]) + (", …" if len(shown) > _MAX_NAMED_KEYS else "")
+    named = _name_keys(f"{OWN_KEY}.{key}" for key in dropped)
     command = f"mcphost servers edit {quote(name)}"
     note = f"Left out, because only you may decide this: {named}. Set it with {command} if you want it."
     rest = {key: value for key, value in entry.items() if key != OWN_KEY}
     return {**rest, OWN_KEY: kept} if kept else rest, (note,)
+
+
+def keep_restrictions(
+    name: str, old: Mapping[str, Any], new: dict[str, Any], limits: SamplingLimits
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return *new*, which replaces the entry *old*, with the user's restrictions, and sentences that name them.
+
+    The restrictions are `reviewResults`, `disabledTools`, `timeout` and the limits in `sampling` that are lower than
+    *limits*, those of servers that set none. What *new* itself sets stays. The sentences also name the other settings
+    of mcphost in *old*, which are lost: they may suit only what the old entry runs.
+    """
+    before, own = _own_settings(old), dict(_own_settings(new))
+    entry = dict(new)
+    sets_tools = any("disabledTools" in one for one in (new, own))
+    if old.get("disabledTools") and not sets_tools:
+        entry["disabledTools"] = old["disabledTools"]
+    for key in _RESTRICTIONS:
+        if not _is_off(before.get(key)) and key not in own and not (key == "disabledTools" and sets_tools):
+            own[key] = before[key]
+    if "sampling" not in own and (lower := _lower_limits(before.get("sampling"), limits)):
+        own["sampling"] = lower
+    if own:
+        entry[OWN_KEY] = own
+    kept, lost = _compare(old, before, new, entry)
+    notes = [f"Kept from the entry that is replaced: {_name_keys(kept)}."] if kept else []
+    if lost:
+        command = f"mcphost servers edit {quote(name)}"
+        notes.append(
+            f"Not kept from the entry that is replaced: {_name_keys(lost)}. Set it with {command} if you want it."
+        )
+    return entry, tuple(notes)
+
+
+def _compare(
+    old: Mapping[str, Any], before: Mapping[str, Any], new: Mapping[str, Any], entry: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Return the keys of *old* that *entry* has and *new* has not, and those whose value is lost.
+
+    *before* is the "mcphost" object in *old*.
+    """
+    pairs = [(key, old[key], new, entry) for key in _SWITCHES if key in old]
+    pairs += [(f"{OWN_KEY}.{key}", value, _own_settings(new), _own_settings(entry)) for key, value in before.items()]
+    kept: list[str] = []
+    lost: list[str] = []
+    for path, value, given, result in pairs:
+        key = path.removeprefix(f"{OWN_KEY}.")
+        if key in result and key not in given:
+            kept.append(path)
+        if key == "sampling" and key in result:
+            members, limits = _table(value), _table(result[key])
+            lost += [f"{path}.{one}" for one, limit in members.items() if limits.get(one) != limit]
+        elif not _is_off(value) and result.get(key) != value:
+            lost.append(path)
+    return kept, lost
+
+
+def _lower_limits(sampling: object, limits: SamplingLimits) -> dict[str, int]:
+    """Return the members of `mcphost.sampling` that are lower than *limits*."""
+    members = _table(sampling)
+    return {
+        key: members[key]
+        for key, field in SAMPLING_FIELD_BY_KEY.items()
+        if type(members.get(key)) is int and members[key] < getattr(limits, field)
+    }
+
+
+def _own_settings(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _table(entry.get(OWN_KEY))
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _name_keys(keys: Iterable[str]) -> str:
+    shown = [f'"{sanitize(key[:_MAX_KEY_LENGTH], keep_newlines=False)}"' for key in keys]
+    return ", ".join(shown[:_MAX_NAMED_KEYS]) + (", …" if len(shown) > _MAX_NAMED_KEYS else "")
 
 
 def _is_off(value: object) -> bool:

@@ -137,11 +137,17 @@ def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
 
     Raises ConfigError if the file is invalid or has no such entry.
     """
+    entry = find_entry(file, name)
+    if entry is None:
+        raise _missing_server(file, name)
+    return entry
+
+
+def find_entry(file: ServerFile, name: str) -> dict[str, Any] | None:
+    """Return a copy of a server's entry, or None if there is none. Raises ConfigError if the file is invalid."""
     _, text = _read(file)
     entry = _get(_parse(text, file), _entry_path(text, file, name))
-    if not isinstance(entry, dict):
-        raise _missing_server(file, name)
-    return dict(cast("dict[str, Any]", entry))
+    return dict(cast("dict[str, Any]", entry)) if isinstance(entry, dict) else None
 
 
 def _missing_server(file: ServerFile, name: str) -> ConfigError:

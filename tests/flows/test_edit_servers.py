@@ -166,6 +166,20 @@ def test_a_name_is_never_taken_from_another_server_by_accident(program: Program)
     assert json.loads(config_file(program).read_text())["mcpServers"]["demo"] == {"command": "other"}
 
 
+@pytest.mark.parametrize("how", ["pasted", "typed"])
+def test_a_replaced_server_keeps_the_restrictions_of_the_user_and_says_what_goes(program: Program, how: str) -> None:
+    restrictions = {"reviewResults": True, "disabledTools": ["rm"], "timeout": 5, "sampling": {"depth": 1}}
+    program.configure(demo={"command": "old", "mcphost": {**restrictions, "trustAnnotations": True}})
+    pasted = ("--json", json.dumps({"mcpServers": {"demo": {"command": "new"}}}), "--yes")
+    typed = ("demo", "--", "new")
+    done = program.run("servers", "add", "--replace", *(pasted if how == "pasted" else typed))
+    assert done.returncode == 0, done.stderr
+    assert configured(program, "demo") == {"command": "new", "mcphost": restrictions}
+    said = (done.stdout + done.stderr).decode()
+    assert 'Kept from the entry that is replaced: "mcphost.reviewResults", "mcphost.disabledTools"' in said
+    assert 'Not kept from the entry that is replaced: "mcphost.trustAnnotations".' in said
+
+
 @pytest.mark.req("auth.token.storage")
 def test_a_secret_goes_to_the_keyring_and_never_to_the_file(tmp_path: Path) -> None:
     program = Program(tmp_path)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.foreign_entries import drop_reserved_settings
+from mcphost.config.foreign_entries import drop_reserved_settings, keep_restrictions
+from mcphost.config.schema import SamplingLimits
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,64 @@ def test_what_only_the_user_may_decide_is_left_out_and_named(own: Any, kept: dic
 def test_many_reserved_settings_make_no_long_sentence() -> None:
     _, (note,) = drop_reserved_settings("x", {"mcphost": {f"key{number}" * 30: 1 for number in range(5_000)}})
     assert len(note) < 1_000
+
+
+LIMITS = SamplingLimits(requests_per_minute=30, depth=2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "named"),
+    [
+        (
+            {"mcphost": {"reviewResults": True, "disabledTools": ["rm"], "timeout": 5}},
+            {},
+            {"mcphost": {"reviewResults": True, "disabledTools": ["rm"], "timeout": 5}},
+            ['Kept from the entry that is replaced: "mcphost.reviewResults", "mcphost.disabledTools", '
+             '"mcphost.timeout".'],
+        ),
+        (
+            {"disabledTools": ["rm"], "mcphost": {"timeout": 5}},
+            {"mcphost": {"timeout": 9}},
+            {"disabledTools": ["rm"], "mcphost": {"timeout": 9}},
+            ['Kept from the entry that is replaced: "disabledTools".',
+             'Not kept from the entry that is replaced: "mcphost.timeout".'],
+        ),
+        (
+            {"mcphost": {"disabledTools": ["rm"]}},
+            {"disabledTools": []},
+            {"disabledTools": []},
+            ['Not kept from the entry that is replaced: "mcphost.disabledTools".'],
+        ),
+        (
+            {"mcphost": {"trustAnnotations": True, "oauth": {"port": 1}, "caFile": "a", "registry": {"a": "x"}}},
+            {},
+            {},
+            ['Not kept from the entry that is replaced: "mcphost.trustAnnotations", "mcphost.oauth", '
+             '"mcphost.caFile", "mcphost.registry".'],
+        ),
+        (
+            {"mcphost": {"sampling": {"requestsPerMinute": 3, "depth": 9}}},
+            {},
+            {"mcphost": {"sampling": {"requestsPerMinute": 3}}},
+            ['Kept from the entry that is replaced: "mcphost.sampling".',
+             'Not kept from the entry that is replaced: "mcphost.sampling.depth".'],
+        ),
+        ({"disabled": True}, {}, {}, ['Not kept from the entry that is replaced: "disabled".']),
+        ({"mcphost": {"reviewResults": False}, "env": {"A": "1"}}, {}, {}, []),
+        ({"mcphost": {"timeout": 5}}, {"mcphost": {"timeout": 5}}, {"mcphost": {"timeout": 5}}, []),
+    ],
+)  # fmt: skip
+def test_a_replaced_entry_leaves_its_restrictions_and_nothing_that_widens(
+    old: dict[str, Any], new: dict[str, Any], expected: dict[str, Any], named: list[str]
+) -> None:
+    entry, notes = keep_restrictions("my server", {"command": "a", **old}, {"command": "b", **new}, LIMITS)
+    assert entry == {"command": "b", **expected}
+    assert [note.partition(" Set it with")[0] for note in notes] == named
+
+
+def test_what_is_not_an_object_in_a_replaced_entry_is_not_kept() -> None:
+    for own in ("text", {"sampling": "text"}, {"sampling": {"depth": "1", "unknown": 1}}):
+        entry, _notes = keep_restrictions("x", {"command": "a", "mcphost": own}, {"command": "b"}, LIMITS)
+        assert entry == {"command": "b"}
+        new = {"command": "b", "mcphost": {"sampling": {}}}
+        assert keep_restrictions("x", {"command": "a", "mcphost": own}, new, LIMITS)[0] == new
