@@ -163,7 +163,8 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
     async with open_server_editor(options) as (editor, config):
         entry, notes = _keep_restrictions(editor, config, args, args.name, entry)
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
-    print_saved(saved, "added")
+        print_saved(saved, "added")
+        await _forget_replaced_secrets(editor, config, saved)
     for note in notes:
         print_note(translate_sentence(note))
     _print_warnings(saved.edit)
@@ -232,6 +233,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
         for name, entry in entries.items():
             saved = await editor.add(name, entry, args.scope, replace=args.replace, seen=seen.get(name))
             print_saved(saved, "added")
+            await _forget_replaced_secrets(editor, config, saved)
             _print_warnings(saved.edit)
             if saved.server is not None:
                 await ask_missing_inputs(editor, saved.server, reader, answers, _("the pasted text"))
@@ -265,9 +267,31 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         if saved.server is not None and not saved.is_approved and not has_flags:
             saved = await _ask_approval(editor, saved)
         print_saved(saved, "changed")
+        await _forget_unused_secrets(editor, server)
         _print_warnings(saved.edit)
         print_text(_(_RELOAD_NOTE))
     return 0
+
+
+async def _forget_replaced_secrets(editor: "ServerFileEditor", config: "HostConfig", saved: "SavedServer") -> None:
+    file = str(saved.edit.file.path)
+    for server in config.servers:
+        if (server.name, server.file) == (saved.edit.name, file):
+            await _forget_unused_secrets(editor, server)
+
+
+async def _forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfig") -> None:
+    """Delete the secrets of a server that a saved change has left in the keyring without a reference; name them."""
+    from mcphost.cli.printing import print_note, print_text
+    from mcphost.errors import McpHostError
+    from mcphost.host.servers.server_file_editor import describe_left_secrets
+
+    data = await editor.find_unused_secrets(before)
+    try:
+        for what in await editor.forget(before, data):
+            print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
+    except McpHostError as error:
+        print_note(translate_sentence(describe_left_secrets(data, error)))
 
 
 def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:

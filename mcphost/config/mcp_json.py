@@ -194,8 +194,7 @@ class _ServerEntry:
             self._check_command(command)
         elif not find_references(url):  # a URL with references is checked after expansion
             check_address(url, self.location)
-        cwd = self._get_text("cwd")
-        env_file = self._parse_env_file(url)
+        cwd, env_file = self._get_text("cwd"), self._parse_env_file(url)
         oauth = self._parse_oauth(own)
         for key in (key for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS):
             if (secret := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in secret:

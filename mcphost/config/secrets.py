@@ -104,6 +104,20 @@ def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tu
     return (*names, *(one.keyring_entry for one in server.inputs if one.keyring_entry))
 
 
+def find_moved_secrets(server: ServerConfig) -> tuple[str, ...]:
+    """Return the keyring entries that mcphost created when it moved secrets of this server out of its entry."""
+    pairs = [*server.env.items(), *server.headers.items()]
+    pairs += [(key, str(getattr(server.oauth, field))) for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS]
+    names: list[str] = []
+    for key, text in pairs:
+        base = keyring_entry_name(server.name, PlaintextSecret(keys=("env", key), value="", prefix="", secret=""))
+        for reference in find_references(text):
+            start, _, number = reference.name.rpartition("-")
+            if reference.kind == "keyring" and (reference.name == base or (start == base and number.isdigit())):
+                names.append(reference.name)
+    return tuple(dict.fromkeys(names))
+
+
 def _list_keyring_names(server: ServerConfig) -> tuple[str, ...]:
     oauth = (str(getattr(server.oauth, field)) for field in SECRET_FIELDS)
     texts = (*server.env.values(), *server.headers.values(), *oauth)

@@ -60,12 +60,18 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
             ) from error
         replace_if_unchanged(path, self.before, self.content)
 
-    def undo(self) -> None:
-        """Restore the file's content from before the edit. Raises ConfigError if the file has changed since then."""
+    def check_undo(self) -> FileSnapshot:
+        """Return the file as the edit left it. Raises ConfigError if it has changed since then."""
         path = self.file.path
         current = read_snapshot(path)
         if current.content != self.content:
             raise ConfigError(f"{path} was changed by another program; nothing was undone.", "Edit the file.")
+        return current
+
+    def undo(self) -> None:
+        """Restore the file's content from before the edit. Raises ConfigError if the file has changed since then."""
+        path = self.file.path
+        current = self.check_undo()
         if self.before is not None:
             replace_if_unchanged(path, current, self.before.content)
         else:

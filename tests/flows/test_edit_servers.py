@@ -220,6 +220,60 @@ def test_a_removed_servers_own_secrets_are_deleted_on_request_and_those_of_other
         assert "demo-the_token" in program.error("tools", "again", code=3, **env)
 
 
+def is_stored(program: Program, name: str) -> bool:
+    """Return whether the secret store has an entry with this name."""
+    program.text("servers", "add", "probe", "--replace", "--env", f"A=${{keyring:{name}}}", "--", *DEMO, **NO_KEYRING)
+    code = program.run("tools", "probe", **NO_KEYRING).returncode
+    program.text("servers", "remove", "probe", "--yes", **NO_KEYRING)
+    return code == 0
+
+
+@pytest.mark.parametrize("how", ["unset", "changed", "replaced"])
+def test_a_secret_that_an_edit_leaves_behind_is_deleted_and_named(program: Program, how: str) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    assert is_stored(program, "demo-the_token")
+    edit = {
+        "unset": ("edit", "demo", "--unset-env", "THE_TOKEN"),
+        "changed": ("edit", "demo", "--env", f"THE_TOKEN={CANARY}2"),
+        "replaced": ("add", "demo", "--replace", "--", *DEMO),
+    }[how]
+    assert "\n  deleted: keyring: demo-the_token\n" in program.text("servers", *edit, **NO_KEYRING)
+    assert not is_stored(program, "demo-the_token")
+    program.text("tools", "demo", **NO_KEYRING)
+
+
+@pytest.mark.parametrize("place", ["mcp.json", "local.json", "config.toml", ".mcp.json"])
+def test_a_secret_that_another_file_or_folder_refers_to_is_not_deleted(program: Program, place: str) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    other = {"mcpServers": {"other": {"command": "x", "env": {"A": "1", "B": "${keyring: demo-the_token }"}}}}
+    config = config_file(program).parent
+    if place == "mcp.json":
+        document = json.loads(config_file(program).read_text())
+        document["mcpServers"] |= other["mcpServers"]
+        config_file(program).write_text(json.dumps(document))
+    elif place == "local.json":
+        (config / place).write_text(json.dumps({"folders": {"/elsewhere": other}}))
+        (config / place).chmod(0o600)
+    elif place == "config.toml":
+        with (config / place).open("a") as file:
+            file.write('[model]\nname = "demo"\nheaders = { X-Key = "${keyring:demo-the_token}" }\n')
+    else:
+        (program.work / place).write_text(json.dumps(other))
+    assert "deleted" not in program.text("servers", "edit", "demo", "--unset-env", "THE_TOKEN", **NO_KEYRING)
+    assert is_stored(program, "demo-the_token")
+
+
+def test_a_secret_that_the_user_stored_under_another_name_is_not_deleted(program: Program) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "keep", "--env", f"MINE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    program.text("servers", "add", "demo", "--env", "A=${keyring:keep-mine_token}", "--", *DEMO, **NO_KEYRING)
+    program.text("servers", "remove", "keep", "--yes", **NO_KEYRING)
+    assert "deleted" not in program.text("servers", "edit", "demo", "--unset-env", "A", **NO_KEYRING)
+    assert is_stored(program, "keep-mine_token")
+
+
 @pytest.mark.req("market.update-remove")
 def test_the_values_of_a_removed_servers_inputs_are_deleted_on_request(tmp_path: Path) -> None:
     program = Program(tmp_path)

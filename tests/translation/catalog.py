@@ -113,7 +113,8 @@ SENTENCE_MODULES = {
         "host/questions": "compaction sign_in",
         "host/server_requests": "elicitation request_handler sampling_costs",
         "host/servers": "accounts catalog command_risks connection import_plan lock_drift orphaned_tasks "
-        "project_lock registry_installer running_calls server_log servers status tool_changes",
+        "project_lock registry_installer running_calls server_editor server_file_editor server_log servers status "
+        "tool_changes",
         "host/tools": "call_executor schema_validation",
         "llm": "errors litellm_model response_limits worker",
         "registry": "client entries install_guide lookalikes package_digests package_grammar plan plan_inputs",

@@ -22,6 +22,7 @@ from mcphost.host.servers.server_file_editor import (
     SecretDeletionError,
     ServerData,
     ServerFileEditor,
+    describe_left_secrets,
     find_bundle_folder,
 )
 from mcphost.host.servers.servers import Servers
@@ -115,11 +116,27 @@ class ServerEditor:
     ) -> SavedServer:
         """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change.
 
+        Secrets that mcphost moved to the keyring and that nothing refers to any more are deleted, and the notes of the
+        saved server name them. To let `undo` restore them, they stay in memory.
         See ServerApprovals.show_values for *shown*.
         """
         config = self._servers.find(name).config
         saved = await self._editor.change(config, entry, is_approved=is_approved, secrets=secrets)
-        return await self._apply(saved, shown)
+        data = await self._editor.find_unused_secrets(config)
+        try:
+            stored = await self._editor.read_secrets(data)
+        except McpHostError as error:
+            note = describe_left_secrets(data, error)
+            return replace(await self._apply(saved, shown), notes=(*saved.notes, note))
+        if not stored:
+            return await self._apply(saved, shown)
+        await self._record(_Change(saved, config, data, stored), shown)
+        try:
+            await self._editor.forget(config, data)
+            note = f"Deleted from the keyring, as nothing refers to it any more: {', '.join(stored)}."
+        except McpHostError as error:
+            note = describe_left_secrets(data, error)
+        return replace(saved, notes=(*saved.notes, note))
 
     async def set_disabled(self, name: str, *, disabled: bool) -> SavedServer:
         """Disable a server and close its connection, or enable and start it."""
@@ -174,9 +191,12 @@ class ServerEditor:
             except SecretDeletionError as error:
                 left = error
         else:
+            await anyio.to_thread.run_sync(change.saved.edit.check_undo)  # before the keyring is changed
             try:
                 await self._editor.restore(change.server, change.data, change.secrets)
                 await self._editor.undo(change.saved)
+            except SecretDeletionError as error:
+                left = error
             except McpHostError:
                 with suppress(McpHostError):  # the keyring may be the reason
                     await self._editor.forget(change.server, replace(change.data, bundle=None))

@@ -12,12 +12,14 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.approval_digest import server_digest, with_file_digests
-from mcphost.config.loader import load_config, make_project_file
+from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config, make_project_file
 from mcphost.config.schema import ServerConfig, ServerInput
+from mcphost.config.secret_references import find_referenced_secrets
 from mcphost.config.secrets import (
     NOTHING_KNOWN,
     KnownSecrets,
     PlaintextSecret,
+    find_moved_secrets,
     find_own_secrets,
     find_plaintext_secrets,
     keyring_entry_name,
@@ -124,6 +126,14 @@ def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str
         f"{server.name} needs the input {definition.id}. Set it: "
         f"mcphost servers input {quote(server.name)} {quote(definition.id)}"
     )
+
+
+def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
+    """Return a sentence that names secrets without a reference that could not be deleted because of *error*."""
+    cause = error.__cause__ if isinstance(error, SecretDeletionError) else error
+    message = cause.message if isinstance(cause, McpHostError) else error.message
+    note = f"A secret that nothing refers to is still in the keyring: {', '.join(data.secrets)}."
+    return f"{note} {message}"
 
 
 class ServerFileEditor:
@@ -235,6 +245,22 @@ class ServerFileEditor:
             folder = None
         inputs = tuple(one for one in server.inputs if one.stored_value is not None)
         return ServerData(secrets=find_own_secrets(server, kept), inputs=inputs, bundle=folder)
+
+    async def find_unused_secrets(self, before: ServerConfig) -> "ServerData":
+        """Return the secrets that mcphost moved to the keyring for *before*, and that nothing refers to any more.
+
+        *before* is the server before a saved change. The result is empty if a configuration file cannot be read.
+        """
+        moved = find_moved_secrets(before)
+        if not moved:
+            return ServerData()
+        files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
+        files += [self.folder / PROJECT_FILE, *([Path(before.file)] if before.file else [])]
+        try:
+            used = await anyio.to_thread.run_sync(find_referenced_secrets, files)
+        except ConfigError:
+            return ServerData()
+        return ServerData(secrets=tuple(name for name in moved if name not in used))
 
     async def read_secrets(self, data: "ServerData") -> dict[str, str]:
         """Return the stored secrets of a server by name. Raises McpHostError if the keyring cannot be used."""

@@ -541,4 +541,5 @@ async def _change_server(editor: "ServerEditor", name: str, text: str, _scope: "
     from mcphost.host.servers.server_editor import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))
-    return _("Changed {name} in {path}. Press u to undo.").format(name=name, path=saved.edit.file.path)
+    done = _("Changed {name} in {path}. Press u to undo.").format(name=name, path=saved.edit.file.path)
+    return " ".join((done, *map(translate_sentence, saved.notes)))

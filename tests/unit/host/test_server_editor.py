@@ -327,6 +327,52 @@ async def test_removal_with_its_data_is_undone_with_its_data(tmp_path: Path) -> 
     assert bundle.is_dir()
 
 
+async def test_a_secret_that_a_change_leaves_behind_is_deleted_and_comes_back_with_undo(tmp_path: Path) -> None:
+    backend = VisibleBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(*[TrustOnce()] * 4)) as (host, setup):
+        await add_server_with_data(tmp_path, host, setup, backend)
+        stored = dict(backend.secrets)
+        entry = await setup.server_editor.read_entry("demo")
+        env = {key: text for key, text in entry["env"].items() if key != "API_TOKEN"}
+        saved = await setup.server_editor.change("demo", {**entry, "env": env})
+        assert saved.notes == ("Deleted from the keyring, as nothing refers to it any more: demo-api_token.",)
+        assert backend.secrets == {name: secret for name, secret in stored.items() if name != "demo-api_token"}
+        await setup.server_editor.change("demo", {**entry, "env": {**env, "API_TOKEN": "another-secret-1"}})
+        assert backend.secrets["demo-api_token"] == "another-secret-1"
+        await setup.server_editor.undo()
+        await setup.server_editor.undo()
+        assert backend.secrets == stored
+        assert (await setup.server_editor.read_entry("demo"))["env"] == entry["env"]
+
+
+async def test_undo_leaves_the_keyring_alone_if_another_program_changed_the_file(tmp_path: Path) -> None:
+    backend = VisibleBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(*[TrustOnce()] * 4)) as (host, setup):
+        await add_server_with_data(tmp_path, host, setup, backend)
+        entry = await setup.server_editor.read_entry("demo")
+        await setup.server_editor.change("demo", {key: value for key, value in entry.items() if key != "env"})
+        file = tmp_path / "config" / "mcp.json"
+        file.write_text(file.read_text() + "\n")
+        backend.secrets["demo-api_token"] = "stored by another program"
+        stored = dict(backend.secrets)
+        with pytest.raises(ConfigError, match="nothing was undone"):
+            await setup.server_editor.undo()
+        assert backend.secrets == stored
+
+
+async def test_a_secret_that_cannot_be_deleted_after_a_change_is_named(tmp_path: Path) -> None:
+    backend = LockedBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(*[TrustOnce()] * 3)) as (host, setup):
+        await add_server_with_data(tmp_path, host, setup, backend)
+        backend.is_locked = True
+        stored = dict(backend.secrets)
+        saved = await setup.server_editor.change("demo", DEMO_ENTRY)
+        assert saved.notes == (
+            "A secret that nothing refers to is still in the keyring: demo-api_token. The keyring is locked.",
+        )
+        assert backend.secrets == stored
+
+
 async def test_a_bundle_is_deleted_when_the_removal_can_no_longer_be_undone(tmp_path: Path) -> None:
     backend = VisibleBackend()
     async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):

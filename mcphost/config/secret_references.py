@@ -1,0 +1,50 @@
+"""References to secrets in the keyring, in all of a user's configuration files."""
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from mcphost.config.file_edits import MAX_FILE_BYTES
+from mcphost.config.json_files import decode_text, parse_json, read_bytes
+from mcphost.config.variable_references import find_references
+from mcphost.errors import ConfigError
+
+
+def list_secret_names(value: object) -> Iterator[str]:
+    """Yield the name in each `${keyring:NAME}` in the texts of a parsed JSON or TOML *value*, also in keys."""
+    if isinstance(value, str):
+        yield from (one.name for one in find_references(value) if one.kind == "keyring")
+    elif isinstance(value, Mapping):
+        for key, member in cast("Mapping[Any, Any]", value).items():
+            yield from list_secret_names(key)
+            yield from list_secret_names(member)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from list_secret_names(item)
+
+
+def find_referenced_secrets(files: Iterable[Path]) -> frozenset[str]:
+    """Return the names of the secrets that these JSON and TOML files refer to; a missing file has none.
+
+    All entries count, also those of other folders and of disabled servers. Raises ConfigError if a file is invalid.
+    """
+    names: set[str] = set()
+    for path in files:
+        try:
+            text = decode_text(read_bytes(path, MAX_FILE_BYTES), str(path)).removeprefix("\ufeff")
+        except FileNotFoundError:
+            continue
+        if "keyring" not in text and "\\u" not in text:
+            continue
+        names.update(list_secret_names(_parse(text, path)))
+    return frozenset(names)
+
+
+def _parse(text: str, path: Path) -> Any:
+    if path.suffix != ".toml":
+        return parse_json(text, str(path))
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}.", "Correct it.") from error
