@@ -18,6 +18,8 @@ MAX_CHARACTERS = 1_000_000
 MAX_VALUES = 10_000
 MAX_SHORT_VALUES = 20_000
 """Maximum number of values, also counting numbers and names that are too short to be copies alone."""
+MAX_VISITED = 50_000
+"""Maximum number of members of objects and lists that are visited, whatever they contain."""
 MAX_COMPARISONS = 1_000_000
 MAX_FOLDED = 3_000_000
 """Maximum number of characters that are compared in one call, in all encodings and in joined arguments."""
@@ -83,15 +85,23 @@ def find_origins(
     return ArgumentOrigins(found=found, unchecked=frozenset(unchecked), omitted=omitted)
 
 
-def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:
-    """Yield the copied parts of an argument in the original spelling.
+class ArgumentTexts:
+    """Texts of a call's arguments by path, collected once for all origins."""
 
-    Yields nothing if the argument has changed.
-    """
-    text = next((value.text for value in _collect(arguments)[0] if value.path == origin.argument), "")
-    for start, end in origin.spans:
-        if end <= len(text):
-            yield text[start:end]
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self._texts: dict[str, str] = {}
+        for value in _collect(arguments)[0]:
+            self._texts.setdefault(value.path, value.text)
+
+    def copied_parts(self, origin: ArgumentOrigin) -> Iterator[str]:
+        """Yield the copied parts of an argument in the original spelling.
+
+        Yields nothing if the argument has changed.
+        """
+        text = self._texts.get(origin.argument, "")
+        for start, end in origin.spans:
+            if end <= len(text):
+                yield text[start:end]
 
 
 def member_names(arguments: dict[str, Any]) -> set[str]:
@@ -102,7 +112,7 @@ def member_names(arguments: dict[str, Any]) -> set[str]:
 def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
     """Return strings, member names and numbers in the arguments, and whether the list is complete."""
     values: list[_Value] = []
-    room, texts = MAX_CHARACTERS, 0
+    room, texts, visited = MAX_CHARACTERS, 0, 0
     waiting: list[Iterator[tuple[str, Any]]] = [iter([("", arguments)])]
     is_whole = True
     while waiting:
@@ -110,6 +120,9 @@ def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
         if member is None:
             waiting.pop()
             continue
+        visited += 1
+        if visited > MAX_VISITED:
+            return values, False
         path, value = member
         if isinstance(value, dict | list):
             if len(waiting) > _MAX_DEPTH:
@@ -143,8 +156,9 @@ def _members(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield inner[:200], member
     else:
         items = cast("list[Any]", value)
-        if len(items) >= SHORTEST_COPY and all(type(item) is int and 9 <= item < 256 for item in items):
-            yield path, ",".join(map(str, items))
+        beginning = items[:MAX_VISITED]
+        if len(items) >= SHORTEST_COPY and all(type(item) is int and 9 <= item < 256 for item in beginning):
+            yield path, ",".join(map(str, beginning))
         for number, item in enumerate(items):
             yield f"{path}[{number}]", item
 

@@ -13,7 +13,7 @@ from textual.content import Content
 from mcphost.errors import MalformedMessage
 from mcphost.host.argument_origins import FILES, ArgumentOrigin, shorten
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.origins.argument_copies import copied_parts
+from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import count_unsafe, has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
@@ -361,6 +361,8 @@ def describe_annotations(annotations: ToolAnnotations) -> str:
 COPIED_STYLE = "$warning underline"
 _MAX_ORIGIN_LINES = 6
 _MAX_MARKS = 200
+_MAX_SEARCHED_LINES = 4_000
+"""Maximum lines of copied text that are searched for in all displayed arguments; more would delay the dialog."""
 _SHORTEST_LINE = 4
 _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
 
@@ -409,26 +411,45 @@ def _describe_encoding(encoding: str) -> str:
     )
 
 
-def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:
-    """Highlight the text in *value* that was copied from elsewhere, as described by *origins*.
+class CopyMarker:
+    """Highlighter of the text in a call's displayed arguments that was copied from other servers or from files.
 
-    *value* is the displayed value of the argument *name*. The copied text is searched for line by line, because hidden
-    characters and whitespace may be displayed differently.
+    It searches at most 4,000 lines and marks at most 200 in each value. `is_incomplete` is set if copied text may be
+    shown without a mark.
     """
-    marks = 0
-    for origin in origins:
-        if not _is_within(origin.argument, name):
-            continue
-        for part in copied_parts(arguments, origin):
+
+    def __init__(self, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> None:
+        texts = ArgumentTexts(arguments)
+        self._parts = [(origin.argument, list(texts.copied_parts(origin))) for origin in origins]
+        self._lines_left = _MAX_SEARCHED_LINES
+        self.is_incomplete = False
+
+    def mark(self, value: Content, name: str) -> Content:
+        """Highlight the copied text in *value*, the displayed value of the argument *name*.
+
+        The text is searched for line by line, because hidden characters and whitespace may be displayed differently.
+        """
+        marks = 0
+        # The rest of a truncated value is not shown. A displayed line may be a carriage return shorter.
+        longest = 2 * len(value.plain)
+        for part in (part for argument, parts in self._parts if _is_within(argument, name) for part in parts):
             at = 0
-            for line in map(str.strip, part.split("\n")):
+            for line in map(str.strip, part[:longest].split("\n")):
+                if self._lines_left <= 0:
+                    self.is_incomplete = True
+                    return value
+                self._lines_left -= 1
                 text = clean(mark_unusual_spaces(line))
                 place = value.plain.find(text, at) if len(text) >= _SHORTEST_LINE else -1
-                if place >= 0 and marks < _MAX_MARKS:
-                    at = place + len(text)
-                    value = value.stylize(COPIED_STYLE, place, at)
-                    marks += 1
-    return value
+                if place < 0:
+                    continue
+                if marks == _MAX_MARKS:
+                    self.is_incomplete = True
+                    return value
+                at = place + len(text)
+                value = value.stylize(COPIED_STYLE, place, at)
+                marks += 1
+        return value
 
 
 def _is_within(argument: str, name: str) -> bool:

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from mcphost.config.rules import Rule, exact_pattern
 from mcphost.host.argument_origins import ArgumentOrigin
-from mcphost.host.origins.argument_copies import copied_parts
+from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.host.questions.questions import (
     AllowAlways,
     AllowOnce,
@@ -26,10 +26,10 @@ from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.call_view import (
+    CopyMarker,
     describe_annotations,
     has_hidden_characters,
     is_same_json,
-    mark_copies,
     prepare_argument_sections,
     render_call,
     render_origins,
@@ -155,16 +155,20 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def body(self) -> Sequence[Content | Widget]:
         """Return the dialog's body: warnings, diffs, the arguments, and the server's claims about the tool."""
         self.call_view = render_call(self.review.arguments, self.review.original_arguments)
-        out: list[Content | Widget] = [*self._notes()]
+        origins = self._origins()
+        out: list[Content | Widget] = [*self._notes(origins)]
         if pairs := self._name_pairs():
             out.append(KeyValueList(pairs))
         out += self._diff_widgets()
         sent: list[tuple[str, str | Content]] = [*self.call_view.pairs] or [("", _("It takes no arguments."))]
         for at, language in self.call_view.languages.items():
             sent[at] = (sent[at][0], render_code(str(sent[at][1]), language))
-        if origins := self._origins():
-            sent = [(name, self._mark_copies(at, name, value, origins)) for at, (name, value) in enumerate(sent)]
+        marker = CopyMarker(self.review.arguments, origins) if origins else None
+        if marker is not None:
+            sent = [(name, self._mark_copies(at, name, value, marker)) for at, (name, value) in enumerate(sent)]
         out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
+        if marker is not None and marker.is_incomplete:
+            out.append(Content.styled(_("▲ Not all of the copied text is highlighted."), "$warning"))
         if self._has_hidden_characters:
             words = (
                 _("▲ Hidden or control characters are shown as marks. Such a call can only be allowed once.")
@@ -178,17 +182,17 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         """Return the sources of text that was copied into the arguments, unless the user has edited that text."""
         if not self.review.is_edited:
             return self.details.origins
-        original, now = self.review.original_arguments, self.review.arguments
+        if not self.details.origins:
+            return ()
+        original, now = ArgumentTexts(self.review.original_arguments), ArgumentTexts(self.review.arguments)
         return tuple(
             origin
             for origin in self.details.origins
-            if list(copied_parts(original, origin)) == list(copied_parts(now, origin))
+            if list(original.copied_parts(origin)) == list(now.copied_parts(origin))
         )
 
-    def _mark_copies(
-        self, at: int, name: str, value: str | Content, origins: Sequence[ArgumentOrigin]
-    ) -> str | Content:
-        """Highlight the text in an argument's displayed *value* that was copied from one of *origins*.
+    def _mark_copies(self, at: int, name: str, value: str | Content, marker: CopyMarker) -> str | Content:
+        """Highlight the text in an argument's displayed *value* that was copied from elsewhere.
 
         *name* is the name of the argument, and *at* its position among the displayed arguments. If no text was copied,
         *value* is returned unchanged.
@@ -196,7 +200,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         plain = (
             value if isinstance(value, Content) else Content.styled(value, self.call_view.styles.get(at, ("", ""))[1])
         )
-        marked = mark_copies(plain, name.removesuffix(" (text)"), self.review.arguments, origins)
+        marked = marker.mark(plain, name.removesuffix(" (text)"))
         return value if marked is plain else marked
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
@@ -228,7 +232,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
         self.post_message(FileDiffRequested(wanted, compared))
 
-    def _notes(self) -> list[Content]:
+    def _notes(self, origins: Sequence[ArgumentOrigin]) -> list[Content]:
         question = self.details
         out: list[Content] = []
         if danger := describe_name_risk(question.server):
@@ -242,9 +246,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(Content.styled(_("first use in this session"), "$warning"))
         if question.arguments_error:
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
-        out += render_origins(
-            self._origins(), is_complete=question.are_origins_complete, omitted=question.omitted_origins
-        )
+        out += render_origins(origins, is_complete=question.are_origins_complete, omitted=question.omitted_origins)
         if self.review.is_edited:
             words = _("edited by you: {changes} · can be allowed once, or by a rule").format(
                 changes=self.call_view.changes

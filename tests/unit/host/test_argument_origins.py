@@ -329,6 +329,9 @@ def test_short_numbers_and_names_beyond_a_limit_count_as_unchecked() -> None:
     assert search({"a": list(range(100, 15_100))}).unchecked == set()
     assert search({"a": list(range(100, 25_100))}).unchecked == {OTHER_SERVERS}
     assert search({f"k{number}": 1 for number in range(25_000)}).unchecked == {OTHER_SERVERS}
+    assert search({"a": [1] * 90_000}).unchecked == {OTHER_SERVERS}
+    assert search({"a": [[]] * 90_000}).unchecked == {OTHER_SERVERS}
+    assert search({"a": [1] * 30_000}).unchecked == set()
 
 
 def lines_run(work: Callable[[], object]) -> int:

@@ -6,7 +6,10 @@ import pytest
 from textual.content import Content
 
 from mcphost.host.argument_origins import FILES, ArgumentOrigin
-from mcphost.tui.dialogs.call_view import COPIED_STYLE, argument_sections, mark_copies, render_call, render_origins
+from mcphost.tui.dialogs.call_view import COPIED_STYLE, CopyMarker, argument_sections, render_call, render_origins
+from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
+from mcphost.tui.widgets.key_values import KeyValueList
+from tests.screens.ask_question import tool_question
 
 ARGUMENTS = {"body": "FYI\nthe first copied line\nand the second one\nbye", "to": ["a", "another copied text"]}
 BODY = ArgumentOrigin(argument="body", server="mail", source="read_message", characters=40, spans=((4, 44),))
@@ -45,19 +48,76 @@ def test_every_server_is_named_even_if_its_copy_is_short() -> None:
 
 def test_the_copied_part_is_marked_line_by_line_in_the_shown_value() -> None:
     shown = Content("FYI\n  the first copied line·\nand the second one\nbye")
-    assert marked_texts(mark_copies(shown, "body", ARGUMENTS, (BODY, LIST))) == [
+    assert marked_texts(CopyMarker(ARGUMENTS, (BODY, LIST)).mark(shown, "body")) == [
         "the first copied line", "and the second one",
     ]  # fmt: skip
 
 
 def test_a_part_inside_of_a_list_is_marked_in_the_list() -> None:
     shown = Content('["a","another copied text"]')
-    assert marked_texts(mark_copies(shown, "to", ARGUMENTS, (BODY, LIST))) == ["another copied text"]
+    assert marked_texts(CopyMarker(ARGUMENTS, (BODY, LIST)).mark(shown, "to")) == ["another copied text"]
 
 
 def test_nothing_is_marked_in_an_argument_that_changed_or_has_no_copies() -> None:
-    assert marked_texts(mark_copies(Content("short"), "body", {"body": "short"}, (BODY,))) == []
-    assert marked_texts(mark_copies(Content("another copied text"), "other", ARGUMENTS, (BODY, LIST))) == []
+    assert marked_texts(CopyMarker({"body": "short"}, (BODY,)).mark(Content("short"), "body")) == []
+    assert marked_texts(CopyMarker(ARGUMENTS, (BODY, LIST)).mark(Content("another copied text"), "other")) == []
+
+
+class CountedArguments(dict[str, Any]):
+    """Arguments that count how often all of them are visited."""
+
+    visits = 0
+
+    def items(self) -> Any:
+        self.visits += 1
+        return super().items()
+
+
+def copied_whole(name: str, text: str, source: str = "read") -> ArgumentOrigin:
+    return ArgumentOrigin(
+        argument=name, server="mail", source=source, characters=len(text), spans=((0, len(text)),)
+    )  # fmt: skip
+
+
+def body_texts(dialog: ToolConsentDialog) -> str:
+    return "\n".join(part.plain for part in dialog.body() if isinstance(part, Content))
+
+
+def test_a_question_visits_the_arguments_no_more_often_for_many_copies_than_for_one() -> None:
+    counts: list[int] = []
+    for number in (1, 50):
+        arguments = CountedArguments({f"a{n}": f"a copied word {n}" for n in range(number)})
+        origins = tuple(copied_whole(name, text) for name, text in arguments.items())
+        dialog = ToolConsentDialog(tool_question(arguments=arguments, origins=origins))
+        arguments.visits = 0
+        (sent,) = [part for part in dialog.body() if isinstance(part, KeyValueList)]
+        assert sent is not None
+        counts.append(arguments.visits)
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_told"), [(150, False), (500, True)], ids=["all marked", "more lines than are marked"]
+)
+def test_a_question_says_if_not_all_copied_text_is_highlighted(lines: int, is_told: bool) -> None:
+    text = "\n".join(f"copied {n}" for n in range(lines))
+    question = tool_question(arguments={"body": text}, origins=(copied_whole("body", text),))
+    assert ("Not all of the copied text is highlighted" in body_texts(ToolConsentDialog(question))) is is_told
+
+
+def test_lines_of_copied_text_are_searched_for_a_bounded_number_of_times() -> None:
+    text = "\n".join(f"{n:04}" for n in range(1_990))
+    origins = tuple(copied_whole("body", text, source=f"read {n}") for n in range(100))
+    marker = CopyMarker({"body": text}, origins)
+    assert marked_texts(marker.mark(Content("something else\n" * 1_000), "body")) == []
+    assert marker.is_incomplete
+
+
+def test_copied_text_beyond_the_displayed_part_does_not_count_as_missing_its_mark() -> None:
+    text = "\n".join(f"copied {n}" for n in range(50_000))
+    marker = CopyMarker({"body": text}, (copied_whole("body", text),))
+    assert marked_texts(marker.mark(Content(text[:17]), "body")) == ["copied 0", "copied 1"]
+    assert not marker.is_incomplete
 
 
 LARGE_ARGUMENTS: dict[str, dict[str, Any]] = {
