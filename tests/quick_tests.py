@@ -66,7 +66,7 @@ LONG_TESTS = frozenset(
         "unit/registry": "bundle client",
         "unit/store": "message_search spending stored_conversations",
         "unit/transport": "legacy_sse line_splitter multiplexer tls",
-        "unit/tui": "call_view key_table markdown rendering_limits screen_text",
+        "unit/tui": "call_view code_highlighting key_table markdown rendering_limits screen_text",
     }.items()
     for name in names.split()
 )

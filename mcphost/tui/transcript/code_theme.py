@@ -21,16 +21,23 @@ _MAX_TOKENS = 3_000
 _MAX_SECONDS = 0.012
 """Maximum CPU seconds for a code block by default; some lexers need quadratic time for a run of blank lines."""
 _TOKENS_PER_CHECK = 16
+MAX_CHARACTERS = 20_000
+"""Maximum characters that are highlighted; some lexers process the whole text before they return a token."""
+MAX_LINE = 500
+"""Longest line that is highlighted. No limit of time stops a regular expression, and it blocks all other threads."""
 LANGUAGES = frozenset((
     "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
     "dockerfile", "elixir", "erlang", "f#", "fsharp", "go", "golang", "graphql", "groovy", "haskell", "hcl", "hs",
     "html", "java", "javascript", "jl", "js", "json", "jsx", "julia", "kotlin", "kt", "less", "lua", "make",
-    "makefile", "nginx", "nix", "objc", "objective-c", "ocaml", "patch", "perl", "php", "pl", "powershell",
+    "makefile", "nginx", "nix", "objc", "objective-c", "patch", "perl", "php", "pl", "powershell",
     "properties", "proto", "protobuf", "ps1", "pwsh", "py", "python", "python3", "r", "rb", "rs", "ruby",
     "rust", "sass", "scala", "scss", "sh", "shell", "sql", "swift", "terraform", "tex", "toml",
     "ts", "tsx", "typescript", "udiff", "vim", "xml", "yaml", "yml", "zig", "zsh",
 ))  # fmt: skip
-"""Languages that are highlighted. Lexers of other languages run nested lexers or may take seconds for one word."""
+"""Languages that are highlighted. Lexers of other languages run nested lexers or may take seconds for one word.
+
+A test feeds hostile text to the lexer of each language.
+"""
 STYLES: Mapping[Any, str] = {
     Token.Comment: "italic $faint",
     Token.Keyword: "$accent",
@@ -56,18 +63,30 @@ STYLES: Mapping[Any, str] = {
 def highlight(code: str, language: str, *, max_tokens: int = _MAX_TOKENS, max_seconds: float = _MAX_SECONDS) -> Content:
     """Return the code with syntax highlighting, or as plain text if the language is not in LANGUAGES.
 
-    At most *max_tokens* tokens are highlighted, and highlighting stops after *max_seconds* of CPU time.
+    The highlighting ends before the first line of more than 500 characters, and after 20,000 characters, *max_tokens*
+    tokens or *max_seconds* of CPU time. The rest is plain text.
     """
-    if language.lower() not in LANGUAGES:
+    beginning = _find_beginning(code) if language.lower() in LANGUAGES else ""
+    if not beginning:
         return Content(code)
     end = thread_time() + max_seconds  # the first code block of a language imports its lexer, which takes time as well
     try:
         lexer = get_lexer_by_name(language.lower())
     except ClassNotFound:
         return Content(code)
-    tokens = _take_until(islice(lexer.get_tokens_unprocessed(code), max_tokens), end)
+    tokens = _take_until(islice(lexer.get_tokens_unprocessed(beginning), max_tokens), end)
     spans = [Span(at, at + len(text), style) for at, kind, text in tokens if (style := _style(kind))]
     return Content(code, [Span(0, len(code), "$text"), *spans])
+
+
+def _find_beginning(code: str) -> str:
+    """Return the lines at the beginning of *code* that are short enough to be highlighted."""
+    length = 0
+    for line in code[:MAX_CHARACTERS].split("\n"):
+        if len(line) > MAX_LINE:
+            break
+        length += len(line) + 1
+    return code[: min(length, MAX_CHARACTERS)]
 
 
 def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:

@@ -281,7 +281,7 @@ class LongText(ScrollView, can_focus=True):
         """Show *text*, or *sections* instead if there are any, and scroll to the beginning.
 
         A section is shown as a heading, followed by its text with a bar before each row. If *text* is in a programming
-        *language* and has at most 100,000 characters, it gets syntax highlighting shortly afterwards.
+        *language* and has at most 100,000 characters, its beginning gets syntax highlighting shortly afterwards.
         """
         self._sections, self._spans = sections, ()
         self._set_text(join_sections(sections) if sections else text)
