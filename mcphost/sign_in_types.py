@@ -1,11 +1,42 @@
 """Data types for sign-ins, shared by `transport`, `auth`, `host` and the front ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from mcphost.serialization import Struct
 
 WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
 """Note of a sign-in that is asked about again because the user pasted something else than its redirect URL."""
+
+
+class EntryCheck:
+    """The time in which mcphost asks for a secret, checks the entry, and asks again if it is wrong."""
+
+    def __init__(self) -> None:
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when the entry was accepted, or when mcphost gives up."""
+
+
+_current_check: ContextVar[EntryCheck | None] = ContextVar("entry_check", default=None)
+"""The check that a question belongs to; a context variable, because questions are created in other modules."""
+
+
+def current_entry_check() -> EntryCheck | None:
+    """Return the check that a question asked now belongs to, or None if the entry is not checked."""
+    return _current_check.get()
+
+
+@contextmanager
+def check_entries() -> Generator[None]:
+    """Mark the questions that are asked in the `with` block as one question, which is repeated after a wrong entry."""
+    check = EntryCheck()
+    token = _current_check.set(check)
+    try:
+        yield
+    finally:
+        _current_check.reset(token)
+        check.on_end()
 
 
 class AuthChallenge(Struct, frozen=True):

@@ -51,7 +51,7 @@ from mcphost.auth.tokens import (
 from mcphost.auth.url_policy import check_url
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
-from mcphost.sign_in_types import WRONG_REDIRECT, SignInTerms
+from mcphost.sign_in_types import WRONG_REDIRECT, SignInTerms, check_entries
 from mcphost.unicode_forms import split_url
 
 
@@ -233,20 +233,23 @@ async def _wait_for_response(
         nonlocal is_refused
         note = context.previous_error
         switch = switch_method if request.metadata.device_authorization_endpoint else None
-        while True:
-            terms = SignInTerms(timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others)
-            redirect_url = await context.ask_user(request, url, terms, note=note)
-            if redirect_url is None:
-                is_refused = True
-                tasks.cancel_scope.cancel()
-            if not redirect_url:
-                return
-            pasted = parse_authorization_response(redirect_url)
-            if has_state(pasted):
-                accepted.append(pasted)
-                tasks.cancel_scope.cancel()
-                return
-            note = WRONG_REDIRECT
+        with check_entries():
+            while True:
+                terms = SignInTerms(
+                    timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others
+                )
+                redirect_url = await context.ask_user(request, url, terms, note=note)
+                if redirect_url is None:
+                    is_refused = True
+                    tasks.cancel_scope.cancel()
+                if not redirect_url:
+                    return
+                pasted = parse_authorization_response(redirect_url)
+                if has_state(pasted):
+                    accepted.append(pasted)
+                    tasks.cancel_scope.cancel()
+                    return
+                note = WRONG_REDIRECT
 
     others = await context.other_accounts()
     callback.expect(is_expected)

@@ -13,6 +13,7 @@ from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileB
 from mcphost.auth.keyring_backend import SecretBackend
 from mcphost.config.schema import SecretStore
 from mcphost.errors import McpHostError
+from mcphost.sign_in_types import check_entries
 
 StoragePlace = SecretStore
 MAX_PASSPHRASE_ATTEMPTS = 5
@@ -123,18 +124,18 @@ class SecretStorage:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
             if not self.can_ask or interaction is None or plain is None or encrypted is None:
                 return
-            note = ""
-            while True:
-                place, passphrase = await interaction.choose_storage(
-                    servers=servers, reason=reason, plain_file=str(plain.path), sealed_file=str(encrypted.path),
-                    is_new=not encrypted.exists, note=note,
-                )  # fmt: skip
-                # The answer takes effect even if the user quits now.
-                with anyio.CancelScope(shield=True):
-                    note = await self._passphrase_error(encrypted, passphrase) if place == "encrypted" else ""
-                    if not note:
-                        await self._apply_choice(place)
-                        return
+            note, is_chosen = "", False
+            with check_entries():
+                while not is_chosen:
+                    place, passphrase = await interaction.choose_storage(
+                        servers=servers, reason=reason, plain_file=str(plain.path), sealed_file=str(encrypted.path),
+                        is_new=not encrypted.exists, note=note,
+                    )  # fmt: skip
+                    # The answer takes effect even if the user quits now.
+                    with anyio.CancelScope(shield=True):
+                        note = await self._passphrase_error(encrypted, passphrase) if place == "encrypted" else ""
+                        if is_chosen := not note:
+                            await self._apply_choice(place)
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
         """Try to unlock the file; return what is wrong with *passphrase*, or "" if the file is now unlocked."""
@@ -153,28 +154,38 @@ class SecretStorage:
                 self._warn(await self._save_choice(self._chosen_place))
 
     async def unlock(self) -> bool:
-        """Unlock the encrypted file, asking for its passphrase once per run; return whether it is unlocked.
+        """Unlock the encrypted file, asking for its passphrase; return whether it is unlocked.
 
+        If the user leaves the file locked, the question is not asked again in this run, unless `ask_again` is called.
         Never raises McpHostError: if the file cannot be used, it stays locked and the user is warned.
         """
         async with self._question_lock:
             encrypted = self._encrypted
             if encrypted is None or encrypted.is_unlocked or self._interaction is None or self._has_declined_unlock:
                 return encrypted is not None and encrypted.is_unlocked
-            note = ""
-            for _ in range(MAX_PASSPHRASE_ATTEMPTS):
-                passphrase = await self._interaction.ask_passphrase(file=str(encrypted.path), note=note)
-                if passphrase is None:
-                    break
-                try:
-                    if passphrase and await encrypted.unlock(passphrase):
-                        return True
-                except McpHostError as error:
-                    self._warn(f"{error.message} {error.hint}".strip())
-                    break
-                note = WRONG_PASSPHRASE
-            self._has_declined_unlock = True
-            return False
+            with check_entries():
+                is_unlocked = await self._ask_passphrase(encrypted, self._interaction)
+            self._has_declined_unlock = not is_unlocked
+            return is_unlocked
+
+    def ask_again(self) -> None:
+        """Let the next `unlock` ask for the passphrase, even if the user has left the file locked before."""
+        self._has_declined_unlock = False
+
+    async def _ask_passphrase(self, encrypted: EncryptedFileBackend, interaction: SecretStorageInteraction) -> bool:
+        note = ""
+        for _ in range(MAX_PASSPHRASE_ATTEMPTS):
+            passphrase = await interaction.ask_passphrase(file=str(encrypted.path), note=note)
+            if passphrase is None:
+                return False
+            try:
+                if passphrase and await encrypted.unlock(passphrase):
+                    return True
+            except McpHostError as error:
+                self._warn(f"{error.message} {error.hint}".strip())
+                return False
+            note = WRONG_PASSPHRASE
+        return False
 
     def _warn(self, text: str) -> None:
         if text:

@@ -150,6 +150,11 @@ class LazySessionOpener:
             await self._eras.save()
             yield session
 
+    def ask_passphrase_again(self) -> None:
+        """Let the next connection ask for the passphrase again; see `client.session.SessionOpener`."""
+        if self._registry is not None:
+            self._registry.token_store.storage.ask_again()
+
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Ask the user to sign in to a server again; see `client.session.SessionOpener`."""
         ready = await anyio.to_thread.run_sync(expand_references, server)

@@ -163,10 +163,16 @@ class ClientSessionOpener:
         only = server.revision
         return choose_plan(only.era if only else server.era, known, is_pipe=server.is_stdio)
 
+    def ask_passphrase_again(self) -> None:
+        """Let the next connection ask for the passphrase again; see `SessionOpener.ask_passphrase_again`."""
+        if self._oauth_registry is not None:
+            self._oauth_registry.token_store.storage.ask_again()
+
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Let the user sign in again; see `SessionOpener.sign_in`."""
         from mcphost.transport.http_client import proxy_for
 
+        self.ask_passphrase_again()
         oauth = self.oauth_provider(server, observer)
         if oauth is None:
             raise SignInRequired(

@@ -280,6 +280,10 @@ class SessionOpener(Protocol):
         """
         ...
 
+    def ask_passphrase_again(self) -> None:
+        """Let the next connection ask for the passphrase of the encrypted file, even if the user left it locked."""
+        ...
+
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Let the user sign in again, for later connections. Raises SignInRequired or ConfigError.
 

@@ -3,6 +3,7 @@
 from asyncio import Event
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
@@ -25,8 +26,17 @@ from mcphost.host.questions.questions import (
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
+from mcphost.host.questions.sign_in import (
+    ChooseSecretStorage,
+    EnterClientId,
+    EnterPassphrase,
+    KeepInEncryptedFile,
+    PastedRedirect,
+    SignInQuestion,
+    UnlockSecrets,
+)
 from mcphost.serialization import replace
+from mcphost.sign_in_types import EntryCheck, current_entry_check
 from mcphost.translation import N_, _
 
 if TYPE_CHECKING:
@@ -57,6 +67,8 @@ DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     VisitUrl: ("visit_url", "VisitUrlDialog"),
     RetryCall: ("visit_url", "RetryCallDialog"),
 }
+CHECKED_ENTRIES = (EnterPassphrase, KeepInEncryptedFile, PastedRedirect)
+"""Answers that mcphost checks; if they are wrong, it asks again."""
 QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
 
 
@@ -98,6 +110,14 @@ class QuestionDisplay(Protocol):
         """Remove a dialog whose question was answered elsewhere or withdrawn by the host."""
         ...
 
+    def open_check(self) -> None:
+        """Keep typed text out of the message until `close_check` or until the question is asked again."""
+        ...
+
+    def close_check(self) -> None:
+        """Let the user type into the message again, because the entry was accepted."""
+        ...
+
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
         """Show how many questions are waiting, and which; *pending* is in queue order."""
         ...
@@ -106,10 +126,10 @@ class QuestionDisplay(Protocol):
 class _PendingQuestion:
     """A question in the queue, its dialog while one is shown, and the user's answer once there is one."""
 
-    __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
+    __slots__ = ("answer", "check", "dialog", "done", "is_user_opened", "key", "question", "review")
 
-    def __init__(self, question: Question[Any], key: str) -> None:
-        self.question, self.key = question, key
+    def __init__(self, question: Question[Any], key: str, check: EntryCheck | None = None) -> None:
+        self.question, self.key, self.check = question, key, check
         self.done = Event()
         self.answer: Any = None
         self.dialog: AnyDialog | None = None
@@ -138,6 +158,8 @@ class TuiFrontend:
         self._cursor = ""
         self._open_mode: OpenMode = "auto"
         self._answered_kind = ""
+        self._check: EntryCheck | None = None
+        """The check of the user's last entry, during which no other question is shown."""
 
     def bind(self, display: QuestionDisplay) -> None:
         """Show all questions on *display*, including those that are already waiting."""
@@ -147,6 +169,7 @@ class TuiFrontend:
     def close(self) -> None:
         """Refuse all open questions, and all questions that are asked later."""
         self._is_closed = True
+        self._check = None
         for waiting in tuple(self._queue):
             self._settle(waiting, waiting.question.refusal())
 
@@ -173,8 +196,13 @@ class TuiFrontend:
         """
         if self._is_closed:
             return question.refusal()
-        waiting = _PendingQuestion(question, f"w{next(self._key_numbers)}")
-        self._queue.append(waiting)
+        check = current_entry_check()
+        waiting = _PendingQuestion(question, f"w{next(self._key_numbers)}", check)
+        if check is not None and check is self._check:
+            self._queue.appendleft(waiting)
+            self._check = None
+        else:
+            self._queue.append(waiting)
         self._show_next()
         try:
             await waiting.done.wait()
@@ -198,6 +226,19 @@ class TuiFrontend:
                     waiting.dialog.update_reason(waiting.question.why)
                     if self._display is not None:
                         self._display.update_questions(self.pending_questions)
+
+    def _begin_check(self, check: EntryCheck, answer: Any) -> None:
+        """Show no other question until the user's entry is checked, if *answer* is an entry that is checked."""
+        if isinstance(answer, CHECKED_ENTRIES) and self._display is not None and not self._is_closed:
+            self._check, check.on_end = check, partial(self._end_check, check)
+            self._display.open_check()
+
+    def _end_check(self, check: EntryCheck) -> None:
+        if check is self._check:
+            self._check = None
+            if self._display is not None:
+                self._display.close_check()
+            self._show_next_in_mode("follow_up")
 
     def _settle(self, waiting: _PendingQuestion, answer: Any) -> None:
         if not waiting.done.is_set():
@@ -232,7 +273,8 @@ class TuiFrontend:
         calls = self._pending_calls
         self._update_call_list(stage, calls)
         shown = next((waiting for waiting in self._queue if waiting.dialog is not None), None)
-        if not self._is_closed and self._queue and shown is None and self._call_list is None:
+        is_free = not self._is_closed and self._check is None and self._call_list is None
+        if is_free and self._queue and shown is None:
             if self._queue[0].is_call and len(calls) >= _MIN_LISTED_CALLS:
                 self._show_call_list(stage, calls, self._open_mode)
             else:
@@ -282,6 +324,8 @@ class TuiFrontend:
             return
         if mode == "auto" and waiting.question.is_retry and self._answered_kind == waiting.question.KIND:
             mode = "retry"
+        if waiting.check is not None:
+            dialog.on_dismissed = partial(self._begin_check, waiting.check)
         waiting.review = dialog.restore_review(waiting.review)
 
         def answered(answer: Any) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcphost.host.questions.frontend import Question
     from mcphost.tui.dialogs.dialog import AnyDialog
     from mcphost.tui.frontend import OpenMode, TuiFrontend
+    from mcphost.tui.screens.entry_check import EntryCheckScreen
 
 
 ENTER_HINT = N_("Press {answer} or click to open · your typing stays in the message")
@@ -100,6 +101,7 @@ class QuestionApp(NavigationApp):
     _is_started: bool = False
     _minimized: "tuple[AnyDialog, Callable[[Any], None]] | None" = None
     _answered_at = float("-inf")
+    _check_screen: "EntryCheckScreen | None" = None
 
     @property
     def frontend(self) -> "TuiFrontend":
@@ -132,7 +134,9 @@ class QuestionApp(NavigationApp):
             on_answer(answer)
 
         def show() -> None:
-            dialog.is_retry = mode == "retry" and self._last_typed_at <= self._answered_at
+            checked_text = self._end_check()
+            dialog.is_retry = mode == "retry" and (checked_text is not None or self._last_typed_at <= self._answered_at)
+            dialog.retry_text = checked_text or ""
             is_auto = mode in ("auto", "retry") and not dialog.is_retry
             if mode == "minimized" or (is_auto and self.is_typing):
                 self._minimized = (dialog, answered)
@@ -148,6 +152,29 @@ class QuestionApp(NavigationApp):
             dialog.enter()
         self.push_screen(dialog, on_answer)
 
+    def open_check(self) -> None:
+        """Receive typed text in a separate window until the entry that the user has just made is checked."""
+        from mcphost.tui.screens.entry_check import EntryCheckScreen
+
+        self._check_screen = EntryCheckScreen()
+        self.push_screen(self._check_screen)
+
+    def close_check(self) -> None:
+        """Close the window that receives text during a check, because the entry was accepted."""
+        self._run_when_started(self._end_check)
+
+    def _end_check(self) -> str | None:
+        """Close the window of the check; return the text typed in it, or None if the window is not open."""
+        screen, self._check_screen = self._check_screen, None
+        if screen is None or screen not in self.screen_stack:
+            return None
+        typed = screen.typed_text
+        if screen.is_active:
+            screen.dismiss(None)
+        else:
+            self.run_worker(partial(self._close_covered_dialog, screen), group="dig")
+        return typed
+
     def close_dialog(self, dialog: "AnyDialog") -> None:
         """Remove a question's dialog, even if it is minimized to a card or covered by other screens."""
         self._run_when_started(lambda: self._remove_dialog(dialog))
@@ -162,7 +189,7 @@ class QuestionApp(NavigationApp):
         elif dialog in self.screen_stack:
             self.run_worker(partial(self._close_covered_dialog, dialog), group="dig")
 
-    async def _close_covered_dialog(self, dialog: "AnyDialog") -> None:
+    async def _close_covered_dialog(self, dialog: "AnyDialog | EntryCheckScreen") -> None:
         while dialog in self.screen_stack and not dialog.is_active:
             await self.pop_screen()
         if dialog.is_active:
@@ -198,6 +225,7 @@ class QuestionApp(NavigationApp):
         """Open the minimized question with its keys enabled; if no question is waiting, say so."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
+            dialog.is_retry = dialog.question.is_retry  # what the user types next is meant for the input
             self.update_question_cards()
             self._push_dialog(dialog, answered, is_entered=True)
         elif not self.frontend.pending_questions:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anyio
 import pytest
 from textual.widgets import Input
 
@@ -17,9 +18,9 @@ from mcphost.host.questions.sign_in import (
     UnlockSecrets,
 )
 from mcphost.serialization import replace
-from mcphost.sign_in_types import WRONG_REDIRECT
+from mcphost.sign_in_types import WRONG_REDIRECT, check_entries
 from mcphost.tui.widgets.composer import Composer
-from tests.screens.ask_question import PendingQuestion, ask_and_press
+from tests.screens.ask_question import PendingQuestion, ask_and_press, trust_question
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
@@ -179,3 +180,102 @@ async def test_a_repetition_before_its_input_is_shown_is_still_compared(run: Run
         driver.press_together("e", *"one", "enter", *"two", "enter")
         await driver.until(lambda: "the passphrases differ" in driver.text(), "what is wrong")
         assert pending.answer is None
+
+
+class CheckingAsker:
+    """A task that asks for a secret, rejects it once `checked` is set, and asks again until the entry is "hunter3"."""
+
+    def __init__(self, driver: Any, question: Any, entry: type[Any]) -> None:
+        self.frontend, self.question, self.entry = driver.frontend, question, entry
+        self.answers: list[Any] = []
+        self.checked, self.is_over = anyio.Event(), False
+        driver.app.run_worker(self._ask, group="ask", exit_on_error=False)
+
+    async def _ask(self) -> None:
+        note = WRONG_REDIRECT if self.question is REDIRECT else "That passphrase is wrong."
+        asked = self.question
+        with check_entries():
+            while not self.answers or self.answers[-1] not in (self.entry("hunter3"), self.question.refusal()):
+                self.answers.append(await self.frontend.ask(asked))
+                await self.checked.wait()
+                asked = replace(self.question, note=note)
+        self.is_over = True
+
+
+checked_questions = pytest.mark.parametrize(
+    ("question", "key", "entry"),
+    [
+        (UNLOCK, "p", EnterPassphrase),
+        (storage_question(is_new=False), "e", KeepInEncryptedFile),
+        (REDIRECT, "p", PastedRedirect),
+    ],
+)
+
+
+@checked_questions
+async def test_a_secret_typed_during_the_check_of_a_wrong_one_goes_into_the_next_entry(
+    run: Run, question: Any, key: str, entry: type[Any]
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        asker = CheckingAsker(driver, question, entry)
+        await driver.enter_question()
+        other = PendingQuestion(driver, trust_question())
+        await driver.pilot.press(key)
+        driver.press_together(*"hunter2", "enter")
+        await driver.until(lambda: asker.answers, "the wrong entry")
+        await driver.pilot.press(*"hun")
+        assert "hun" not in driver.text()
+        assert "question is waiting" not in driver.text()
+        asker.checked.set()
+        await driver.until(lambda: type(driver.app.screen).__name__.endswith("Dialog"), "the question again")
+        await driver.until(lambda: isinstance(driver.app.focused, Input), "the input")
+        await driver.pilot.press(*"ter3", "enter")
+        await driver.until(lambda: asker.is_over, "the right entry")
+        assert asker.answers == [entry("hunter2"), entry("hunter3")]
+        assert driver.app.query_one(Composer).composer_input.text == ""
+        assert driver.host.sent == []
+        await driver.until(lambda: driver.frontend.pending_questions and driver.dialog, "the other question")
+        assert "files" in driver.text()
+        assert other.answer is None
+
+
+async def test_keys_that_arrive_together_with_a_wrong_passphrase_never_reach_the_message(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        asker = CheckingAsker(driver, UNLOCK, EnterPassphrase)
+        await driver.enter_question()
+        driver.press_together("p", *"hunter2", "enter")
+        await driver.until(lambda: asker.answers, "the wrong entry")
+        driver.press_together(*"hunter3", "enter")
+        asker.checked.set()
+        await driver.until(lambda: type(driver.app.screen).__name__.endswith("Dialog"), "the question again")
+        await driver.until(lambda: isinstance(driver.app.focused, Input), "the input")
+        assert driver.app.query_one(Composer).composer_input.text == ""
+        assert driver.host.sent == []
+
+
+async def test_a_passphrase_question_that_is_opened_again_with_f8_has_its_input_open(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        asker = CheckingAsker(driver, UNLOCK, EnterPassphrase)
+        await driver.enter_question()
+        await driver.pilot.press("p", *"hunter2", "enter")
+        await driver.until(lambda: asker.answers, "the wrong entry")
+        await driver.pilot.press("escape", *"a message")
+        asker.checked.set()
+        await driver.until(lambda: driver.app.screen.query("QuestionCard"), "the card")
+        await driver.pilot.press("f8")
+        await driver.until(lambda: isinstance(driver.app.focused, Input), "the input")
+        await driver.pilot.press(*"hunter3", "enter")
+        await driver.until(lambda: asker.is_over, "the right entry")
+        assert asker.answers[-1] == EnterPassphrase("hunter3")
+
+
+async def test_the_message_is_open_again_once_a_passphrase_is_accepted(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        asker = CheckingAsker(driver, UNLOCK, EnterPassphrase)
+        await driver.enter_question()
+        await driver.pilot.press("p", *"hunter3", "enter")
+        await driver.until(lambda: asker.answers and "Checking" in driver.text(), "the check")
+        asker.checked.set()
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.type("hello")
+        assert driver.app.query_one(Composer).composer_input.text == "hello"

@@ -37,7 +37,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
         """Whether the question is asked again because the text that the user entered was wrong.
 
         If so, a frontend opens the text input immediately. Otherwise, a passphrase that the user types again could end
-        up in another input. The input is not opened if the user has typed elsewhere since the wrong answer.
+        up in another input. If the user has typed elsewhere since the wrong answer, the input is opened together with
+        the question.
         """
         return False
 

@@ -146,8 +146,10 @@ class Servers:
     def restart(self, name: str) -> None:
         """Close a server's connection and open it again, even after a failure.
 
-        Raises UsageError for an unknown name.
+        If the user has left the file of the sign-ins locked, its passphrase is asked for again. Raises UsageError for
+        an unknown name.
         """
+        self._parts.opener.ask_passphrase_again()
         self.start(name).restart()
 
     def stop(self, name: str) -> None:

@@ -3,13 +3,14 @@
 The button that refuses the request has the initial focus; Escape also refuses it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual import events
 from textual._cells import cell_len
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -161,6 +162,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.is_follow_up = False
         self.is_retry = False
         """Whether the dialog opens with its input, because the user's entry was wrong; see Question.is_retry."""
+        self.retry_text = ""
+        """The beginning of the next entry, which the user typed while the wrong one was checked."""
+        self.on_dismissed: Callable[[Any], None] = lambda answer: None
+        """Called with the answer as soon as the dialog is closed, before any further key is handled."""
         self._queue_position = (1, 1)
         self.key_line = self.KEYS
 
@@ -270,7 +275,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def open_extra(self, first: str, key_hints: str) -> None:
         """Show the hidden inputs, focus the one with the id *first*, and replace the key hints with *key_hints*."""
         self.query_one("#extra").add_class("shown")
-        self.set_focus(self.query_one(f"#{first}"))
+        for field in self.query(f"#{first}"):  # none while a dialog that has just opened is removed
+            self.set_focus(field)
         self.show_key_hints(key_hints)
         self.call_after_refresh(self.fit)
 
@@ -349,6 +355,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.show_queue_position(*self._queue_position)
         if self.is_retry:
             self.open_retry_input()
+            if self.retry_text and isinstance(self.focused, Input):
+                self.focused.select_on_focus = False  # the next key would replace the text
+                self.focused.insert_text_at_cursor(self.retry_text)
+                self.retry_text = ""  # Textual also calls this method for a subclass that overrides it
         else:
             self.focus_first()
         self.watch(self.query_one("#body"), "scroll_y", self.update_remaining, init=False)
@@ -532,6 +542,14 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             box.border_subtitle = (
                 _("question {place} of {total}").format(place=place, total=total) if total > 1 else None
             )
+
+    def dismiss(self, result: A | None = None) -> AwaitComplete:
+        """Close the dialog with *result* if it is the top screen; otherwise, do nothing."""
+        is_top = self.app.screen is self  # pyright: ignore[reportUnknownMemberType]
+        closing = super().dismiss(result)
+        if is_top:
+            self.on_dismissed(result)
+        return closing
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Run the action named by the button's id."""

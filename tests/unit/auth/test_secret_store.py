@@ -14,9 +14,11 @@ import pytest
 
 from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileBackend
 from mcphost.auth.keyring_backend import KeyringBackend
+from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.sign_in_context import SignInFailed
 from mcphost.auth.token_store import TokenStore
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.errors import McpHostError
 from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer, send_request, send_with_sign_in
 from tests.unit.auth.storage import OpenMemoryBackend, StorageUser, read_all_files
@@ -154,6 +156,19 @@ async def test_a_declined_pass_phrase_starts_a_sign_in_for_this_run(tmp_path: Pa
         assert len(user.urls) == 1
         assert len(owner.asked) == 1
         assert [account.place for account in await again.accounts()] == ["session"]
+
+
+async def test_a_declined_passphrase_is_asked_for_again_only_when_the_user_restarts_a_server(tmp_path: Path) -> None:
+    sealed = TokenStore(create_storage(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), sealed), peer)
+        await sealed.store_pending()
+    owner = StorageUser(phrases=(None, "pw"))
+    storage = create_storage(None, tmp_path, owner, configured_place="encrypted")
+    registry = OAuthRegistry(TokenStore(storage, tmp_path), None, max_timeout=5.0)
+    assert [await storage.unlock(), await storage.unlock(), len(owner.asked)] == [False, False, 1]
+    ClientSessionOpener(expand=str, accounts=registry).ask_passphrase_again()
+    assert [await storage.unlock(), len(owner.asked)] == [True, 2]
 
 
 async def test_without_a_user_a_locked_sign_in_is_told_from_a_missing_one(tmp_path: Path) -> None:
