@@ -552,7 +552,9 @@ class McpHostApp(NoticeApp):
 
     def action_copy_last(self) -> None:
         """Copy the model's last answer to the clipboard as Markdown."""
-        text = self.chat.presenter.last_answer()
+        from mcphost.tui.transcript.copying import find_last_answer
+
+        text = find_last_answer(self.chat.presenter.transcript)
         if text:
             self.copy_to_clipboard(text)
         self.notify(_("Copied.") if text else _("There is no answer yet."), markup=False, timeout=2)

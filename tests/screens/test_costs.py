@@ -8,14 +8,14 @@ from textual.widgets import OptionList
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.host import events
-from mcphost.llm.messages import Message, TextPart, Usage
+from mcphost.llm.messages import Message, TextPart, ToolUsePart, Usage
 from mcphost.store.spending import SpendingEntry
 from mcphost.tui.screens.costs import CostsScreen
-from mcphost.tui.transcript.presenter import build_blocks
+from mcphost.tui.transcript.presenter import build_blocks, format_time
 from mcphost.tui.widgets.status_bars import TopBar
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_spending
-from tests.screens.fake_host import echo_reply
+from tests.screens.fake_host import FakeHost, echo_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +96,19 @@ async def test_the_cost_appears_when_the_answer_ends_unless_it_is_switched_off(r
         await driver.pilot.press("enter")
         await driver.until(lambda: not driver.host.conversation.is_busy and driver.host.sent, "the answer")
         assert "$0.0120" not in driver.transcript()
+
+
+async def test_the_cost_and_time_of_a_response_with_only_a_call_are_beside_the_running_answer(run: Run) -> None:
+    called = Message(role="assistant", parts=(ToolUsePart("c1", "look", {}),), at=time())
+
+    async def call_first(host: FakeHost, turn: int, _text: str) -> str:
+        host.put(events.MessageFinished(turn, called, Usage(input_tokens=5, cost=0.3)))
+        host.put(events.ToolProposed("c1", "files", "look", {}))
+        return "Done."
+
+    async with run(turn=call_first) as driver:
+        await driver.type("look")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "$0.31" in driver.transcript(), "the cost of both requests")
+        heading = next(line for line in driver.transcript().splitlines() if "$0.31" in line)
+        assert heading.rstrip().endswith(format_time(called.at))

@@ -16,6 +16,7 @@ from mcphost.store.compactions import Compaction, SummarySentence
 from mcphost.tui import themes
 from mcphost.tui.transcript import opened_conversation
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, UserMessage
+from mcphost.tui.transcript.copying import find_last_answer
 from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES
 from mcphost.tui.transcript.presenter import TranscriptPresenter, build_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
@@ -274,7 +275,7 @@ async def test_the_last_answer_is_found_before_all_is_loaded(run: Run) -> None:
         many_calls = tuple(message for message in make_messages() if message.usage is None)
         transcript = open_conversation(driver, (*make_messages("first", 1), *many_calls))
         assert not any(isinstance(block, MarkdownBlock) for block in transcript.blocks)
-        assert driver.app.chat.presenter.last_answer().startswith("first answer 0.")
+        assert find_last_answer(driver.app.chat.presenter.transcript).startswith("first answer 0.")
 
 
 @pytest.mark.parametrize(
@@ -294,3 +295,13 @@ async def test_the_notice_of_a_summary_is_where_it_was_shown(run: Run, at: float
         assert len(notices) == 1
         assert "The model gets messages 1 to 6 as 2 sentences, 1 of unknown source." in texts[notices[0]]
         assert texts[notices[0] - 1].startswith(before)
+
+
+async def test_an_unanswered_message_is_named_when_opened_and_not_repeated_when_answered(run: Run) -> None:
+    async with run() as driver:
+        transcript = open_conversation(driver, (Message(role="user", parts=(TextPart("Are you there?"),)),))
+        assert "There is no answer yet. Press Ctrl+R" in driver.transcript()
+        await driver.pilot.press("ctrl+r")
+        await driver.until(lambda: driver.host.gone_on, "the request")
+        await driver.until(lambda: "There is no answer yet" not in driver.transcript(), "no notice")
+        assert list_questions(transcript) == ["Are you there?"]

@@ -18,10 +18,9 @@ from mcphost.llm.messages import (
     resource_key,
 )
 from mcphost.local_time import local_moment
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
-from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import (
     BackgroundResult,
     MarkdownBlock,
@@ -40,11 +39,10 @@ from mcphost.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.opened_conversation import TimedNotice
+    from mcphost.tui.transcript.resource_change_notices import ResourceChangeNotices
 
 _MAX_SINGLE_BLOCK = 4000
-_MAX_CHANGE_NOTICES = 20
 _MAX_IMAGES = 20  # per result
-OUTDATED_HINT = N_("The model has an older version. Shift+Tab, then r on its row attaches what changed.")
 
 
 def format_time(seconds: float) -> str:
@@ -214,7 +212,11 @@ class TranscriptPresenter:
         self.phase = self._phase_afterwards = ""
         self._heading: SpeakerHeading | None = None
         self._model_label = ""
+        self._finished_before_heading: tuple[float, str] = (0.0, "")
+        """The cost and the time of responses without text, whose tool calls are shown under a later heading."""
+
         self._user_message: TranscriptBlock | None = None
+        self._unanswered_notice: NoticeBlock | None = None
         self._end_of_message: TranscriptBlock | None = None
         """The last block of the user's message: the message itself, or its last image."""
 
@@ -244,7 +246,7 @@ class TranscriptPresenter:
             events.CompactionChanged: self._handle_compaction,
         }
         """The handlers of the conversation's events, keyed by event type."""
-        self._announced_changes: set[events.ResourceChanged] = set()
+        self._change_notices: ResourceChangeNotices | None = None
         self._resource_messages: list[UserMessage] = []
         self._outdated: frozenset[tuple[str, str]] = frozenset()
         self._is_incomplete = False
@@ -261,6 +263,7 @@ class TranscriptPresenter:
         each part of the messages, the newest part first.
         """
         from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, NoticePlace, find_part
+        from mcphost.tui.transcript.turn_endings import build_unanswered_notice
 
         self.cards.clear()
         self._resource_messages.clear()
@@ -272,7 +275,13 @@ class TranscriptPresenter:
             return self._build(part, place.take(part, is_first=is_first))
 
         start = find_part(messages, len(messages), NEWEST_MESSAGES)
-        self.transcript.load(build(messages[start:]))
+        blocks = build(messages[start:])
+        sent = [block for block in blocks if isinstance(block, UserMessage | BackgroundResult)]
+        self._user_message = sent[-1] if sent else None
+        self._unanswered_notice = build_unanswered_notice(messages, keys_in_use(self.transcript).fill)
+        if self._unanswered_notice is not None:
+            blocks.append(self._unanswered_notice)
+        self.transcript.load(blocks)
         if start:
             self.transcript.earlier = EarlierMessages(self.transcript, messages, start, build)
             self.transcript.earlier.start()
@@ -320,18 +329,6 @@ class TranscriptPresenter:
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
-    def last_answer(self) -> str:
-        """Return the Markdown source of the model's latest answer, or "" if there is none."""
-        if not any(isinstance(block, MarkdownBlock) for block in self.transcript.blocks):
-            self.transcript.finish_loading()
-        parts: list[str] = []
-        for block in reversed(self.transcript.blocks):
-            if isinstance(block, UserMessage | SpeakerHeading) and parts:
-                break
-            if isinstance(block, MarkdownBlock):
-                parts.append(block.text)
-        return "\n\n".join(part.strip("\n") for part in reversed(parts))
-
     def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool = False) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
@@ -355,15 +352,22 @@ class TranscriptPresenter:
 
     def _ensure_speaker(self) -> None:
         if self._heading is None:
-            self._heading = SpeakerHeading(_("Assistant"), self._model_label)
+            cost, at = self._finished_before_heading
+            self._heading = SpeakerHeading(_("Assistant"), self._model_label, at)
+            self._heading.cost = cost
+            self._finished_before_heading = (0.0, "")
             self.transcript.add(self._heading)
 
     def _handle_turn_started(self, event: events.TurnStarted) -> None:
-        self._heading = None
-        self._announced_changes.clear()
+        self._heading, self._finished_before_heading = None, (0.0, "")
+        if self._change_notices is not None:
+            self._change_notices.start_turn()
         self.transcript.is_following = True
         self._retry_notice = None
         self._is_incomplete = False
+        if self._unanswered_notice is not None:
+            self.transcript.remove_block(self._unanswered_notice)
+            self._unanswered_notice = None
         if not event.again or self._user_message is None:
             if event.message.late_result is None or not event.again:
                 self._add_user_message(event.message)
@@ -429,9 +433,14 @@ class TranscriptPresenter:
     def _handle_message_finished(self, event: events.MessageFinished) -> None:
         self.transcript.close_tail()
         self._is_incomplete = event.message.cut
-        if self._heading is not None and event.usage.cost and self.show_costs:
-            self._heading.cost += event.usage.cost
+        cost, at = (event.usage.cost or 0.0) if self.show_costs else 0.0, format_time(event.message.at)
+        if self._heading is not None:
+            self._heading.cost += cost
+            self._heading.time = self._heading.time or at
             self.transcript.update_block(self._heading)
+        else:
+            earlier_cost, earlier_at = self._finished_before_heading
+            self._finished_before_heading = (earlier_cost + cost, earlier_at or at)
         if event.message.cut:
             self.add_notice("warning", _("Incomplete; the text so far is kept."))
 
@@ -554,25 +563,12 @@ class TranscriptPresenter:
                 card.finish("stopped", "", 0)
                 self.transcript.update_block(card)
         self.cards.clear()
-        if event.outcome == "failed":
-            again = (
-                _("Press {continue_turn} to continue.")
-                if self._is_incomplete
-                else _("Press {continue_turn} to retry, or Up to edit your message.")
-            )
-            self.add_notice(
-                "error",
-                event.error or _("The turn failed."),
-                f"{event.hint} {keys_in_use(self.transcript).fill(again)}".strip(),
-            )
-        elif event.outcome == "rounds":
-            self.add_notice("warning", _("Stopped at the tool round limit."), _("Write 'go on' to continue."))
-        elif event.outcome == "budget":
-            self.add_notice(
-                "warning",
-                _("Stopped before the next request. {error}").format(error=translate_sentence(event.error)),
-                event.hint,
-            )
+        if event.outcome in {"failed", "rounds", "budget"}:
+            from mcphost.tui.transcript.turn_endings import build_ending_notice
+
+            fill = keys_in_use(self.transcript).fill
+            if (notice := build_ending_notice(event, fill, is_incomplete=self._is_incomplete)) is not None:
+                self.transcript.add(notice)
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._end_of_message:
             # An empty turn without a notice would look like a crash.
             self.add_notice("info", _("Stopped.") if event.outcome == "stopped" else _("The model's answer is empty."))
@@ -588,13 +584,11 @@ class TranscriptPresenter:
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Add a notice, once per resource and turn, that a subscribed resource or one below it has changed."""
+        """Add a notice that a subscribed resource or one below it has changed, or update its notice of this turn."""
         from mcphost.protocol.resources import UriIndex
+        from mcphost.tui.transcript.resource_change_notices import ResourceChangeNotices
 
-        if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
-            self._announced_changes.add(event)
-            name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            keys = filter(None, (key for block in self._resource_messages for key in block.resources))
-            attached = UriIndex(uri for server, uri in keys if server == event.server)
-            hint = _(OUTDATED_HINT) if attached.find(event.uri) else ""
-            self.add_notice("info", _("{name} has changed.").format(name=name), hint)
+        if self._change_notices is None:
+            self._change_notices = ResourceChangeNotices(self.transcript)
+        keys = filter(None, (key for block in self._resource_messages for key in block.resources))
+        self._change_notices.show(event, UriIndex(uri for server, uri in keys if server == event.server))

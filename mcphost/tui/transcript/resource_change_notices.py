@@ -1,0 +1,40 @@
+"""Notices in the transcript that subscribed resources, or resources below them, have changed."""
+
+from mcphost.host.events import ResourceChanged
+from mcphost.protocol.resources import UriIndex
+from mcphost.translation import N_, _
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.transcript.blocks import NoticeBlock
+from mcphost.tui.transcript.transcript import Transcript
+
+OUTDATED_HINT = N_("The model has an older version. Shift+Tab, then r on its row attaches what changed.")
+_MAX_NOTICES = 20
+
+
+class ResourceChangeNotices:
+    """Notices about changed resources: one for each resource and turn, which counts the changes."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._shown: dict[ResourceChanged, tuple[NoticeBlock, int]] = {}
+
+    def start_turn(self) -> None:
+        """Let later changes of the same resources get new notices."""
+        self._shown.clear()
+
+    def show(self, event: ResourceChanged, attached: UriIndex) -> None:
+        """Add a notice of the change, or count the change in the resource's notice of this turn.
+
+        *attached* contains the URIs of the resources of the same server that the user has attached.
+        """
+        name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
+        if event in self._shown:
+            block, times = self._shown[event]
+            self._shown[event] = (block, times + 1)
+            block.text = _("{name} has changed {times} times.").format(name=name, times=times + 1)
+            self._transcript.update_block(block)
+        elif len(self._shown) < _MAX_NOTICES:
+            hint = _(OUTDATED_HINT) if attached.find(event.uri) else ""
+            block = NoticeBlock("info", _("{name} has changed.").format(name=name), hint)
+            self._shown[event] = (block, 1)
+            self._transcript.add(block)

@@ -1,0 +1,41 @@
+"""Notices in the transcript about turns that ended without a complete answer."""
+
+from collections.abc import Callable, Sequence
+
+from mcphost.host.events import TurnFinished
+from mcphost.llm.messages import Message
+from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.transcript.blocks import NoticeBlock
+
+_UNANSWERED = N_("There is no answer yet. Press {continue_turn} to ask the model again.")
+
+
+def build_ending_notice(
+    event: TurnFinished, fill_keys: Callable[[str], str], *, is_incomplete: bool
+) -> NoticeBlock | None:
+    """Return a notice why the turn ended, or None if it needs none.
+
+    *fill_keys* replaces names of actions in braces with their keys. *is_incomplete* is true if the last answer was cut
+    off.
+    """
+    if event.outcome == "failed":
+        again = (
+            _("Press {continue_turn} to continue.")
+            if is_incomplete
+            else _("Press {continue_turn} to retry, or Up to edit your message.")
+        )
+        text = translate_sentence(event.error or _("The turn failed."))
+        return NoticeBlock("error", text, translate_sentence(f"{event.hint} {fill_keys(again)}".strip()))
+    if event.outcome == "rounds":
+        return NoticeBlock("warning", _("Stopped at the tool round limit."), _("Write 'go on' to continue."))
+    if event.outcome == "budget":
+        text = _("Stopped before the next request. {error}").format(error=translate_sentence(event.error))
+        return NoticeBlock("warning", text, translate_sentence(event.hint))
+    return None
+
+
+def build_unanswered_notice(messages: Sequence[Message], fill_keys: Callable[[str], str]) -> NoticeBlock | None:
+    """Return a notice if the model has not answered the last of *messages*; see `build_ending_notice`."""
+    if not messages or messages[-1].role == "assistant" or messages[-1].late_result is not None:
+        return None
+    return NoticeBlock("info", fill_keys(_(_UNANSWERED)))
