@@ -21,6 +21,8 @@ from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 
 GUARD_SECONDS = 0.3
 """How long a question ignores keys and clicks after it appears, and after each key."""
+IGNORED_FACTOR = 4
+"""How many times as long Enter has no effect after a key that was ignored, unless a later key moved the focus."""
 TYPING_SECONDS = 2.0
 """How long after the last key in a text field the user is still considered to be typing."""
 FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right"})
@@ -43,7 +45,7 @@ class AnswerGuard:
         self.is_entered = is_entered
         self._has_delay = has_delay
         self._shown_at: float | None = None
-        self._navigated_at = self._key_pressed_at = _NEVER
+        self._navigated_at = self._key_pressed_at = self._ignored_at = _NEVER
 
     @property
     def is_shown(self) -> bool:
@@ -70,6 +72,21 @@ class AnswerGuard:
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
+
+    def is_confused(self, ago: float) -> bool:
+        """Return whether to ignore Enter, because the user relies on a key that was ignored shortly before.
+
+        For example, after a Tab that was pressed too early, Enter would press another button than the user expects.
+        """
+        return self._has_delay and clock() - ago - self._ignored_at < IGNORED_FACTOR * GUARD_SECONDS
+
+    def record_ignored(self, ago: float) -> None:
+        """Record that a key had no effect."""
+        self._ignored_at = max(self._ignored_at, clock() - ago)
+
+    def record_moved(self) -> None:
+        """Record that the user has moved the focus, so that earlier ignored keys no longer matter."""
+        self._ignored_at = _NEVER
 
     def record_key(self, ago: float, *, is_navigation: bool = False) -> None:
         """Record a key press; keys that follow within GUARD_SECONDS are ignored.
@@ -152,6 +169,8 @@ _DELIVERY_TIMEOUT = 1.0
 NOT_ENTERED_HINT = N_("press {answer}, tab or an arrow first")
 KEEP_TYPING_HINT = N_(" · keep typing to write your message")
 TOO_SOON_HINT = N_("too soon after another key: press it again")
+JUST_SHOWN_HINT = N_("this question has only just appeared: press it again")
+IGNORED_HINT = N_("the keys before had no effect: look where you are, then press it again")
 
 
 class InputGuardApp(App[None]):
@@ -286,9 +305,17 @@ class InputGuardApp(App[None]):
         moves = key in SCROLL_KEYS or key in FOCUS_KEYS
         goes_back = moves or key == "escape"
         closed = guard.is_new(ago) if goes_back else guard.is_blocking(ago, is_letter=event.is_printable)
+        hint = _(JUST_SHOWN_HINT) if guard.is_new(ago) else _(TOO_SOON_HINT)
         guard.record_key(ago, is_navigation=moves)
+        if key == "enter" and not closed and guard.is_confused(ago):
+            closed, hint = True, _(IGNORED_HINT)
+        elif key not in {"enter", "escape"} and not self._is_answer(key):
+            if closed or (event.is_printable and not question.has_binding(key)):
+                guard.record_ignored(ago)
+            elif moves:
+                guard.record_moved()
         if closed and (key == "enter" or question.has_binding(key)):
-            question.show_hint(_(TOO_SOON_HINT))
+            question.show_hint(hint)
         return not closed and not self._is_answer(key)
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:

@@ -9,7 +9,7 @@ from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
 from mcphost.tui.dialogs.dialog import ENTER_HINT
 from mcphost.tui.frontend import create_dialog
-from mcphost.tui.input_guard import KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
+from mcphost.tui.input_guard import IGNORED_HINT, JUST_SHOWN_HINT, KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
 from mcphost.tui.key_table import DEFAULT_KEYS
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import (
@@ -325,3 +325,30 @@ async def test_f8_says_so_when_no_question_waits_and_opens_nothing(run: Run) -> 
         await driver.pilot.press("f8")
         await driver.until(lambda: driver.has_notified("No question is waiting."), "the notice")
         assert driver.app.screen is driver.app.chat
+
+
+async def test_enter_does_not_cancel_a_form_whose_keys_before_were_ignored(run: Run, clock: ManualClock) -> None:
+    async with run(size=(80, 24)) as driver:
+        await driver.type("thank")
+        clock.now += 60
+        pending = PendingQuestion(driver, FORM)
+        await wait_for_card(driver)
+        await driver.pilot.press("f8")
+        await driver.until(
+            lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the form"
+        )
+        clock.now += 0.2
+        await driver.pilot.press("tab")
+        assert JUST_SHOWN_HINT in driver.text()
+        clock.now += 0.2
+        await driver.pilot.press(*"Bob")
+        clock.now += 0.3
+        await driver.pilot.press("enter")
+        assert IGNORED_HINT[:30] in driver.text()
+        assert pending.answer is None
+        clock.now += 0.4
+        await driver.pilot.press("tab")
+        clock.now += 0.4
+        await driver.pilot.press(*"Bob")
+        assert driver.app.screen.form.rows[0].field.value == "Bob"
+        assert pending.answer is None

@@ -15,7 +15,7 @@ from typing import Self
 import psutil
 from rich.cells import cell_len
 
-from mcphost.tui.input_guard import TOO_SOON_HINT
+from mcphost.tui.input_guard import JUST_SHOWN_HINT, TOO_SOON_HINT
 from tests.flows.fork_server import chat_command
 from tests.processes import command_line, is_alive, kill
 
@@ -206,7 +206,8 @@ class Terminal:
         """
         deadline = time.monotonic() + seconds
         while not holds(screen := self.screen()):
-            if TOO_SOON_HINT in screen and time.monotonic() > self._pressed + 2 * _PACE_SECONDS:
+            is_early = TOO_SOON_HINT in screen or JUST_SHOWN_HINT in screen
+            if is_early and time.monotonic() > self._pressed + 2 * _PACE_SECONDS:
                 self.press(*self._keys)
             assert time.monotonic() < deadline, f"not on the screen within {seconds} s: {what}\n{screen}"
             time.sleep(_POLL_SECONDS)
