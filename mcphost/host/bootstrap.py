@@ -580,7 +580,8 @@ class _LateParts:
             model_selection=core.model_selection,
             list_models=setup.list_remembered if setup is not None else None,
         )  # fmt: skip
-        budget.compact = self.compactor.shorten
+        compactor = self.compactor
+        budget.compact, budget.has_old_messages = compactor.shorten, lambda: compactor.can_compact
         return TurnParts(
             requests=self.request_parts.builder,
             instructions=self.instructions,

@@ -171,6 +171,13 @@ async def test_tools_left_to_the_search_at_a_limit_are_sent_again_after_the_user
     assert offered == [False, True]
 
 
+async def test_compacting_is_not_offered_for_the_first_message(open_host: OpenHost) -> None:
+    frontend = ScriptedFrontend(SendOnce())
+    async with open_host(priced_model(answer_round(0.001)), frontend, budget=BudgetConfig(ask_above=0.0001)) as host:
+        await host.conversation.send("hi there my friend " * 450)
+    assert [question.can_compact for question in frontend.asked if isinstance(question, ApproveCost)] == [False]
+
+
 async def test_a_conversation_is_compacted_at_a_limit_and_the_shorter_request_is_sent(open_host: OpenHost) -> None:
     def review(question: ReviewCompaction) -> UseSummary:
         return UseSummary(question.sentences)

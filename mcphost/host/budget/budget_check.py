@@ -88,6 +88,9 @@ class BudgetCheck:
         self.compact: Compact | None = None
         """Shortens the open conversation and returns whether it became shorter; None if that is not possible."""
 
+        self.has_old_messages: Callable[[], bool] = lambda: True
+        """Returns whether the open conversation has messages that `compact` would summarize."""
+
     async def prepare(self, conversation: Conversation, turn: str, model: ChatModel) -> PreparedRequest:
         """Build the next model request of a turn; if it exceeds the budget, let the user decide what to do.
 
@@ -172,7 +175,7 @@ class BudgetCheck:
             budgets=tuple(uses),
             shares=tuple(CostShare(one.kind, one.server, one.tool, one.tokens) for one in biggest),
             cheaper=await self._find_cheaper(model, request, estimate),
-            can_compact=self.compact is not None,
+            can_compact=self.compact is not None and self.has_old_messages(),
         )
 
     async def _find_cheaper(

@@ -98,6 +98,11 @@ class Compactor:
         self._reported = ("", 0, 0)  # the conversation, the index and the tokens of the message reported as too large
         self._refused = ("", 0)  # the conversation in which the user last refused, and the request's size in tokens
 
+    @property
+    def can_compact(self) -> bool:
+        """Whether the open conversation has messages that `compact` would summarize."""
+        return find_cut(self._active.current, self._config.keep_messages) > 0
+
     async def compact(self, instructions: str = "") -> CompactionResult:
         """Summarize all but the last messages, and use the summary if the user accepts it.
 
