@@ -149,6 +149,7 @@ class McpHostApp(NoticeApp):
         self._is_started = False
         self._deferred_calls: list[Callable[[], None]] = []
         self._interrupted_at = 0.0
+        self._has_warned_of_calls = False
         self.is_suspended = False
         """Whether the user's editor is using the terminal; Ctrl+C then goes to the editor."""
 
@@ -365,7 +366,15 @@ class McpHostApp(NoticeApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Refuse all open questions and quit the app."""
+        """Refuse all open questions and quit the app; if calls run in the background, on the second press only."""
+        calls = self._host.running_calls.list() if self._host is not None else ()
+        tools = [clean_line(call.tool, 60) for call in calls if call.is_in_background]
+        if tools and not self._has_warned_of_calls:
+            self._has_warned_of_calls = True
+            text = _("{tools} still runs in the background; quitting loses its result. Press {quit} again to quit.")
+            said = keys_in_use(self).fill(text).format(tools=", ".join(tools))
+            self.notify(said, severity="warning", markup=False, timeout=8)
+            return
         self.request_quit()
 
     def action_interrupt(self) -> None:

@@ -111,3 +111,19 @@ async def test_b_without_a_running_call_says_what_to_select(run: Run) -> None:
         driver.app.query_one(Transcript).focus()
         await driver.pilot.press("b")
         await driver.until(lambda: driver.has_notified("Select a running call of the model first"), "the hint")
+
+
+async def test_quitting_with_a_call_in_the_background_takes_a_second_press(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run() as driver:
+        quits = list[bool]()
+        with monkeypatch.context() as patched, driver.host.running_calls.track("c1", "files", "index_files", "once"):
+            patched.setattr(driver.app, "request_quit", lambda: quits.append(True))
+            driver.host.running_calls.mark_background("c1")
+            await driver.pilot.press("ctrl+q")
+            said = "index_files still runs in the background; quitting loses its result. Press Ctrl+Q again to quit."
+            await driver.until(lambda: driver.has_notified(said), "the question")
+            assert quits == []
+            await driver.pilot.press("ctrl+q")
+            await driver.until(lambda: quits == [True], "the end")
