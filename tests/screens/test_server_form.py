@@ -256,3 +256,20 @@ async def test_every_key_of_the_page_is_shown_in_a_small_terminal_and_undo_after
         assert "u undo" not in driver.text()
         await driver.pilot.press("d")
         await driver.until(lambda: "u undo" in driver.text(), "the key")
+
+
+async def test_disabling_a_server_with_a_running_call_takes_a_second_press_and_then_offers_to_enable(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(140, 40), setup=create_setup(editor)) as driver:
+        with driver.host.running_calls.track("c1", "files", "index_files", "once"):
+            await driver.pilot.press("f3")
+            await driver.until(lambda: "d disable" in driver.text(), "the page")
+            await driver.pilot.press("d")
+            await driver.until(lambda: "index_files is running. Press d again" in notices(driver), "the question")
+            assert editor.changes == []
+            await driver.pilot.press("d")
+            await driver.until(lambda: editor.changes == [("disable", "files")], "the change")
+        view = sample_server("files", "disabled")
+        driver.host.views = (replace(view, config=replace(view.config, disabled=True)),)
+        driver.app.screen.reload()
+        await driver.until(lambda: "d enable" in driver.text(), "the other key")

@@ -259,13 +259,14 @@ class ServerConnection:
         if self._scope is not None:
             self._scope.cancel()
 
-    def withdraw(self) -> None:
+    def withdraw(self, why: ServerError | None = None) -> None:
         """Close the connection permanently, because the server was removed or its configuration changed.
 
-        Code that is waiting for the session gets a ServerError.
+        Code that is waiting for the session gets *why*, or a general ServerError.
         """
         self._is_withdrawn = True
-        self._end(ServerError(f"{self.config.name} was removed, or its configuration was changed.", "Call it again."))
+        changed = f"{self.config.name} was removed, or its configuration was changed."
+        self._end(why or ServerError(changed, "Call it again."))
 
     def stop(self) -> None:
         """Close the connection until `restart` is called; for a local server, also end its process.

@@ -7,7 +7,7 @@ import anyio
 
 from mcphost.config.approval_digest import ONLY_MASKED, ShownValues
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import StoreError, UsageError
+from mcphost.errors import ServerError, StoreError, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServersAwaited
 from mcphost.host.lifetime import Lifetime
@@ -89,7 +89,8 @@ class Servers:
         """
         if shown:
             self._approvals.show_values(config, shown)
-        self.find(config.name).withdraw()
+        why = ServerError(f"You disabled {config.name}.", "Enable it: F3, then d.") if config.disabled else None
+        self.find(config.name).withdraw(why)
         self._connections[config.name] = ServerConnection(config, self._parts)
         self.start(config.name)
 

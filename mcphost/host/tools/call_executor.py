@@ -111,6 +111,8 @@ class ToolExecutor:
                 tracked_task.finish(error)
                 if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
                     offered.connection.mark_stale()
+                if isinstance(error, ConnectionLost) and (view := offered.connection.view()).state == "stopped":
+                    error.message = view.detail  # the user ended the connection
                 pending.finish("failed", RenderedResult(error_text(error)))
                 if error_text(error) != error.message and "may have" not in error.hint:
                     error.hint = f"{error.hint} {MAY_HAVE_RUN}".strip()

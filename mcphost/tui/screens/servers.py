@@ -126,6 +126,7 @@ class ServersScreen(TypeAheadListScreen):
         self.initial_server = initial_server
         self._sign_out_candidate = ""
         self._removal_candidate = ""
+        self._disabling_candidate = ""
         self._notices: set[str] = set()
 
     def on_mount(self) -> None:
@@ -344,9 +345,13 @@ class ServersScreen(TypeAheadListScreen):
         if not any(view.account for view in views):
             unused.add("screen.sign_out")
         row = self.current_row() if self.entries else None
-        is_signing_in = row is not None and bool(self.host.servers.view(row.value).sign_in_status)
+        labels: dict[str, str] = {}
+        if row is not None and self.host.servers.view(row.value).sign_in_status:
+            labels["screen.sign_in"] = N_("cancel sign-in")
+        if row is not None and self.host.servers.view(row.value).config.disabled:
+            labels["screen.toggle_disabled"] = N_("enable")
         return tuple(
-            (key, N_("cancel sign-in") if action == "screen.sign_in" and is_signing_in else label, action)
+            (key, labels.get(action, label), action)
             for key, label, action in super()._key_bar_items()
             if action not in unused
         )
@@ -427,9 +432,20 @@ class ServersScreen(TypeAheadListScreen):
             entries.call_after_refresh(entries.scroll_to_highlight)
 
     def action_toggle_disabled(self) -> None:
-        """Disable the selected server, or enable it if it is disabled."""
+        """Disable the selected server, or enable it if it is disabled.
+
+        If a tool call is running, a second key press is required, because disabling ends the call.
+        """
         if (row := self.current_row()) and (editor := self._editor()):
             disabled = not self.host.servers.view(row.value).config.disabled
+            running = [call.tool for call in self.host.running_calls.list() if disabled and call.server == row.value]
+            is_confirmed, self._disabling_candidate = self._disabling_candidate == row.value, row.value
+            if running and not is_confirmed:
+                text = _("{tool} is running. Press d again to disable {title} and stop the call.")
+                said = text.format(tool=clean_line(running[0], 60), title=row.title)
+                self.notify(said, severity="warning", markup=False, timeout=4)
+                return
+            self._disabling_candidate = ""
             done = _("{title} is {text}. Press u to undo.").format(
                 title=row.title, text=_("disabled") if disabled else _("enabled")
             )

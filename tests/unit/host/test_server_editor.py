@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost.auth.keyring_backend import MemoryBackend
@@ -15,7 +16,7 @@ from mcphost.config.server_files import ServerEdit, plan_set, scope_file
 from mcphost.config.server_inputs import save_input_value
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, ServerError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
-from mcphost.host.events import ServerState
+from mcphost.host.events import ServerState, ToolFinished, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import DoNotTrust, TrustOnce, TrustServer
 from mcphost.host.servers.server_approval import load_approved_project
@@ -125,13 +126,33 @@ async def test_a_server_is_added_used_disabled_enabled_and_removed_without_a_res
         await editor.set_disabled("demo", disabled=True)
         assert host.servers.view("demo").state == "disabled"
         assert {event.state for event in feed.drain() if isinstance(event, ServerState)} == {"stopped"}  # no failure
-        with pytest.raises(ServerError, match="removed, or its configuration was changed"):
+        with pytest.raises(ServerError, match="You disabled demo"):
             await connection.session()
         await editor.set_disabled("demo", disabled=False)
         assert (await host.servers.ensure_ready("demo")).catalog.tools
         await editor.remove("demo")
         assert host.servers.views() == ()
     assert configured_names(tmp_path) == []
+
+
+async def test_a_call_that_ends_because_its_server_is_disabled_says_so(tmp_path: Path) -> None:
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        await setup.server_editor.add({"demo": DEMO_ENTRY})
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
+
+        async def disable_when_started() -> None:
+            async for event in feed:
+                if isinstance(event, ToolStarted):
+                    await setup.server_editor.set_disabled("demo", disabled=True)
+                    return
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(disable_when_started)
+            with pytest.raises(ServerError, match="You disabled demo"):
+                await host.tools.call("demo", "count_slowly", {"to": 5, "seconds": 60})
+        finished = [event for event in feed.drain() if isinstance(event, ToolFinished)]
+    assert [event.text for event in finished] == ["You disabled demo. The tool may have run."]
 
 
 async def test_an_added_entry_sets_nothing_that_only_the_user_may_decide(tmp_path: Path) -> None:
