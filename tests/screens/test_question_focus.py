@@ -281,6 +281,8 @@ async def test_several_waiting_calls_are_shown_as_one_beside_the_message(run: Ru
         )
         clock.now += 60
         await driver.pilot.press("escape")
+        clock.now += 60
+        await driver.pilot.press("escape")
         await driver.until(lambda: all(question.answer == Deny() for question in pending), "all refused")
 
 

@@ -40,7 +40,7 @@ async def wait_for_call(driver: Any) -> Any:
 async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
-        assert driver.app.focused.id == "refuse"
+        assert driver.app.focused.id == "calls"
         assert "files · write_file" in driver.text()
         assert "○ not read" in driver.text()
         await driver.pilot.press("down", "o")
@@ -122,7 +122,7 @@ async def test_a_new_call_moves_neither_the_focus_nor_the_selected_row(run: Run)
         PendingQuestion(driver, tool_question(call="late", arguments={"n": 4}))
         await driver.until(lambda: "4 calls are waiting" in driver.text(), "the fourth")
         assert driver.app.screen is dialog
-        assert driver.app.focused.id == "refuse"
+        assert driver.app.focused.id == "calls"
         assert dialog.cursor == before
         pending[0].worker.cancel()
         await driver.until(lambda: "3 calls are waiting" in driver.text(), "one less")
@@ -153,6 +153,34 @@ async def test_a_hundred_calls_are_listed_together_and_refused_together(run: Run
         pending = await open_call_list(driver, *({"n": n} for n in range(100)))
         await driver.pilot.press("end")
         await driver.until(lambda: "n 99" in driver.text(), "the last one")
-        await driver.pilot.press("enter")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "press esc again to deny all 100 calls" in driver.text(), "the warning")
+        assert all(question.answer is None for question in pending)
+        await driver.pilot.press("escape")
         await driver.until(lambda: all(question.answer == Deny() for question in pending), "the refusals")
         await driver.until(lambda: driver.app.screen is driver.app.chat)
+
+
+async def test_enter_opens_the_highlighted_call_and_denies_none(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
+        await driver.pilot.press("down", "enter")
+        assert (await wait_for_call(driver)).details.arguments == {"n": 2}
+        assert [question.answer for question in pending] == [None, None, None]
+
+
+async def test_escape_denies_all_calls_only_if_no_other_key_is_pressed_in_between(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2})
+        await driver.pilot.press("escape", "down")
+        await driver.until(lambda: "press esc again" not in driver.text(), "the end of the warning")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "press esc again" in driver.text(), "the warning")
+        assert [question.answer for question in pending] == [None, None]
+
+
+async def test_the_button_that_denies_all_calls_must_be_moved_to(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2})
+        await driver.pilot.press("tab", "enter")
+        await driver.until(lambda: all(question.answer == Deny() for question in pending), "the refusals")

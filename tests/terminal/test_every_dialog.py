@@ -346,8 +346,9 @@ def test_several_calls_and_the_results_of_one(user: DialogUser) -> None:
 
     both, wait = user.message_action("add 1 and 2 and list my notes"), "2 calls are waiting"
     user.expect_refusal(
-        WaitingCallsDialog, both, wait, "2 not read yet", ahead=["A", "d"], answers=["tool deny", "tool deny"]
-    )
+        WaitingCallsDialog, both, wait, "2 not read yet",
+        ahead=["A", "d"], keys=["Escape", "Escape"], answers=["tool deny", "tool deny"],
+    )  # fmt: skip
 
     def read() -> None:
         both()

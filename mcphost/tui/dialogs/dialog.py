@@ -18,7 +18,7 @@ from textual.geometry import Offset, Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Button, Input, Static, TextArea
+from textual.widgets import Button, Input, OptionList, Static, TextArea
 
 from mcphost.host.questions.frontend import Question
 from mcphost.serialization import replace
@@ -214,7 +214,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        While a button or the dialog's body has the focus, all keys are handled here. While a form field has the
+        While a button, a list or the dialog's body has the focus, all keys are handled here. While a form field has the
         focus, only keys that move to another field are handled. Text typed right after a key that opens or
         focuses an input therefore goes into that input.
         """
@@ -223,7 +223,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             if isinstance(node, Form):
                 return node.process_key(key)
         on_button = isinstance(focused, Button) and getattr(focused.parent, "id", None) == "buttons"
-        if focused is None or not (on_button or focused.id == "body"):
+        if focused is None or not (on_button or focused.id == "body" or isinstance(focused, OptionList)):
             return False
         if key == "enter" and on_button:
             return bool(await app.run_action(str(focused.id), self))

@@ -12,7 +12,7 @@ from textual.widgets.option_list import Option
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import Struct
-from mcphost.translation import N_, _, join_list
+from mcphost.translation import N_, _, join_list, ngettext
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.tool_consent import CallReview
@@ -78,6 +78,9 @@ class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
 class WaitingCallsDialog(Dialog[ListVerdict]):
     """Dialog with the list of tool calls that are waiting for approval.
 
+    The list has the focus, so that Enter opens the highlighted call. Denying all calls takes a second press of Escape,
+    or the button, which the user must move to.
+
     Calls may be added and removed while the dialog is open; the cursor stays on the same call.
     """
 
@@ -87,9 +90,10 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         ("deny", N_("Deny this one")),
         ("allow_all", N_("Allow all once")),
     )
-    KEYS: ClassVar[str] = N_("esc deny all · up/down choose · o open · d deny this one")
-    ALL_READ_KEYS: ClassVar[str] = N_("esc deny all · up/down choose · o open · d deny this one · A allow all once")
+    KEYS: ClassVar[str] = N_("↑↓ choose · enter open · d deny this one · esc twice deny all")
+    ALL_READ_KEYS: ClassVar[str] = N_("↑↓ choose · enter open · d deny · A allow all once · esc twice deny all")
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
         Binding("o", "open", show=False),
         Binding("d", "deny", show=False),
         Binding("A", "allow_all", show=False),
@@ -106,6 +110,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         super().__init__(WaitingCallsQuestion(server="", why=_("No call runs until you allow it.")))
         self._entries = list(entries)
         self._cursor = self._selected_key = cursor
+        self._has_warned_of_denial = False
 
     def headline(self) -> str:
         """Return the title, which says how many calls are waiting and how many of them are unread."""
@@ -129,8 +134,20 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
         If the requested call is not in the list, place the cursor on the first one.
         """
+        self.query_one("#body").can_focus = False
         self._option_list.highlighted = self._index_of_key(self._cursor)
         self._update_actions()
+
+    def focus_first(self) -> None:
+        """Focus the list of calls."""
+        self._option_list.focus()
+
+    async def process_key(self, key: str) -> bool:
+        """Run a key's action; a key other than Escape ends the offer to deny all calls."""
+        if key != "escape" and self._has_warned_of_denial:
+            self._has_warned_of_denial = False
+            self.update_remaining()
+        return await super().process_key(key)
 
     @property
     def _option_list(self) -> OptionList:
@@ -199,6 +216,19 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     def action_edge(self, which: int) -> None:
         """Move the cursor to the last call if *which* is positive, and otherwise to the first one."""
         (self._option_list.action_last if which > 0 else self._option_list.action_first)()
+
+    def action_leave(self) -> None:
+        """Deny all calls when Escape is pressed for the second time; show what it does after the first."""
+        if self._has_warned_of_denial:
+            self.action_refuse()
+            return
+        self._has_warned_of_denial = True
+        count = len(self._entries)
+        self.show_hint(
+            ngettext(
+                "press esc again to deny {count} waiting call", "press esc again to deny all {count} calls", count
+            ).format(count=count)
+        )
 
     def action_open(self) -> None:
         """Open the dialog for the call under the cursor."""
