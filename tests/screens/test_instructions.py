@@ -67,7 +67,7 @@ async def test_a_refused_file_is_asked_about_again_on_request_and_can_be_revoked
         await driver.until(lambda: "refused in this session" in driver.text(), "the refusal")
         await driver.pilot.press("a")
         await driver.enter_question()
-        await driver.pilot.press("o")
+        await driver.pilot.press("s")
         await driver.until(lambda: "approved for this session" in driver.text(), "the approval")
         await driver.pilot.press("x", "x")
         await driver.until(lambda: "refused in this session" in driver.text(), "the revocation")

@@ -62,7 +62,7 @@ async def test_project_instructions_are_switched_on_and_off_while_the_chat_runs(
         await driver.pilot.press("enter")
         await driver.enter_question()
         assert "Use tabs." in driver.text()
-        await driver.pilot.press("o")
+        await driver.pilot.press("s")
         await driver.until(lambda: all(one.is_used for one in driver.host.instructions.statuses), "the approval")
         await driver.until(lambda: not driver.host.conversation.is_busy, "the answer")
         assert "Use tabs." in (await driver.host.context.measure()).system

@@ -257,15 +257,15 @@ async def test_a_question_right_after_another_starts_again_on_refusing(run: Run,
         )
         first = driver.app.screen
         clock.now += 60
-        driver.press_together("o", "o")
+        driver.press_together("s", "s")
         await driver.until(
             lambda: driver.app.screen not in (driver.app.chat, first) and driver.app.screen.guard.is_shown, "the next"
         )
         assert driver.app.focused.id == "refuse"
         assert not driver.app.screen.guard.is_entered
-        await driver.pilot.press("o", "A", "enter")
+        await driver.pilot.press("s", "A", "enter")
         await driver.until(lambda: driver.host.sent, "what was typed at it, as a message")
-        assert driver.host.sent[0][0] == "draftooA"
+        assert driver.host.sent[0][0] == "draftssA"
         assert pending[1].answer is None
 
 

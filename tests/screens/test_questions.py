@@ -204,7 +204,7 @@ async def test_several_questions_are_shown_one_after_the_other_with_their_count(
             assert dialog.details.url == f"https://{number}.example/mcp"
             if number < 2:
                 assert f"question {number + 1} of 3" in driver.text()
-            await driver.pilot.press("o")
+            await driver.pilot.press("s")
             await driver.until(lambda number=number: pending[number].answer == TrustOnce())
         await driver.until(lambda: driver.app.screen is driver.app.chat)
 
@@ -284,7 +284,7 @@ async def test_a_question_during_the_opening_of_another_is_counted_and_breaks_ne
     [
         (("escape",), DoNotTrust()),
         (("enter",), DoNotTrust()),
-        (("o",), TrustOnce()),
+        (("s",), TrustOnce()),
         (("A",), TrustAlways()),
     ],
 )

@@ -366,7 +366,7 @@ AGREED: dict[type[Any], tuple[str, ...]] = {
     VisitUrlDialog: ("o",),
     ReviewSamplingDialog: ("end", "a"),
     ReviewReplyDialog: ("a",),
-    ShareRootsDialog: ("o",),
+    ShareRootsDialog: ("a",),
 }
 
 

@@ -15,6 +15,7 @@ from mcphost.host.questions.questions import (
     NeverShare,
     RequestingServer,
     ShareAlways,
+    ShareOnce,
     SharePerServer,
     ShareRoots,
     ShareSession,
@@ -193,7 +194,7 @@ async def test_no_key_shares_folders_before_all_of_them_were_on_the_screen(run: 
         many = tuple(Root(f"file:///srv/{number}") for number in range(100))
         pending = PendingQuestion(driver, ShareRoots(server="files", why="it asks", roots=many))
         await driver.enter_question()
-        await driver.pilot.press("s", "o")
+        await driver.pilot.press("a", "s", "A")
         assert pending.answer is None
         await driver.pilot.press("end")
         await driver.until(lambda: "/srv/99" in driver.text())
@@ -214,12 +215,12 @@ def sharing_question(*names: str) -> ShareRoots:
         (("escape",), DoNotShare()),
         (("enter",), DoNotShare()),
         (("f",), SharePerServer({"one": "deny", "two": "deny", "three": "deny"})),
-        (("end", "a", "n", "s", "f"), SharePerServer({"one": "always", "two": "never", "three": "session"})),
-        (("end", "down", "o", "f"), SharePerServer({"one": "deny", "two": "once", "three": "deny"})),
-        (("end", "o", "up", "d", "f"), SharePerServer({"one": "deny", "two": "deny", "three": "deny"})),
-        (("end", "O"), SharePerServer(dict.fromkeys(("one", "two", "three"), "once"))),
-        (("end", "S"), SharePerServer(dict.fromkeys(("one", "two", "three"), "session"))),
-        (("end", "A"), SharePerServer(dict.fromkeys(("one", "two", "three"), "always"))),
+        (("end", "A", "n", "s", "f"), SharePerServer({"one": "always", "two": "never", "three": "session"})),
+        (("end", "down", "a", "f"), SharePerServer({"one": "deny", "two": "once", "three": "deny"})),
+        (("end", "a", "up", "d", "f"), SharePerServer({"one": "deny", "two": "deny", "three": "deny"})),
+        (("end", "1"), SharePerServer(dict.fromkeys(("one", "two", "three"), "once"))),
+        (("end", "2"), SharePerServer(dict.fromkeys(("one", "two", "three"), "session"))),
+        (("end", "3"), SharePerServer(dict.fromkeys(("one", "two", "three"), "always"))),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
@@ -238,17 +239,17 @@ async def test_a_list_of_servers_shows_each_reason_and_approves_nothing_unread(r
         assert "Share your folder paths with 13 servers?" in driver.text()
         assert "why one" in driver.text()
         assert not {"\x1b", "\u202e"} & set(driver.text())
-        await driver.pilot.press("A", "a", "f")
+        await driver.pilot.press("3", "A", "f")
         assert pending.answer is None
         assert "read to the end first" in driver.text()
         await driver.pilot.press("end")
         await driver.until(lambda: "/grants" in driver.text())
-        await driver.pilot.press("A")
+        await driver.pilot.press("3")
         await driver.until(lambda: pending.answer == SharePerServer(dict.fromkeys(names, "always")))
 
 
-@pytest.mark.parametrize(("key", "answer"), [("a", ShareAlways()), ("n", NeverShare())])
-async def test_a_folder_question_is_answered_permanently_by_one_key(run: Run, key: str, answer: Any) -> None:
+@pytest.mark.parametrize(("key", "answer"), [("a", ShareOnce()), ("s", ShareSession()), ("A", ShareAlways()), ("n", NeverShare())])
+async def test_a_folder_question_is_answered_with_the_letters_of_a_call(run: Run, key: str, answer: Any) -> None:
     async with run(size=(80, 24)) as driver:
         question = ShareRoots(server="files", why="it asks", roots=(Root("file:///srv/a"),))
         assert await ask_and_press(driver, question, "end", key) == answer

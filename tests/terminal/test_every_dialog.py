@@ -208,11 +208,11 @@ def test_requests_of_a_server(user: DialogUser) -> None:
     user.write_config(place, peer=user.hostile_server("peer", *tools, calls=calls))
 
     trust, opens = "Use the server peer?", partial(user.terminal.start_chat, "--model", "demo")
-    user.expect_refusal(TrustServerDialog, opens, trust, ahead=["o"], answers=["trust deny"])
+    user.expect_refusal(TrustServerDialog, opens, trust, ahead=["s"], answers=["trust deny"])
     user.terminal.press("F3")
     user.terminal.wait_for("r asks you again")
     asked = user.key_action("r")
-    user.expect_acceptance(TrustServerDialog, asked, trust, keys=["End", "o"], answers=["trust once"])
+    user.expect_acceptance(TrustServerDialog, asked, trust, keys=["End", "s"], answers=["trust once"])
     user.terminal.wait_for("5 tools")
     user.terminal.press("Escape")
     user.wait_for_servers()
@@ -297,11 +297,11 @@ def test_requests_of_a_server(user: DialogUser) -> None:
     where = "Share your folder paths with peer?"
     # Accepted first: a refusal would answer the same question for a minute.
     user.expect_acceptance(
-        ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
+        ShareRootsDialog, by_hand("roots"), where, keys=["a"], effects=["tool roots", "roots"], answers=["roots once"]
     )
     user.expect_refusal(
         ShareRootsDialog, by_hand("roots"), where,
-        ahead=["o", "s"], effects=["tool roots", "refused roots/list"], answers=["roots deny"],
+        ahead=["a", "s"], effects=["tool roots", "refused roots/list"], answers=["roots deny"],
     )  # fmt: skip
 
 
@@ -316,10 +316,10 @@ def test_servers_that_request_the_folders_at_the_same_moment(user: DialogUser) -
         user.message_action("!one/where ")()
 
     where = "Share your folder paths with 2 servers?"
-    user.expect_refusal(SharePerServerDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
+    user.expect_refusal(SharePerServerDialog, calls, where, ahead=["1", "2", "3"], answers=["roots deny"])
     user.terminal.press("C-q")
     user.terminal.wait_for_shell(seconds=30)
-    user.expect_acceptance(SharePerServerDialog, calls, where, keys=["End", "O"], answers=["roots each"])
+    user.expect_acceptance(SharePerServerDialog, calls, where, keys=["End", "1"], answers=["roots each"])
 
 
 @pytest.mark.timeout(240)

@@ -71,7 +71,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.press("End")  # it can be accepted once its end was on the screen
         terminal.wait_until(lambda screen: "read to the end first" not in screen, "its end")
         terminal.wait_between_keys()
-        terminal.press("o")
+        terminal.press("s")
         terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
         leave_question(terminal, "(after)")  # a tool that changed
         for page, *shown in (

@@ -76,12 +76,12 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         ("never", N_("Never")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
-    KEYS: ClassVar[str] = N_("esc/d don't share · o once · s this session · a always · n never")
+    KEYS: ClassVar[str] = N_("esc/d don't share · a once · s session · A always · n never")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
-        Binding("o", "once", show=False),
+        Binding("a", "once", show=False),
         Binding("s", "session", show=False),
-        Binding("a", "always", show=False),
+        Binding("A", "always", show=False),
         Binding("n", "never", show=False),
     ]
 
@@ -128,13 +128,13 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Share with none")),
         ("done", N_("Apply")),
-        ("all_once", N_("All once")),
-        ("all_session", N_("All this session")),
-        ("all_always", N_("All always")),
+        ("all_once", N_("1 All once")),
+        ("all_session", N_("2 All this session")),
+        ("all_always", N_("3 All always")),
     )
     KEYS: ClassVar[str] = N_(
-        "esc share with none · ↑↓ server · d don't share · n never · o once · s session · a "
-        "always · f apply · O S A the same for all"
+        "↑↓ server · d don't share · a once · s session · A always · n never · f apply · 1 2 3 all servers · "
+        "esc share with none"
     )
     SHOW_ACCOUNT: ClassVar[bool] = False
     # "done" approves only if the user has chosen to share with at least one server.
@@ -142,13 +142,13 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "choose('deny')", show=False),
         Binding("n", "choose('never')", show=False),
-        Binding("o", "choose('once')", show=False),
+        Binding("a", "choose('once')", show=False),
         Binding("s", "choose('session')", show=False),
-        Binding("a", "choose('always')", show=False),
+        Binding("A", "choose('always')", show=False),
         Binding("f", "done", show=False),
-        Binding("O", "all_once", show=False),
-        Binding("S", "all_session", show=False),
-        Binding("A", "all_always", show=False),
+        Binding("1", "all_once", show=False),
+        Binding("2", "all_session", show=False),
+        Binding("3", "all_always", show=False),
     ]
 
     def __init__(self, question: ShareRoots) -> None:

@@ -42,10 +42,10 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         ("always", N_("Always")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
-    KEYS: ClassVar[str] = N_("esc/d do not use · o this session · A always")
+    KEYS: ClassVar[str] = N_("esc/d do not use · s this session · A always")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
-        Binding("o", "once", show=False),
+        Binding("s", "once", show=False),
         Binding("A", "always", show=False),
     ]
 
@@ -153,10 +153,10 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         ("always", N_("Until it changes")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
-    KEYS: ClassVar[str] = N_("esc/d do not use · o this session · A until it changes · v view")
+    KEYS: ClassVar[str] = N_("esc/d do not use · s this session · A until it changes · v view")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
-        Binding("o", "once", show=False),
+        Binding("s", "once", show=False),
         Binding("A", "always", show=False),
         Binding("v", "view", show=False),
     ]
