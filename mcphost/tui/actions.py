@@ -393,7 +393,11 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Question"), N_("esc or d"), N_("deny; r denies with a reason")),
     (N_("Question"), "a", N_("allow once")),
     (N_("Question"), "s", N_("allow for this session")),
-    (N_("Question"), "A", N_("always allow; for a call, by a rule that you choose; ends when the server or tool changes")),
+    (
+        N_("Question"),
+        "A",
+        N_("always allow; for a call, by a rule that you choose; ends when the server or tool changes"),
+    ),
     (N_("Question"), "e", N_("edit the arguments; v shows them in full")),
     (N_("Editing"), "^S", N_("apply; ^E JSON or form, ^G your editor")),
     (N_("Sign-in"), "o", N_("open the browser; p pastes the redirect address")),

@@ -44,7 +44,7 @@ async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock:
         assert dialog.key_line not in driver.text()
         clock.now += 60
         await driver.until(
-            lambda: keys.styles.text_opacity == 1 and dialog.key_line.split(" · ")[-1] in driver.text(),
+            lambda: keys.styles.text_opacity == 1 and dialog.key_line.split(" · ")[0] in driver.text(),
             "the keys, which are shown from the moment they work",
         )
         await driver.pilot.press("escape")
@@ -103,7 +103,6 @@ async def test_a_question_starts_on_refusing(run: Run, clock: ManualClock, quest
         pending, dialog = await open_guarded_dialog(driver, question)
         clock.now += 60
         assert driver.app.focused.id == dialog.BUTTONS[0][0]
-        assert "refuse" in driver.app.focused.classes
         await driver.pilot.press(key)
         await driver.until(lambda: pending.answer is not None, "the refusal")
         assert pending.answer == question.refusal()
@@ -148,6 +147,9 @@ async def test_a_list_of_calls_obeys_the_same_rules(run: Run, clock: ManualClock
         await driver.pilot.press("enter", "escape", "down", "ctrl+s")
         assert [question.answer for question in pending] == [None] * 3
         clock.now += 60
-        assert driver.app.focused.id == "refuse"
+        assert driver.app.focused.id == "calls"
+        await driver.pilot.press("escape")
+        clock.now += 60
+        assert [question.answer for question in pending] == [None] * 3
         await driver.pilot.press("escape")
         await driver.until(lambda: all(question.answer == Deny() for question in pending), "all refused")

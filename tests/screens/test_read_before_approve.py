@@ -318,9 +318,12 @@ async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(
         await driver.pilot.press("o")
         await driver.until(lambda: "read to the end first" in driver.text(), "why not")
         assert pending.answer is None
+        assert "o open the browser: not yet" in driver.text()
+        shown = driver.text()
         while not dialog.is_read:
             await driver.pilot.press("pagedown")
-        assert "to=evil" in driver.text()
+            shown += driver.text()
+        assert "to=evil" in shown
         await driver.pilot.press("o")
         await driver.until(lambda: pending.answer == AcceptUrl(), "the answer")
 
@@ -347,14 +350,17 @@ async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen
             driver, trust_question(command=("server", *(f"--folder=/srv/{n}" for n in range(40))))
         )
         dialog = await driver.enter_question()
-        await driver.pilot.press("o", "A")
+        assert "s this session: not yet" in driver.text()
+        assert "A always" not in driver.text()
+        await driver.pilot.press("s", "A")
         await driver.pilot.click("#always")
         await driver.until(lambda: "read to the end first" in driver.text(), "why not")
         assert pending.answer is None
         assert dialog.query_one("#once").has_class("locked")
         await driver.pilot.press("end")
         await driver.until(lambda: dialog.is_read, "the end")
-        await driver.pilot.press("o")
+        await driver.until(lambda: "s this session · A always" in driver.text(), "the keys that work now")
+        await driver.pilot.press("s")
         await driver.until(lambda: pending.answer == TrustOnce(), "the answer")
 
 
@@ -461,3 +467,19 @@ async def test_the_page_of_all_arguments_is_prepared_outside_of_the_event_loop(
         await driver.until(lambda: driver.app.screen is not dialog, "the page")
         assert threads
         assert threading.current_thread() not in threads
+
+
+async def test_the_reason_why_a_call_can_only_be_allowed_once_is_its_first_line(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, tool_question(arguments={**LONG_ARGUMENTS, "last": "a\u202eb"}))
+        await driver.enter_question()
+        assert "▲ Hidden or control characters are shown as marks." in driver.text()
+
+
+async def test_the_change_of_a_server_is_the_first_thing_in_the_question_about_it(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        command = ("server", *(f"--folder=/srv/{n}" for n in range(40)))
+        PendingQuestion(driver, trust_question(command=command, changed=("- args: a", "+ args: b")))
+        await driver.enter_question()
+        assert "Changed since you approved it" in driver.text()
+        assert "args: b" in driver.text()

@@ -248,7 +248,9 @@ async def test_a_list_of_servers_shows_each_reason_and_approves_nothing_unread(r
         await driver.until(lambda: pending.answer == SharePerServer(dict.fromkeys(names, "always")))
 
 
-@pytest.mark.parametrize(("key", "answer"), [("a", ShareOnce()), ("s", ShareSession()), ("A", ShareAlways()), ("n", NeverShare())])
+@pytest.mark.parametrize(
+    ("key", "answer"), [("a", ShareOnce()), ("s", ShareSession()), ("A", ShareAlways()), ("n", NeverShare())]
+)
 async def test_a_folder_question_is_answered_with_the_letters_of_a_call(run: Run, key: str, answer: Any) -> None:
     async with run(size=(80, 24)) as driver:
         question = ShareRoots(server="files", why="it asks", roots=(Root("file:///srv/a"),))

@@ -81,7 +81,7 @@ def retry_question() -> RetryCall:
         (roots_question(), ("escape",), DoNotShare()),
         (roots_question(), ("enter",), DoNotShare()),
         (roots_question(), ("d",), DoNotShare()),
-        (roots_question(), ("o",), ShareOnce()),
+        (roots_question(), ("a",), ShareOnce()),
         (roots_question(), ("s",), ShareSession()),
         (roots_question(), ("tab", "enter"), ShareOnce()),
         (sampling_question(), ("escape",), Deny()),

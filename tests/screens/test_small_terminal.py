@@ -6,7 +6,7 @@ import pytest
 
 from mcphost.host.questions.questions import ReviewToolChanges, ToolChange
 from mcphost.serialization import replace
-from mcphost.tui.dialogs.dialog import wrap_key_hints
+from mcphost.tui.widgets.key_hints import wrap_key_hints
 from tests.screens import extreme_content
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run

@@ -26,7 +26,7 @@ async def test_all_keys_of_a_question_are_shown_at_80_by_24(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         PendingQuestion(driver, approval_question())
         await driver.enter_question()
-        for word in ("esc/d deny", "r reason", "a once", "s session", "A always", "e edit", "v view"):
+        for word in ("esc/d deny", "r reason", "a once", "s session", "A always", "e edit", "v all"):
             assert word in driver.text(), word
 
 

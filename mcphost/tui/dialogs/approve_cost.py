@@ -87,7 +87,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
 
     def preview(self) -> str:
         """Return the exceeded limits, for the card shown while the dialog is minimized."""
-        return "; ".join(_describe_use(use).plain for use in self.details.budgets if use.raised)
+        return "; ".join(_describe_use(use, self.details.cost).plain for use in self.details.budgets if use.raised)
 
     def on_mount(self) -> None:
         """If exactly one limit is exceeded, show its new value on the button that raises the budget."""
@@ -109,20 +109,23 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         )
 
     def body(self) -> list[Content | Widget]:
-        """Return the dialog's body: the cost, the limits, a breakdown of the input, and cheaper alternatives."""
+        """Return the dialog's body: the cost, the limits, cheaper alternatives, and a breakdown of the input."""
         asked = self.details
-        limits = [(_(_LABELS[use.name]), _describe_use(use)) for use in asked.budgets]
+        limits = [(_(_LABELS[use.name]), _describe_use(use, asked.cost)) for use in asked.budgets]
         out: list[Content | Widget] = [
             KeyValueList([(_("model"), clean_line(asked.label, 200)), *_describe_cost(asked), *limits]),
-            Content.styled(_("\nWhat is sent"), "$muted"),
-            _render_shares(asked, 0 if is_reader(self) else _BAR_CELLS),
         ]
         if self.choices:
             out.append(Content.styled(_("\nMake it cheaper"), "$muted"))
         for number, choice in enumerate(self.choices, 1):
             label = Content.assemble((f"{number} ", "$accent"), clean_line(choice.label, 200))
             out.append(Button(label, id=f"choice-{number}", classes="choice", compact=True))
-        return out
+        shares = _render_shares(asked, 0 if is_reader(self) else _BAR_CELLS)
+        return [*out, Content.styled(_("\nWhat is sent"), "$muted"), shares]
+
+    def unmet_condition(self, button_id: str) -> str:
+        """Return why a key does not work yet, or "" if it does; the cheaper alternatives must be read first as well."""
+        return super().unmet_condition("once" if button_id.startswith("choose(") else button_id)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Apply the cheaper alternative whose button was pressed; leave other buttons to the base class."""
@@ -203,14 +206,26 @@ def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
     ]
 
 
-def _describe_use(use: BudgetUse) -> Content:
-    limit = f"{format_dollars(use.limit)} ({use.name})"
-    text = (
-        _("at most {limit}").format(limit=limit)
-        if use.name == "ask_above"
-        else _("{spent} spent of {limit}").format(spent=format_dollars(use.spent), limit=limit)
-    )
-    return Content.assemble((_("{text}: exceeded").format(text=text), "$warning") if use.raised else (text, "$text"))
+def _describe_use(use: BudgetUse, cost: float | None) -> Content:
+    """Describe a limit and, if the request would exceed it, by how much; *cost* is the most that the request costs."""
+    limit, spent = f"{format_dollars(use.limit)} ({use.name})", format_dollars(use.spent)
+    if use.name == "ask_above":
+        text = _("at most {limit}").format(limit=limit)
+    else:
+        text = _("{spent} spent of {limit}").format(spent=spent, limit=limit)
+    if not use.raised:
+        return Content.styled(text, "$text")
+    if use.name != "ask_above" and use.spent >= use.limit:
+        text = _("{text}: exceeded").format(text=text)
+    elif cost is None:
+        text = _("{text}: could be exceeded").format(text=text)
+    elif use.name == "ask_above":
+        text = _("up to {cost} of {limit}: would exceed").format(cost=format_dollars(cost), limit=limit)
+    else:
+        text = _("{spent} + up to {cost} of {limit}: would exceed").format(
+            spent=spent, cost=format_dollars(cost), limit=limit
+        )
+    return Content.styled(text, "$warning")
 
 
 def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:

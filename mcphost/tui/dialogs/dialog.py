@@ -27,7 +27,7 @@ from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
-from mcphost.tui.widgets.key_hints import KeyHints
+from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, parse_key, wrap_key_hints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
@@ -69,17 +69,6 @@ class WrappingRow(Widget):
         return self._flow
 
 
-def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """Wrap key hints, which are separated by " · ", into lines of at most *width* cells, without splitting a hint."""
-    rows: list[str] = []
-    for word in key_hints.split(" · "):
-        if rows and cell_len(rows[-1]) + cell_len(word) + 3 <= width:
-            rows[-1] += f" · {word}"
-        else:
-            rows.append(word)
-    return rows
-
-
 A = TypeVar("A")
 ENTER_HINT = N_("press {answer} or tab to answer")
 _POLL_SECONDS = 0.03
@@ -114,8 +103,6 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
                     color: $text; text-style: none; }
     Dialog Button.locked { color: $faint; }
     Dialog Button:focus { background: $accent; color: $background; text-style: bold; }
-    Dialog Button.refuse { color: $error; }
-    Dialog Button.refuse:focus { background: $error; color: $background; }
     Dialog #keys { height: auto; color: $faint; text-align: right; margin-top: 1; text-opacity: 0%; }
     Dialog.short #box { padding: 0 2; }
     Dialog.short #buttons, Dialog.short #keys, Dialog.short LabeledInput { margin: 0; }
@@ -168,6 +155,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Called with the answer as soon as the dialog is closed, before any further key is handled."""
         self._queue_position = (1, 1)
         self.key_line = self.KEYS
+        self._shown_key_hints = ""
 
     @property
     def is_guarded(self) -> bool:
@@ -264,6 +252,13 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         return self._unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
+    def unmet_condition(self, button_id: str) -> str:
+        """Return why the key hints mark the key of a button as "not yet", or "" if its key works.
+
+        This is the reason why the button is disabled, unless an open input or another open screen disables it.
+        """
+        return self.disabled_reason(button_id)
+
     def key_hints(self) -> str:
         """Return the key hints to show while no input is open."""
         return self.KEYS
@@ -308,8 +303,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             with Vertical(id="extra"):
                 yield from self.compose_extra()
             with WrappingRow(id="buttons"):
-                for number, (button_id, label) in enumerate(self.BUTTONS):
-                    yield Button(Content(_(label)), id=button_id, classes="" if number else "refuse", compact=True)
+                for button_id, label in self.BUTTONS:
+                    yield Button(Content(_(label)), id=button_id, compact=True)
             yield KeyHints(_(self.KEYS))
 
     def _requester_text(self) -> str:
@@ -406,7 +401,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         width = self._width
         short = self.size.height < _SHORT_HEIGHT
         self.set_class(short, "short")
-        keys = wrap_key_hints(self._visible_key_hints, width)
+        self._shown_key_hints = self._visible_key_hints
+        keys = wrap_key_hints(self._shown_key_hints, width)
         self.query_one("#keys", Static).update("\n".join(keys))
         taken = _FRAME_ROWS - (_SPACING_ROWS if short else 0) + self._button_rows(width) + len(keys) - 1
         asker, why = self._requester_text(), self.query_one("#why", Static)
@@ -486,6 +482,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Set the CSS class `locked` on the buttons that are disabled."""
         for button in self.query("#buttons Button"):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
+        if (hints := self._visible_key_hints) != self._shown_key_hints:
+            self._render_key_hints(hints)
 
     def approve(self, button_id: str, answer: A) -> None:
         """Dismiss the dialog with *answer*, or show why the button is disabled."""
@@ -515,15 +513,32 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def show_key_hints(self, text: str) -> None:
         """Replace the key hints at the bottom of the dialog."""
         self.key_line = text
-        self.query_one("#keys", Static).update("\n".join(wrap_key_hints(self._visible_key_hints, self._width)))
+        self._render_key_hints(self._visible_key_hints)
+
+    def _render_key_hints(self, hints: str) -> None:
+        """Show the key hints; if they need more or fewer rows than before, fit the body again."""
+        before = len(wrap_key_hints(self._shown_key_hints, self._width))
+        self._shown_key_hints = hints
+        rows = wrap_key_hints(hints, self._width)
+        self.query_one("#keys", Static).update("\n".join(rows))
+        if len(rows) != before:
+            self.fit()
 
     @property
     def _visible_key_hints(self) -> str:
-        return (
-            _(self.key_line)
-            if self.guard.is_entered
-            else f"{keys_in_use(self).fill(_(ENTER_HINT))} · {_(self.key_line)}"
-        )
+        hints = SEPARATOR.join(self._mark_locked_keys(_(self.key_line).split(SEPARATOR)))
+        return hints if self.guard.is_entered else f"{keys_in_use(self).fill(_(ENTER_HINT))}{SEPARATOR}{hints}"
+
+    def _mark_locked_keys(self, hints: list[str]) -> Iterator[str]:
+        """Yield the key hints; mark the first key that approves as "not yet" while it is locked, and omit the rest."""
+        is_marked = False
+        for hint in hints:
+            bindings = self._bindings.key_to_bindings.get(parse_key(hint), ())
+            if not any(self.unmet_condition(binding.action) for binding in bindings):
+                yield hint
+            elif not is_marked:
+                is_marked = True
+                yield _("{hint}: not yet").format(hint=hint)
 
     def update_reason(self, why: str) -> None:
         """Replace the reason for the request and highlight it."""

@@ -169,13 +169,6 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
         if marker is not None and marker.is_incomplete:
             out.append(Content.styled(_("▲ Not all of the copied text is highlighted."), "$warning"))
-        if self._has_hidden_characters:
-            words = (
-                _("▲ Hidden or control characters are shown as marks. Such a call can only be allowed once.")
-                if self.call_view.is_checked
-                else _("▲ Too large to check for hidden characters. Such a call can only be allowed once.")
-            )
-            out.append(Content.styled(words, "$warning"))
         return [*out, *self._server_statements()]
 
     def _origins(self) -> tuple[ArgumentOrigin, ...]:
@@ -235,6 +228,14 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _notes(self, origins: Sequence[ArgumentOrigin]) -> list[Content]:
         question = self.details
         out: list[Content] = []
+        if self._has_hidden_characters:
+            # First, because it explains why two of the buttons are missing.
+            words = (
+                _("▲ Hidden or control characters are shown as marks. Such a call can only be allowed once.")
+                if self.call_view.is_checked
+                else _("▲ Too large to check for hidden characters. Such a call can only be allowed once.")
+            )
+            out.append(Content.styled(words, "$warning"))
         if danger := describe_name_risk(question.server):
             out.append(
                 Content.styled(_("▲ The server {danger}").format(danger=translate_sentence(danger)), "bold $warning")
@@ -303,13 +304,15 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if self.query("#extra.shown") or not self.is_active:
             # The key was meant for the input or screen that was just opening.
             return _("something else is open: esc goes back")
-        return self._unmet_condition(button_id)
+        return self.unmet_condition(button_id)
 
-    def _unmet_condition(self, button_id: str) -> str:
+    def unmet_condition(self, button_id: str) -> str:
         """Return why an approving button is disabled, or "" if it is enabled.
 
         Unlike `disabled_reason`, this method does not take an open input or another open screen into account.
         """
+        if button_id not in self.APPROVING:
+            return ""
         return super().disabled_reason(button_id) or self.reminder() or self._excluded_reason(button_id)
 
     def reminder(self) -> str:
@@ -345,16 +348,13 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.update_locked_buttons()
 
     def key_hints(self) -> str:
-        """Return the key hints for the answers that are enabled."""
+        """Return the key hints for the answers that are offered for this call."""
         words = [_("esc/d deny"), _("r reason")]
-        if self._unmet_condition("once"):
-            words.append(_("a once: not yet"))
-        else:
-            known = {"once": _("a once"), "session": _("s session"), "always": _("A always")}
-            words += [text for button_id, text in known.items() if not self._excluded_reason(button_id)]
+        known = {"once": _("a once"), "session": _("s session"), "always": _("A always")}
+        words += [text for button_id, text in known.items() if not self._excluded_reason(button_id)]
         if self.details.editable:
             words.append(_("e edit"))
-        return " · ".join([*words, _("v view"), *([_("l list")] if self._has_list else [])])
+        return " · ".join([*words, _("v all"), *([_("l list")] if self._has_list else [])])
 
     # -- answers
 

@@ -62,16 +62,18 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         return shlex.join(self.details.command) or self.details.url
 
     def body(self) -> list[Content | Widget]:
-        """Return the dialog's body: warnings, the command or URL, the settings, and changes since the last approval."""
+        """Return the dialog's body: changes since the last approval, warnings, the command or URL, and the settings."""
         asked = self.details
         pairs: list[tuple[str, str]] = []
-        out: list[Content | Widget] = [
-            Content.styled(f"▲ {clean(translate_sentence(one))}", "bold $warning") for one in asked.warnings
-        ]
+        out: list[Content | Widget] = []
+        if asked.changed:  # first, because it is the reason for the question
+            out.append(Content.styled(_("▲ Changed since you approved it:"), "bold $warning"))
+            out += [render_diff_lines([line[:2] + clean(line[2:]) for line in asked.changed]), Content("")]
+        out += [Content.styled(f"▲ {clean(translate_sentence(one))}", "bold $warning") for one in asked.warnings]
         if asked.trusts_claims:
             words = _("▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking.")
             out.append(Content.styled(words, "$warning"))
-        out += [Content("")] if out else []
+        out += [Content("")] if asked.warnings or asked.trusts_claims else []
         if asked.command:
             out.append(Content(_("It starts this program on your machine, with your user privileges:")))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
@@ -106,9 +108,6 @@ class TrustServerDialog(Dialog[TrustVerdict]):
                 for what, _unused, value in (one.partition(": ") for one in asked.restrictions)
             ]
             out += [Content(_("\nIts restrictions:")), KeyValueList(named)]
-        if asked.changed:
-            out.append(Content.styled(_("\n▲ Changed since you approved it:"), "bold $warning"))
-            out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in asked.changed]))
         out.append(
             Content.styled(
                 _("\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks."),

@@ -117,7 +117,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             out.append(Content.styled(f"▲ {_(_NO_BROWSER)}", "bold $warning"))
             above = _("\nThe full address:\n")
         whole = Content.assemble((above, "$faint"), highlight_question_host(asked))
-        out.append(Static(whole, id="sent", markup=False))
+        out.append(Static(whole, markup=False))
         out += [Content(""), self.quote_statement(asked.message)]
         out.append(
             Content.styled(
@@ -126,10 +126,6 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             )
         )
         return out
-
-    def reminder(self) -> str:
-        """Return "": the user need not read the server's whole message, because only the URL is approved."""
-        return ""
 
     def action_refuse(self) -> None:
         """Cancel the elicitation, neither accepting nor declining it."""

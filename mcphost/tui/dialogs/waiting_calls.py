@@ -101,6 +101,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     DEFAULT_CSS = """
     WaitingCallsDialog OptionList { height: auto; border: none; background: $panel; padding: 0; text-wrap: nowrap;
                               text-overflow: ellipsis; scrollbar-size-vertical: 1; }
+    WaitingCallsDialog OptionList:focus { border: none; }
     WaitingCallsDialog OptionList > .option-list--option-highlighted {
         background: $block-cursor-background; color: $text; text-style: bold;
     }

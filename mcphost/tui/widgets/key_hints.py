@@ -3,6 +3,7 @@
 import re
 
 from textual import events
+from textual._cells import cell_len
 from textual.content import Content
 from textual.style import Style
 from textual.visual import VisualType
@@ -40,6 +41,17 @@ def link_keys(hints: str) -> Content:
         for line in hints.split("\n")
     ]
     return Content("\n").join(lines)
+
+
+def wrap_key_hints(key_hints: str, width: int) -> list[str]:
+    """Wrap key hints, which are separated by " · ", into lines of at most *width* cells, without splitting a hint."""
+    rows: list[str] = []
+    for word in key_hints.split(SEPARATOR):
+        if rows and cell_len(rows[-1]) + cell_len(word) + 3 <= width:
+            rows[-1] += f"{SEPARATOR}{word}"
+        else:
+            rows.append(word)
+    return rows
 
 
 class KeyHints(Static):
