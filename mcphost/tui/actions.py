@@ -100,7 +100,7 @@ ACTIONS: tuple[Action, ...] = (
         "f9",
         N_("auto-approve"),
         N_("Auto-approve"),
-        N_("Auto-approve read-only tools; press again to stop everything"),
+        N_("Auto-approve read-only tools; pressed again, turn it off and stop running tools"),
         "auto-approve",
         priority=True,
     ),
@@ -396,7 +396,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (
         N_("Question"),
         "A",
-        N_("always allow; for a call, by a rule that you choose; ends when the server or tool changes"),
+        N_("always allow; a call by a rule that you choose, until its server or tool changes"),
     ),
     (N_("Question"), "e", N_("edit the arguments; v shows them in full")),
     (N_("Editing"), "^S", N_("apply; ^E JSON or form, ^G your editor")),

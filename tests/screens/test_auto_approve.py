@@ -4,6 +4,7 @@ import pytest
 
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.questions.questions import ContinueTurn
+from mcphost.serialization import replace
 from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import Run
 
@@ -19,7 +20,8 @@ async def test_tools_are_picked_and_started_and_the_banner_stays_until_the_kill_
         ((tools, budget),) = driver.host.auto_approval.started
         assert tools == [("files", "list_files")]
         assert (budget.calls, budget.seconds) == (50, 1800)
-        assert "F9 to stop" in driver.text()
+        assert "50 calls left" in driver.text()
+        assert "F9 turns it off and stops running tools" in driver.text()
         await driver.pilot.press("f9")
         await driver.until(lambda: "AUTO-APPROVE ON" not in driver.text())
         assert driver.host.halted == 1
@@ -32,6 +34,17 @@ async def test_the_kill_key_works_over_a_question(run: Run) -> None:
         await driver.enter_question()
         await driver.pilot.press("f9")
         await driver.until(lambda: driver.host.halted == 1)
+
+
+async def test_the_banner_shows_the_limit_that_ends_first(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        auto = driver.host.auto_approval
+        status = auto.start([("files", "read_file")], AutoApprovalBudget(calls=50, seconds=1800, tokens=200_000))
+        auto.status = replace(status, remaining=AutoApprovalBudget(calls=40, seconds=300, tokens=190_000))
+        driver.app.chat.refresh_status()
+        await driver.until(lambda: "5 min left" in driver.text(), "the time")
+        assert "calls left" not in driver.text()
+        assert "You approve each" not in driver.text()
 
 
 async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: Run) -> None:

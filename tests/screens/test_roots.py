@@ -243,9 +243,22 @@ async def test_a_list_of_servers_shows_each_reason_and_approves_nothing_unread(r
         assert pending.answer is None
         assert "read to the end first" in driver.text()
         await driver.pilot.press("end")
-        await driver.until(lambda: "/grants" in driver.text())
+        await driver.until(lambda: "why server11" in driver.text(), "the last of the servers")
         await driver.pilot.press("3")
         await driver.until(lambda: pending.answer == SharePerServer(dict.fromkeys(names, "always")))
+
+
+async def test_the_servers_of_a_short_list_stay_in_view_while_the_folders_are_read(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        roots = tuple(Root(f"file:///srv/{number}") for number in range(40))
+        pending = PendingQuestion(driver, replace(sharing_question("one", "two", "three"), roots=roots))
+        await driver.enter_question()
+        for key in ("end", "home", "end"):
+            await driver.pilot.press(key)
+            await driver.until(lambda: all(f"why {name}" in driver.text() for name in ("one", "two", "three")), "them")
+        await driver.pilot.press("a", "A", "n", "f")
+        answer = SharePerServer({"one": "once", "two": "always", "three": "never"})
+        await driver.until(lambda: pending.answer == answer, "the answer")
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def use_tools(session: ChatSession) -> None:
     terminal = session.terminal
     session.step("view a call in full, and edit its arguments")
     session.send('call multiply {"a": 3, "b": 4}')
-    session.open_question("v view")
-    terminal.click("v view")
+    session.open_question("v all")
+    terminal.click("v all")
     terminal.wait_for("esc back")
     terminal.click("esc back")
     terminal.wait_for("a once", "e edit")

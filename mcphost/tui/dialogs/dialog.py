@@ -267,6 +267,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Yield input widgets, which stay hidden until an action opens them."""
         yield from ()
 
+    def compose_pinned(self) -> ComposeResult:
+        """Yield a widget with the id `pinned` that stays in view above the body while the body scrolls."""
+        yield from ()
+
     def open_extra(self, first: str, key_hints: str) -> None:
         """Show the hidden inputs, focus the one with the id *first*, and replace the key hints with *key_hints*."""
         self.query_one("#extra").add_class("shown")
@@ -297,6 +301,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         with Vertical(id="box") as box:
             box.border_title = ""
             yield Static(self._requester_text(), id="why", markup=False)
+            yield from self.compose_pinned()
             with VerticalScroll(id="body", can_focus=True):
                 yield from self._body_widgets()
             yield Static("", id="more", markup=False)
@@ -410,7 +415,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             why.update(asker)
         why.display = bool(asker)
         taken += 1 + len(Content(asker).wrap(width)) if asker else 0
-        for child in self.query("#extra.shown > *"):
+        for child in (*self.query("#pinned"), *self.query("#extra.shown > *")):
             taken += (child.outer_size.height or 1) + child.styles.margin.height if child.display else 0
         taken += 1 if self.query("#extra.shown") else 0
         self.query_one("#body").styles.max_height = max(3, self.size.height - taken)

@@ -2,7 +2,9 @@
 
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -26,6 +28,7 @@ from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 
 _MAX_PATH = 4_096
+_MAX_PINNED_ROWS, _PINNED_CELLS = 8, 70
 _CHOICE_LABELS = {
     "deny": (N_("don't share"), "$error"), "never": (N_("never"), "$error"), "once": (N_("once"), "$success"),
     "session": (N_("this session"), "$success"), "always": (N_("always"), "$success"),
@@ -137,6 +140,10 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         "esc share with none"
     )
     SHOW_ACCOUNT: ClassVar[bool] = False
+    DEFAULT_CSS = """
+    SharePerServerDialog #pinned { height: auto; }
+    SharePerServerDialog #servers { height: auto; }
+    """
     # "done" approves only if the user has chosen to share with at least one server.
     APPROVING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -168,8 +175,27 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         return join_list(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
-        """Return the dialog's body: the servers, the folders with their warnings, and what sharing them means."""
-        return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
+        """Return the dialog's body: the folders with their warnings, and what sharing them means.
+
+        A list of servers that is too long to stay in view comes last, so that it is visible when all has been read.
+        """
+        return [*render_folders(self.details), *([] if self._is_list_short else self._server_list())]
+
+    def compose_pinned(self) -> ComposeResult:
+        """Yield the list of servers if it is short; it then stays in view while the folders are read."""
+        with Vertical(id="pinned"):
+            yield from self._server_list() if self._is_list_short else ()
+
+    def _server_list(self) -> list[Static]:
+        return [Static(self._server_rows(), id="servers", markup=False)]
+
+    @property
+    def _is_list_short(self) -> bool:
+        """Whether the list of servers needs at most _MAX_PINNED_ROWS rows in a terminal of 80 columns."""
+        return sum(-(-Content(row).cell_length // _PINNED_CELLS) for row in self._rows_text()) <= _MAX_PINNED_ROWS
+
+    def _rows_text(self) -> list[str]:
+        return self._server_rows().plain.rstrip().split("\n")
 
     def _requester_text(self) -> str:
         """Return "", because the list of servers already shows the reason and account of each server."""
@@ -196,7 +222,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
 
     def _update_rows(self) -> None:
         self.query_one("#servers", Static).update(self._server_rows())
-        self.query_one("#body").scroll_to(y=max(0, self.cursor_row * 2 - 2), animate=False)
+        self._scroll_to_cursor()
         self.update_locked_buttons()
 
     def disabled_reason(self, button_id: str) -> str:
@@ -210,6 +236,11 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     @property
     def _has_approval(self) -> bool:
         return any(choice not in ("deny", "never") for choice in self.choices.values())
+
+    def _scroll_to_cursor(self) -> None:
+        if not self._is_list_short:
+            top = self.query_one("#servers").virtual_region.y + self.cursor_row * 2
+            self.query_one("#body").scroll_to(y=max(0, top - 2), animate=False)
 
     # -- choosing
 

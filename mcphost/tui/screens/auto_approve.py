@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _ABOUT = N_(
     "In this conversation the selected tools run without asking, until a limit is "
-    "reached or you press {auto_approval}. Each claims to be read-only, which is not "
-    "verified. Everything else asks as usual."
+    "reached. {auto_approval} turns it off and stops running tools. Each claims to be "
+    "read-only, which is not verified. Everything else asks as usual."
 )
 _NO_TOOLS = N_("No tool of a ready server claims to be read-only, so there is nothing to select.")
 _MAX_TOOLS = 500

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 SIDEBAR_MIN_WIDTH = 100
 _MAX_RECALLED = 2_000  # number of messages searched for the composer's history
 SENT_WHEN_READY = N_("sent when mcphost is ready")
-WELCOME = N_("Ask anything. You approve each tool call. {help} shows all keys, {quit} quits.")
+WELCOME = N_("Ask anything. Tools run only if you allowed them. {help} shows all keys, {quit} quits.")
 SENT_AS_MESSAGE = N_("Sent as a message, because it was not typed. Type a call or a command to run it.")
 PARTLY_TYPED = N_(
     "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."

@@ -287,31 +287,37 @@ class AutoApprovalBar(Widget):
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """Return the number of approved tools, the remaining limits, and the key that stops auto-approve.
+        """Return the remaining limits, the number of approved tools, and the key that stops auto-approve.
 
-        Tools and limits that do not fit are omitted.
+        The limit that is closest to its end comes first. Tools and limits that do not fit are omitted.
         """
         state = self.state
         if state is None:
             return Content("")
-        left = state.remaining
-        minutes = (
-            _("{seconds:.0f} min").format(seconds=left.seconds / 60)
-            if left.seconds >= 90
-            else _("{seconds:.0f} s").format(seconds=left.seconds)
+        first, *limits = _describe_limits(state)
+        tools = _("{tools} of {servers}").format(
+            tools=translate_count(state.tools, "tool"), servers=join_list(state.servers)
         )
-        parts = [
-            _("▲ AUTO-APPROVE ON"),
-            _("{tools} of {servers}").format(
-                tools=translate_count(state.tools, "tool"), servers=join_list(state.servers)
-            ),
-            _("{calls} of {calls2} calls left").format(calls=left.calls, calls2=state.budget.calls),
-            minutes,
-            _("{tokens:,}k tokens").format(tokens=left.tokens // 1000),
-        ]
-        kill = _("{auto_approval_key} to stop").format(auto_approval_key=keys_in_use(self).long("auto_approval"))
+        parts = [_("▲ AUTO-APPROVE ON"), first, tools, *limits]
+        kill = keys_in_use(self).fill(_("{auto_approval} turns it off and stops running tools"))
         while len(parts) > 1 and sum(cell_len(part) + 3 for part in parts) + cell_len(kill) + 2 > self.size.width:
             parts.pop()
         line = " · ".join(clean_line(part, 60) for part in parts)
         room = max(1, self.size.width - cell_len(line) - cell_len(kill))
         return Content(f"{line}{' ' * room}{kill}")
+
+
+def _describe_limits(state: "AutoApprovalStatus") -> list[str]:
+    """Describe the remaining calls, time and tokens; the limit of which the smallest part is left comes first."""
+    left, budget = state.remaining, state.budget
+    time_left = (
+        _("{minutes:.0f} min left").format(minutes=left.seconds / 60)
+        if left.seconds >= 90
+        else _("{seconds:.0f} s left").format(seconds=left.seconds)
+    )
+    limits = (
+        (left.calls / max(1, budget.calls), _("{calls} calls left").format(calls=left.calls)),
+        (left.seconds / max(1.0, budget.seconds), time_left),
+        (left.tokens / max(1, budget.tokens), _("{tokens:,}k tokens left").format(tokens=left.tokens // 1000)),
+    )
+    return [text for _unused, text in sorted(limits, key=lambda limit: limit[0])]
