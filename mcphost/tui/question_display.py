@@ -110,7 +110,7 @@ class QuestionApp(NavigationApp):
             raise RuntimeError("No frontend is attached yet.")
         return self._frontend
 
-    def _run_when_started(self, call: Callable[[], None]) -> None:
+    def _run_when_started(self, call: Callable[[], object]) -> None:
         """Invoke *call* in the app's own task, once the host has started."""
         raise NotImplementedError
 
