@@ -128,7 +128,7 @@ class StatelessSession:
             if cached is not None:
                 return cached
         try:
-            return await self._send_request(call, deadline, on_notification, before_send)
+            result = await self._send_request(call, deadline, on_notification, before_send)
         except RequestRefused as error:
             # The server expected other headers: the annotations may have changed since the tools were listed.
             if error.code != HEADER_MISMATCH or not self._has_parameter_headers or call.METHOD != CallTool.METHOD:
@@ -136,7 +136,10 @@ class StatelessSession:
             self.invalidate(ListTools.METHOD)
             await list_tools(self)
             await run_before_send(before_send, has_context_changed=True)
-            return await self._send_request(call, deadline, on_notification, before_send)
+            result = await self._send_request(call, deadline, on_notification, before_send)
+        if self._subscriptions.is_interrupted:
+            self._subscriptions.handle_response()
+        return result
 
     @property
     def _request_meta(self) -> bytes:
@@ -177,8 +180,6 @@ class StatelessSession:
         is_cacheable = call.METHOD in CACHEABLE_METHODS
         generation, owner = (self._cache.generation(call.METHOD), self._cache.credential) if is_cacheable else (0, "")
         raw = await send(None)
-        if self._subscriptions.is_interrupted:
-            self._subscriptions.handle_response()
         result = self._sender.decode_result(raw, call)
         kind = getattr(result, "result_type", "")
         had_questions = kind == INPUT_REQUIRED and call.METHOD in _INPUT_METHODS
