@@ -37,6 +37,7 @@ from mcphost.config.other_host_entries import (
 )
 from mcphost.config.server_inputs import add_input_definitions
 from mcphost.config.toml_files import parse_toml
+from mcphost.config.windows_hosts import WindowsPaths, find_windows_homes, translate_entry
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, run_steps
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
@@ -227,6 +228,9 @@ class Places(NamedTuple):
     codex: str
     """`~/.codex` or `$CODEX_HOME`."""
 
+    windows_homes: tuple[str, ...] = ()
+    """In WSL, the home folders of the users of Windows."""
+
 
 class HostFormat(NamedTuple):
     """Another MCP host: its id on the command line, its title, and the location and format of its files."""
@@ -241,6 +245,19 @@ class HostFormat(NamedTuple):
 
     convert: Convert = convert_common
     syntax: VariableSyntax = NONE
+    windows_files: tuple[str, ...] = ()
+    """Paths in the home folder of a Windows user."""
+
+    is_windows: bool = False
+    """Whether the host runs in Windows, so that commands have to be translated for WSL."""
+
+    def find_windows_files(self, places: Places) -> list[Path]:
+        """Return the paths where the host's configuration files on the Windows side of WSL may be."""
+        return [Path(home, file) for home in places.windows_homes for file in self.windows_files]
+
+    def on_windows(self) -> "HostFormat":
+        """Return the format of this host's files in Windows, none of which is one of the user's own here."""
+        return self._replace(title=f"{self.title} (Windows)", files=(), is_windows=True)
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
         """Return the paths where the host's configuration files may be.
@@ -281,11 +298,22 @@ _VSCODE_FOLDERS = (
 
 HOSTS: tuple[HostFormat, ...] = (
     # https://modelcontextprotocol.io/docs/develop/connect-local-servers
-    HostFormat("claude-desktop", "Claude Desktop", ("{config}/Claude/claude_desktop_config.json",)),
+    HostFormat(
+        "claude-desktop",
+        "Claude Desktop",
+        ("{config}/Claude/claude_desktop_config.json",),
+        windows_files=("AppData/Roaming/Claude/claude_desktop_config.json",),
+    ),
     # https://code.claude.com/docs/en/mcp
-    HostFormat("claude-code", "Claude Code", ("{claude}/.claude.json",), syntax=SHELL),
+    HostFormat("claude-code", "Claude Code", ("{claude}/.claude.json",), syntax=SHELL, windows_files=(".claude.json",)),
     # https://cursor.com/docs/context/mcp
-    HostFormat("cursor", "Cursor", ("{home}/.cursor/mcp.json", "{folder}/.cursor/mcp.json"), syntax=PREFIXED),
+    HostFormat(
+        "cursor",
+        "Cursor",
+        ("{home}/.cursor/mcp.json", "{folder}/.cursor/mcp.json"),
+        syntax=PREFIXED,
+        windows_files=(".cursor/mcp.json",),
+    ),
     # https://code.visualstudio.com/docs/copilot/customization/mcp-servers
     HostFormat(
         "vscode",
@@ -296,6 +324,9 @@ HOSTS: tuple[HostFormat, ...] = (
         ),
         (("servers",), ("mcp", "servers")),
         syntax=PREFIXED,
+        windows_files=tuple(
+            f"AppData/Roaming/{name}/User/mcp.json" for name in ("Code", "Code - Insiders", "VSCodium")
+        ),
     ),
     # https://docs.cline.bot/mcp/configuring-mcp-servers
     HostFormat(
@@ -310,7 +341,13 @@ HOSTS: tuple[HostFormat, ...] = (
         ),
     ),
     # https://docs.windsurf.com/windsurf/cascade/mcp
-    HostFormat("windsurf", "Windsurf", ("{home}/.codeium/windsurf/mcp_config.json",), syntax=PREFIXED),
+    HostFormat(
+        "windsurf",
+        "Windsurf",
+        ("{home}/.codeium/windsurf/mcp_config.json",),
+        syntax=PREFIXED,
+        windows_files=(".codeium/windsurf/mcp_config.json",),
+    ),
     # https://geminicli.com/docs/tools/mcp-server
     HostFormat(
         "gemini-cli",
@@ -350,8 +387,17 @@ HOSTS: tuple[HostFormat, ...] = (
 """The known hosts, in the order in which they are shown."""
 
 
-def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Places:
-    """Return the folders that may contain files of other hosts; *folder* is the one in which mcphost was started."""
+def find_places(
+    home: Path,
+    folder: Path,
+    environ: Mapping[str, str],
+    platform: str = sys.platform,
+    windows: WindowsPaths = WindowsPaths(),  # noqa: B008 - immutable
+) -> Places:
+    """Return the folders that may contain files of other hosts; *folder* is the one in which mcphost was started.
+
+    *windows* contains the paths that exist in WSL.
+    """
     xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
     if platform == "darwin":
@@ -364,6 +410,7 @@ def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: 
         xdg_config=xdg_config,
         claude=environ.get("CLAUDE_CONFIG_DIR") or str(home),
         codex=environ.get("CODEX_HOME") or f"{home}/.codex",
+        windows_homes=find_windows_homes(windows) if platform == "linux" else (),
     )
 
 
@@ -384,8 +431,12 @@ def find_foreign_servers(
     return tuple(
         server
         for host in hosts
-        for file in host.find_files(places, with_folder=with_folder)
-        for server in read_host_file(host, file, places)
+        for form, files in (
+            (host, host.find_files(places, with_folder=with_folder)),
+            (host.on_windows(), host.find_windows_files(places)),
+        )
+        for file in files
+        for server in read_host_file(form, file, places)
     )
 
 
@@ -454,7 +505,10 @@ def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
         document = read_document(file, places.folder)
     except FileNotFoundError as error:
         raise ConfigError(f"{file} does not exist.", "Check the name.") from error
-    servers = tuple(_convert_document(guess_host(file, document), file, document, places))
+    host = guess_host(file, document)
+    if file.absolute() in host.find_windows_files(places):
+        host = host.on_windows()
+    servers = tuple(_convert_document(host, file, document, places))
     if not servers:
         raise ConfigError(f"{file} has no servers.", "Is it the right file?")
     return servers
@@ -474,7 +528,11 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any, fo
         converted = add_input_definitions(set_folder(host.convert(members, host.syntax), folder), inputs)
     except UnusableEntry as reason:
         return ForeignServer(name=shown, host=host.title, file=file, problem=str(reason))
-    notes = [f"mcphost does not fill in {reference}." for reference in unsupported_references(converted)]
+    notes: list[str] = []
+    if host.is_windows:
+        converted, windows_notes = translate_entry(converted)
+        notes += windows_notes
+    notes += [f"mcphost does not fill in {reference}." for reference in unsupported_references(converted)]
     notes += [
         f"mcphost fills in {reference}; {host.title} passes it on as it is."
         for reference in newly_expanded_references(converted)

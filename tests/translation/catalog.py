@@ -103,7 +103,7 @@ SENTENCE_MODULES = {
         "oauth_http oauth_provider secret_store sign_in_context token_store tokens url_policy",
         "client": "connect error_mapping handshake_session pagination requests stateless_session task_polling",
         "config": "entry_keys foreign_entries loader mcp_json other_host_entries other_hosts pasted_servers "
-        "relative_paths rule_warnings variable_references toml_files",
+        "relative_paths rule_warnings variable_references toml_files windows_hosts",
         "diagnosis": "explain network_steps program_steps well_known",
         "host": "active_conversation setup model_selection",
         "host/audit": "audit_log",

@@ -23,6 +23,9 @@ from mcphost.serialization import Struct, replace
 
 ImportState = Literal["new", "configured", "unusable"]
 
+_IN_NAMES = str.maketrans({" ": "-", "(": None, ")": None})
+"""What a host's title becomes in a server's name."""
+
 
 class ImportCandidate(Struct, frozen=True, kw_only=True):
     """A server found in the configuration of other MCP hosts, which the user may import.
@@ -145,7 +148,7 @@ def _free_name(name: str, host: str, taken: set[str]) -> str:
     """Return *name* if no server has it, else `name-host`, else `name-host-2` and so on."""
     if name not in taken:
         return name
-    base = f"{name}-{host.lower().replace(' ', '-')}"
+    base = f"{name}-{host.lower().translate(_IN_NAMES)}"
     number, candidate = 1, base
     while candidate in taken:
         number += 1
