@@ -390,7 +390,7 @@ class McpHostApp(NoticeApp):
         self._interrupted_at = now
         self.notify_at_once(_("Press Ctrl+C again to quit."), DOUBLE_PRESS_SECONDS)
 
-    def _run_when_started(self, call: Callable[[], None]) -> None:
+    def _run_when_started(self, call: Callable[[], object]) -> None:
         if self._is_started:
             # The host's tasks call this, but Textual must be used from its own task.
             self.call_later(self._run_unless_exiting, call)
