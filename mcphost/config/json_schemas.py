@@ -40,7 +40,10 @@ from mcphost.serialization import Struct
 Schema = dict[str, Any]
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
-_REFERENCES = "May contain ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:ID} and ${workspaceFolder}."
+_REFERENCES = (
+    "May contain ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:ID} and ${workspaceFolder}; "
+    "${$} is a dollar sign, so ${$}{NAME} is the text ${NAME}."
+)
 
 _TEXT: Schema = {"type": "string"}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}

@@ -378,7 +378,7 @@ def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
         (place, reference.short_text)
         for place, text in texts
         for reference in find_references(text)
-        if reference.kind != "unknown"
+        if reference.kind not in ("unknown", "dollar")
     ]
     if any(place.startswith("sign-in ") for place, _ in references):
         addresses = ("issuer", server.oauth.issuer), ("idpTokenEndpoint", server.oauth.idp_token_endpoint)

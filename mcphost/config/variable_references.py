@@ -13,7 +13,7 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import split_url
 
-ReferenceKind = Literal["variable", "keyring", "input", "place", "unknown"]
+ReferenceKind = Literal["variable", "keyring", "input", "place", "dollar", "unknown"]
 Lookup = Callable[[str], str | None]
 """Function that returns the secret with a given name, or None."""
 
@@ -39,14 +39,16 @@ _PLACES: dict[str, Callable[[], str]] = {
     "/": lambda: os.sep,
 }
 """Names that VS Code and Cursor use; the workspace is the folder in which mcphost was started."""
+_DOLLAR = "$"
+"""Name of the reference that stands for a dollar sign, so that `${$}{NAME}` becomes the text `${NAME}`."""
 
 
 class Reference(Struct, frozen=True):
     """A reference in a string: its `text`, its position `start`, and the `name` of what it refers to.
 
     `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
-    asked for, and "place" for a folder or the system's path separator. References of the kind "unknown" are not
-    expanded.
+    asked for, "place" for a folder or the system's path separator, and "dollar" for a dollar sign. References of the
+    kind "unknown" are not expanded.
     """
 
     kind: ReferenceKind
@@ -87,6 +89,8 @@ def _read_reference(match: re.Match[str]) -> Reference:
     body, text, start = match[1], match[0], match.start()
     if body in _PLACES:
         return Reference("place", body, text, start)
+    if body == _DOLLAR:
+        return Reference("dollar", body, text, start)
     if variable := _VARIABLE.fullmatch(body):
         return Reference("variable", variable[1], text, start, variable[2])
     prefix, _, rest = body.partition(":")
@@ -171,6 +175,8 @@ class ReferenceExpander:
             return reference.text
         if reference.kind == "place":
             return _PLACES[reference.name]()
+        if reference.kind == "dollar":
+            return _DOLLAR
         if not reference.name:
             form = reference.short_text
             raise ConfigError(f"{where} has {form} without a name.", f"Write {form[:-1]}NAME}}.")
@@ -297,6 +303,8 @@ def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
 def _current_value(server: ServerConfig, reference: Reference) -> str | None:
     if reference.kind == "place":
         return _PLACES[reference.name]()
+    if reference.kind == "dollar":
+        return _DOLLAR
     if reference.kind == "input":
         definition = find_input(server, reference.name)
         return definition.stored_value if definition else None

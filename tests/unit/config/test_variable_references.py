@@ -5,7 +5,9 @@ import time
 
 import pytest
 
+from mcphost.config.mcp_json import parse_servers
 from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import expand_server, list_references
 from mcphost.config.variable_references import (
     MAX_EXPANDED_TEXT,
     ReferenceExpander,
@@ -54,6 +56,10 @@ def expand(text: str, environ: dict[str, str] = ENVIRON) -> str:
         ("${command:pick}", "${command:pick}"),
         ("${ ${HOST}", "${ h.example"),
         ("${AGAIN}", "${HOST}"),
+        ("${$}{HOST}", "${HOST}"),
+        ("a${$}{HOST:-${$}{env:GONE}}${HOST}", "a${HOST:-${env:GONE}}h.example"),
+        ("${$}${$}", "$$"),
+        ("$$ $${HOST} \\${HOST} ${$HOST}", "$$ $h.example \\h.example ${$HOST}"),
         ("${GONE:-~}", "~"),
     ],
 )
@@ -79,6 +85,28 @@ def test_what_cannot_be_expanded_is_named_with_its_fix(text: str, message: str, 
     assert '"env.A"' in exc_info.value.message
     assert message in exc_info.value.message
     assert hint in exc_info.value.hint
+
+
+def test_an_escaped_reference_reaches_the_program_and_the_server_as_it_is_written() -> None:
+    literal, written = "${HOST}", "${$}{HOST}"
+    server = replace(STDIO, command=written, args=(written,), env={"A": written}, source="project")
+    target = expand_target(server, {})
+    assert target.argv == (literal, literal)
+    assert expand_server(server, {}, {}.get)[0] == {"A": literal}
+    assert resolve_target(server).argv == (literal, literal)
+    assert target_values(server) == ()
+    assert list_references(server) == ()
+    remote = replace(HTTP, url=f"https://a.example/{written}", headers={"X": written})
+    assert expand_target(remote, {}).url == f"https://a.example/{literal}"
+    assert expand_server(remote, {}, {}.get)[1] == {"X": literal}
+
+
+def test_an_escape_is_read_without_a_warning() -> None:
+    problems: list[str] = []
+    entry = {"command": "run", "args": ["${$}{A}"], "env": {"B": "${$}{env:C}"}, "cwd": "/tmp"}
+    (server,) = parse_servers({"mcpServers": {"x": entry}}, "/f/mcp.json", "user", problems.append)
+    assert server.args == ("${$}{A}",)
+    assert problems == []
 
 
 def test_a_name_with_control_characters_is_made_visible() -> None:
