@@ -18,6 +18,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from mcphost.cli.colors import STATE_STYLES, Excerpt, StateWord, uses_color
+from mcphost.markdown_limits import is_long_text_too_complex
 from mcphost.sanitize import sanitize
 from mcphost.translation import _
 
@@ -125,9 +126,11 @@ def draw_markdown(text: str) -> None:
 
 
 def render_markdown(text: str) -> Markdown | Text:
-    """Return *text* as rendered Markdown, or as plain text if it is too long to lay out."""
+    """Return *text* as rendered Markdown, or as plain text if it is too long or too complex to lay out."""
     clean = sanitize(text)
-    return Text(clean) if len(clean) > MAX_MARKDOWN_CHARS else _TerminalMarkdown(clean)
+    if len(clean) > MAX_MARKDOWN_CHARS or is_long_text_too_complex(clean):
+        return Text(clean)
+    return _TerminalMarkdown(clean)
 
 
 def draw_dim(text: str) -> None:

@@ -13,6 +13,7 @@ from textual._cells import cell_len
 from textual.content import Content, Span
 from textual.style import Style
 
+from mcphost.markdown_limits import MAX_SOURCE, is_too_complex
 from mcphost.sanitize import escape_formula
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line, find_line_end
@@ -30,18 +31,8 @@ _OPEN_LIST_ITEMS = 12
 _OPEN_ROWS = 80
 _OPEN_PARAGRAPH, _OPEN_PARAGRAPH_LINES = 6000, 100
 _FRAGMENT_CHARACTERS = 3000
-MAX_SOURCE = 8_000
-"""Maximum characters parsed at a time; longer texts are split, so that the screen stays responsive."""
-_MAX_MARKS = 1_000
-"""Maximum brackets, stars, underscores, backticks, bars and tildes; the parsing time is quadratic in their number."""
-_MAX_LINES = 2_000
-"""Maximum lines parsed at a time; the parser is slow if many of them are blank."""
 _PLAIN_LINES = 100
 """Maximum lines of a part of a text that is too complex to parse; each part is drawn as a whole."""
-_MAX_REFERENCES = 100
-"""Maximum link reference definitions parsed at a time."""
-_MAX_CELLS = 4_000
-"""Maximum table cells parsed at a time, counted as if every line had as many cells as the longest."""
 
 
 _NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*+ ?%?)?", re.ASCII)
@@ -325,17 +316,6 @@ def list_parts(source: str) -> list[CopyablePart]:
             table, _unused = read_table(tokens, index)
             parts.append(CopyablePart(_("the table"), table.to_markdown(), table.to_tsv()))
     return parts
-
-
-def is_too_complex(source: str) -> bool:
-    """Return whether the text would be slow to parse as Markdown, and is therefore shown as plain text."""
-    if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|~")) > _MAX_MARKS:
-        return True
-    if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
-        return True
-    # The parser pads every short table row to the width of its head. A line break in a cell adds a row on the screen.
-    lines = source.split("\n")
-    return max(line.count("|") for line in lines) * (len(lines) + source.count("<br")) > _MAX_CELLS
 
 
 def find_cut(source: str, size: int) -> int:

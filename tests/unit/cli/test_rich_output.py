@@ -125,6 +125,19 @@ def test_markdown_shows_marks_for_unsafe_characters_written_as_entities(
     assert " ".join(shown.split()) == " ".join(" ".join(plain_lines(screen())).split())
 
 
+def test_markdown_that_is_slow_to_parse_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    deep = ">" * 20 + " a\n" + "a\n" * 200
+    printing.print_markdown("*plain*\n\n" * 1_800 + deep)
+    assert deep.strip() in "\n".join(plain_lines(screen()))
+
+
+def test_a_long_ordinary_document_is_formatted(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    printing.print_markdown("A paragraph with some **bold** words and `code` in it.\n\n> quoted\n\n" * 600)
+    assert "**" not in screen()
+
+
 def test_streamed_markdown_prints_each_block_once(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     stream = printing.create_markdown_stream()

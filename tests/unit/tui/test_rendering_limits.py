@@ -3,11 +3,12 @@
 import pytest
 from markdown_it import MarkdownIt
 
+from mcphost.markdown_limits import MAX_SOURCE, is_too_complex
 from mcphost.tui.transcript import markdown
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, UserMessage
-from mcphost.tui.transcript.markdown import MAX_SOURCE, highlight_code, is_too_complex, render_markdown, split_stream
+from mcphost.tui.transcript.markdown import highlight_code, render_markdown, split_stream
 from mcphost.tui.transcript.presenter import build_markdown_blocks
-from mcphost.tui.transcript.streaming import MAX_MARKDOWN
+from mcphost.tui.transcript.streaming import MAX_MARKDOWN, StreamingText
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.widget_messages import Section
 
@@ -19,6 +20,7 @@ HOSTILE = {
     "references": "[a]: b\n\n" * 5_000,
     "nested lists": "".join("  " * (n % 300) + "- x\n" for n in range(200)),
     "nested quotes": ("> " * 500 + "x\n") * 40,
+    "a quote with lazy lines": ">" * 20 + " a\n" + "a\n" * 20_000,
     "one line": "x" * 40_000,
     "a table": "|a|b|\n|-|-|\n" + "|x|y|\n" * 6_000,
 }
@@ -187,6 +189,29 @@ def test_a_table_whose_cells_have_very_many_lines_is_drawn_as_it_is() -> None:
     assert is_too_complex("|a" * 20 + "|\n" + "|-" * 20 + "|\n" + "|" + "x<br>" * 300 + "|\n")
     assert not is_too_complex("|a|b|\n|-|-|\n" + "|x<br>y|z|\n" * 30)
     assert is_too_complex("~" * 1_100)
+
+
+@pytest.mark.parametrize("marks", [">" * 20, "> " * 20, "> - " * 10, "1. " + ">" * 20])
+def test_deep_quotes_with_many_lines_are_drawn_as_they_are(marks: str) -> None:
+    text = f"{marks} a\n" + "a\n" * 200
+    assert is_too_complex(text)
+    assert split_stream(text)[0]
+    assert "".join(piece.content.plain for piece in render_markdown(text, 80)) == text.rstrip("\n")
+    assert is_too_complex(f"{marks} a\na\na\na\n\n" * 90)
+    assert not is_too_complex("> quoted\n" * 300 + "\nanswer\n" * 300)
+    assert not is_too_complex(">>> x = 1\n" * 300 + "\n" + "> - a\n>   > b\n" * 100)
+
+
+def test_a_growing_answer_with_deep_quotes_is_parsed_only_while_it_is_short(parsed_sizes: list[int]) -> None:
+    text = ">" * 20 + " a\n" + "a\n" * 1_990
+    growing = StreamingText()
+    shown = [growing.start_tail(thinking=False)]
+    for at in range(0, len(text), 100):
+        growing.pending.append(text[at : at + 100])
+        shown += growing.flush()
+        shown[-1].render(80)
+    assert "".join(block.copy_text() for block in shown).count("a") == 1_991
+    assert max(parsed_sizes) <= 400
 
 
 def test_many_lines_of_reasoning_open_on_a_page_and_of_a_message_are_cut() -> None:

@@ -1,0 +1,54 @@
+"""Limits for Markdown that others wrote; text beyond them would be slow to parse and is shown as plain text."""
+
+import re
+
+MAX_SOURCE = 8_000
+"""Maximum characters parsed at a time; longer texts are split, so that the screen stays responsive."""
+_MAX_MARKS = 1_000
+"""Maximum brackets, stars, underscores, backticks, bars and tildes; the parsing time is quadratic in their number."""
+_MAX_LINES = 2_000
+"""Maximum lines parsed at a time; the parser is slow if many of them are blank."""
+_MAX_REFERENCES = 100
+"""Maximum link reference definitions parsed at a time."""
+_MAX_CELLS = 4_000
+"""Maximum table cells parsed at a time, counted as if every line had as many cells as the longest."""
+_MAX_QUOTED_LINES = 2_000
+"""Maximum lines of block quotes, each counted as often as its quotes are nested."""
+_CONTAINER_MARKS = re.compile(r"(?:[ \t>*+-]|\d{1,9}[.)])*+")
+"""Marks of block quotes and list items at the beginning of a line."""
+
+
+def is_too_complex(source: str) -> bool:
+    """Return whether the text would be slow to parse as Markdown, and is therefore shown as plain text."""
+    if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|~")) > _MAX_MARKS:
+        return True
+    if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
+        return True
+    # The parser pads every short table row to the width of its head. A line break in a cell adds a row on the screen.
+    lines = source.split("\n")
+    if max(line.count("|") for line in lines) * (len(lines) + source.count("<br")) > _MAX_CELLS:
+        return True
+    return ">" in source and _count_quoted_lines(lines) > _MAX_QUOTED_LINES
+
+
+def is_long_text_too_complex(source: str) -> bool:
+    """Return whether a part of a text of any length would be slow to parse as Markdown."""
+    return any(is_too_complex(source[at : at + MAX_SOURCE]) for at in range(0, len(source), MAX_SOURCE))
+
+
+def _count_quoted_lines(lines: list[str]) -> int:
+    """Count the lines of block quotes, each as often as the quotes of its paragraph are nested.
+
+    A line without marks continues the paragraph of the innermost block quote, and the parser tries every block quote
+    for it. Only a blank line ends the paragraph.
+    """
+    count = deepest = length = 0
+    for line in lines:
+        if not line or line.isspace():
+            count += deepest * length
+            deepest = length = 0
+            continue
+        length += 1
+        marks = _CONTAINER_MARKS.match(line)
+        deepest = max(deepest, marks.group().count(">") if marks else 0)
+    return count + deepest * length
