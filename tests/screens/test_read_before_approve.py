@@ -136,6 +136,20 @@ async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Run, h
             await driver.until(lambda asked=pending: asked.answer == AllowOnce())
 
 
+@pytest.mark.parametrize("name", ["", "path ", "  asked for"])
+async def test_a_call_with_an_unusual_name_of_an_argument_is_allowed_once_at_most(run: Run, name: str) -> None:
+    async with run(size=(100, 30)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments={"path": "/tmp/a", name: "--force"}))
+        dialog = await driver.enter_question()
+        assert f'"{name}"' in dialog.query_one("#sent").plain
+        assert not dialog.query_one("#always").display
+        await driver.pilot.press("s", "A")
+        assert pending.answer is None
+        assert "allowed once only" in driver.text()
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer == AllowOnce())
+
+
 def test_edited_calls_count_as_unread_also_in_the_list_of_calls() -> None:
     reading = CallReview({"a": 1})
     reading.is_end_shown = reading.is_fully_shown = True
@@ -252,7 +266,7 @@ def test_a_blank_other_than_space_is_marked_in_arguments_and_counts_as_hidden(bl
         assert shown.has_hidden_characters
         assert mark in shown.pairs[0][1]
     shown = render_call({f"a{blank}b": 1})
-    assert (shown.pairs[0][0], shown.has_hidden_characters) == (f"a{'␉' if blank == chr(9) else mark}b", True)
+    assert (shown.pairs[0][0], shown.has_hidden_characters) == ('"a\\tb"' if blank == "\t" else f"a{mark}b", True)
 
 
 def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:

@@ -20,7 +20,7 @@ from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line, is_clean
-from mcphost.tui.transcript.tool_card import format_value
+from mcphost.tui.transcript.tool_card import format_value, is_unusual_name, quote_unusual_name
 from mcphost.tui.widget_messages import Section
 
 # Longer texts make layout slow: 10,000 rows take half a second. One limit is for each value, the others are for all
@@ -56,7 +56,9 @@ class CallView(NamedTuple):
     language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user edited to
     the styles of its name and value. `changes` summarizes the edits, such as "1 changed". `omitted_characters` is the
     number of characters that are not shown. `is_checked` is False if the arguments are too large to be searched
-    completely for hidden characters; `has_hidden_characters` is then True.
+    completely for hidden characters; `has_hidden_characters` is then True. `paths` maps the index of each pair to the
+    path of its argument; other pairs are words of mcphost. `has_unusual_names` is set if an argument's name is quoted,
+    because it could be taken for another name or for words of mcphost.
     """
 
     pairs: list[tuple[str, str]]
@@ -65,7 +67,9 @@ class CallView(NamedTuple):
     styles: dict[int, tuple[str, str]]
     changes: str
     languages: dict[int, str]
+    paths: dict[int, str]
     is_checked: bool = True
+    has_unusual_names: bool = False
 
 
 def is_same_json(one: Any, other: Any) -> bool:
@@ -84,6 +88,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     styles: dict[int, tuple[str, str]] = {}
     counts = {N_("changed"): 0, N_("added"): 0, N_("removed"): 0}
     codes: dict[int, str] = {}
+    paths: dict[int, str] = {}
     language = _detect_file_language(arguments)
     left_out, room, lines = 0, MAX_TOTAL_CHARACTERS, _MAX_LINES
     for number, (name, value) in enumerate(islice(arguments.items(), _MAX_PAIRS + 1)):
@@ -109,7 +114,8 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
                 if _is_multiline(inner) and not rest:
                     codes[len(pairs)] = language
                 more = _("\n… {rest:,} more characters: v shows all of it").format(rest=rest) if rest else ""
-                pairs.append((_clean_name(part) + _kind_suffix(inner), kept + more))
+                paths[len(pairs)] = part
+                pairs.append((_clean_path(name, part) + _kind_suffix(inner), kept + more))
             if edit:
                 styles[len(pairs)] = ORIGINAL_STYLES
                 pairs.append((_("  asked for"), _render_original(original[name]) if name in original else _("not set")))
@@ -123,10 +129,13 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     for name in islice(removed, _MAX_PAIRS):
         counts["removed"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
-        pairs += [(_clean_name(name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
+        pairs += [(_clean_path(name, name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
     hidden = _have_hidden_characters(arguments)
     changes = join_list(f"{count} {_(word)}" for word, count in counts.items() if count)
-    return CallView(pairs, left_out, hidden is not False, styles, changes, codes, hidden is not None)
+    is_unusual = any(map(is_unusual_name, {**original, **arguments}))
+    return CallView(
+        pairs, left_out, hidden is not False, styles, changes, codes, paths, hidden is not None, is_unusual
+    )  # fmt: skip
 
 
 def has_hidden_characters(text: str) -> bool:
@@ -204,8 +213,10 @@ def _path_segment(key: str) -> str:
     return f".{key}" if key.isidentifier() else f"[{dumps(key)}]"
 
 
-def _clean_name(name: str) -> str:
-    return clean(mark_unusual_spaces(name[:_MAX_NAME_LENGTH])).replace("\n", "⏎").replace("\t", "␉")
+def _clean_path(name: str, path: str) -> str:
+    """Return the path of a value in the argument *name* for display; an unusual name is quoted."""
+    shown = quote_unusual_name(name[:_MAX_NAME_LENGTH]) + path[len(name) :][:_MAX_NAME_LENGTH]
+    return clean(mark_unusual_spaces(shown))
 
 
 def _render_original(value: Any) -> str:
@@ -285,7 +296,10 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
     sections = [
         Section(
             _("── argument {number} of {count}: {part}{kind_suffix}").format(
-                number=number, count=count, part=part, kind_suffix=_kind_suffix(inner)
+                number=number,
+                count=count,
+                part=quote_unusual_name(name) + part[len(name) :],
+                kind_suffix=_kind_suffix(inner),
             ),
             render_value(inner),
         )
@@ -316,7 +330,7 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
     for name, value in arguments.items():
         if used > limit:
             break
-        word = f"{name[: limit + 1]} {render_beginning(value, limit + 1)[0][: limit + 1]}"
+        word = f"{quote_unusual_name(name[: limit + 1])} {render_beginning(value, limit + 1)[0][: limit + 1]}"
         words.append(word)
         used += len(word) + 2
     return "  ".join(words) or _("no arguments")

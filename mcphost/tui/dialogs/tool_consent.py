@@ -165,7 +165,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             sent[at] = (sent[at][0], render_code(str(sent[at][1]), language))
         marker = CopyMarker(self.review.arguments, origins) if origins else None
         if marker is not None:
-            sent = [(name, self._mark_copies(at, name, value, marker)) for at, (name, value) in enumerate(sent)]
+            sent = [(name, self._mark_copies(at, value, marker)) for at, (name, value) in enumerate(sent)]
         out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
         if marker is not None and marker.is_incomplete:
             out.append(Content.styled(_("▲ Not all of the copied text is highlighted."), "$warning"))
@@ -184,16 +184,18 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             if list(original.copied_parts(origin)) == list(now.copied_parts(origin))
         )
 
-    def _mark_copies(self, at: int, name: str, value: str | Content, marker: CopyMarker) -> str | Content:
+    def _mark_copies(self, at: int, value: str | Content, marker: CopyMarker) -> str | Content:
         """Highlight the text in an argument's displayed *value* that was copied from elsewhere.
 
-        *name* is the name of the argument, and *at* its position among the displayed arguments. If no text was copied,
-        *value* is returned unchanged.
+        *at* is the position of the argument among the displayed pairs. If no text was copied, *value* is returned
+        unchanged.
         """
+        if at not in self.call_view.paths:
+            return value
         plain = (
             value if isinstance(value, Content) else Content.styled(value, self.call_view.styles.get(at, ("", ""))[1])
         )
-        marked = marker.mark(plain, name.removesuffix(" (text)"))
+        marked = marker.mark(plain, self.call_view.paths[at])
         return value if marked is plain else marked
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
@@ -235,6 +237,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
                 if self.call_view.is_checked
                 else _("▲ Too large to check for hidden characters. Such a call can only be allowed once.")
             )
+            out.append(Content.styled(words, "$warning"))
+        if self.call_view.has_unusual_names:
+            words = _("▲ Unusual names of arguments are shown in quotes. Such a call can only be allowed once.")
             out.append(Content.styled(words, "$warning"))
         if danger := describe_name_risk(question.server):
             out.append(
@@ -329,6 +334,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             if not self.call_view.is_checked:
                 return _("calls that are too large to check can be allowed once only")
             return _("calls with hidden characters can be allowed once only")
+        if button_id != "once" and self.call_view.has_unusual_names:
+            return _("calls with unusual names of arguments can be allowed once only")
         if button_id == "session" and self.review.is_edited:
             return _("an edited call is allowed once, or by a rule")
         return ""

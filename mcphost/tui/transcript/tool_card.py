@@ -61,6 +61,27 @@ def format_value(value: Any) -> str:
     return short if len(short) <= 80 else dumps(value, indent=2)
 
 
+def is_unusual_name(name: str) -> bool:
+    """Return whether the name of an argument could be taken for another name, or for words of mcphost."""
+    return (
+        name != name.strip()
+        or not name
+        or name[0] in '"▲…'
+        or any(part in name for part in ("  ", "\n", "\r", "\t", "⏎", "␉"))
+        or name in {"asked for", _("  asked for").strip()}
+        or name.endswith((" (text)", _(" (text)")))
+    )
+
+
+def quote_unusual_name(name: str) -> str:
+    """Return the name of an argument, as a JSON string if it is unusual; the caller must sanitize it."""
+    if not is_unusual_name(name):
+        return name
+    from mcphost.serialization import dumps  # imported with the first card, not before the first frame
+
+    return dumps(name)
+
+
 def render_progress_bar(share: float, cells: int = 12) -> str:
     """Return a progress bar that is *cells* cells wide, plus a border on each side; *share* is between 0 and 1."""
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
@@ -181,7 +202,7 @@ class ToolCard(TranscriptBlock):
             return []
         most = _UNFOLDED_ROWS if self.is_expanded else _FOLDED_ROWS
         given = islice(self.arguments.items(), most)
-        items = [(clean_line(key, 60), format_value(value)) for key, value in given]
+        items = [(clean_line(quote_unusual_name(key), 60), format_value(value)) for key, value in given]
         rest = len(self.arguments) - len(items)
         one_row = "   ".join(f"{key} {value}" for key, value in items)
         if not rest and len(one_row) < width - 6 and "\n" not in one_row:
@@ -263,12 +284,15 @@ class ToolCard(TranscriptBlock):
 
     def sections(self) -> Sequence[Section]:
         """Return the result and each argument as separate sections, so that no text can imitate a heading."""
-        given = {"": self.raw} if self.arguments is None else self.arguments
+        if self.arguments is None:
+            given = [("", self.raw)]
+        else:
+            given = [(quote_unusual_name(name), value) for name, value in self.arguments.items()]
         if not given:
             return ()
         texts = (
             (_("called with {name}").format(name=clean_line(name, 200)).rstrip(), format_value(value))
-            for name, value in given.items()
+            for name, value in given
         )
         return Section(_("result"), self.result), *starmap(Section, texts)
 

@@ -6,9 +6,11 @@ import pytest
 from textual.content import Content
 
 from mcphost.host.argument_origins import FILES, ArgumentOrigin
+from mcphost.translation import LANGUAGES, set_language
 from mcphost.tui.dialogs.call_view import COPIED_STYLE, CopyMarker, argument_sections, render_call, render_origins
 from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
-from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.widgets.key_values import KeyValueList, layout_pairs
 from tests.screens.ask_question import tool_question
 
 ARGUMENTS = {"body": "FYI\nthe first copied line\nand the second one\nbye", "to": ["a", "another copied text"]}
@@ -168,3 +170,65 @@ def test_a_dialog_counts_a_mark_with_the_characters_that_it_shows() -> None:
     view = render_call({"one": "\u202e" * 20_000, "two": "\xa0" * 20_000})
     assert sum(len(value) for _, value in view.pairs) < 40_200
     assert view.omitted_characters > 30_000
+
+
+def shown_rows(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> str:
+    view = render_call(arguments, original)
+    return layout_pairs(view.pairs, 70, styles=view.styles).plain
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"path": "/tmp/a", "": "--force /"}, {"path": "/tmp/a\n--force /"}),
+        ({"path": "/tmp/a", "path ": "/etc"}, {"path": "/tmp/a", "path  ": "/etc"}),
+        ({"a\nb": "1"}, {"a⏎b": "1"}),
+        ({"": "1"}, {'""': "1"}),
+        ({"x (text)": "[\n]"}, {"x": "[\n]"}),
+    ],
+)
+def test_calls_with_different_names_of_arguments_never_look_the_same(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert shown_rows(one) != shown_rows(other)
+    assert render_call(one).has_unusual_names
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_argument_looks_like_a_row_of_mcphost(language: str) -> None:
+    set_language(language)
+    try:
+        edited = render_call({"command": "ls"}, {"command": "rm"})
+        label, value = edited.pairs[1]
+        for name in (label, label.strip(), "…", "▲ a"):
+            view = render_call({"command": "ls", name: value})
+            assert (view.pairs[1][0], view.has_unusual_names) == (f'"{name}"', True)
+            heading = argument_sections({name: value})[0].heading
+            assert f'"{name}"' in heading
+        assert not edited.has_unusual_names
+        kind = render_call({"x": "[\n]"}).pairs[0][0].removeprefix("x")
+        assert render_call({f"x{kind}": ""}).has_unusual_names
+    finally:
+        set_language(LANGUAGES[0])
+
+
+def test_a_call_with_unusual_names_can_be_allowed_once_only() -> None:
+    usual = ToolConsentDialog(tool_question(arguments={"account": "a", "max-results": 1, "filter[name]": "", "$x": 0}))
+    unusual = ToolConsentDialog(tool_question(arguments={"": "It takes no arguments."}))
+    assert "in quotes" not in body_texts(usual)
+    assert "in quotes" in body_texts(unusual)
+    assert not usual.call_view.has_unusual_names
+    assert unusual.call_view.pairs == [('""', "It takes no arguments.")]
+    assert '"" It takes' in unusual.preview()
+
+
+def test_copied_text_is_marked_in_an_argument_with_an_unusual_name() -> None:
+    dialog = ToolConsentDialog(tool_question(arguments={"a ": "copied"}, origins=(copied_whole("a ", "copied"),)))
+    (sent,) = [part for part in dialog.body() if isinstance(part, KeyValueList)]
+    assert any(str(span.style) == COPIED_STYLE for span in sent.render().spans)
+
+
+def test_a_card_of_a_call_quotes_unusual_names() -> None:
+    card = ToolCard("c", "server", "tool", {"path": "/tmp/a", "": "--force", " b": "1"})
+    assert 'path /tmp/a   "" --force   " b" 1' in card.render(80)[1].content.plain
+    assert [section.heading for section in card.sections()][2:] == ['called with ""', 'called with " b"']
