@@ -224,8 +224,11 @@ class Conversation:
                 while self._unsaved:
                     first, first_model = self._unsaved[0]
                     after = self._find_saved_number(len(self._numbers) - len(self._unsaved))
-                    number = await self._store.append(self.id, first, title=self.title, model=first_model, after=after)
-                    self._notice_others(number)
+                    # Used only if the store has no such conversation: if it was deleted, its title is deleted as well.
+                    title = _title(first) if self._last_number else self.title
+                    number = await self._store.append(self.id, first, title=title, model=first_model, after=after)
+                    if self._notice_others(number):
+                        self.title = title
                     self._numbers[len(self._numbers) - len(self._unsaved)] = number
                     del self._unsaved[0]
                 while self._unsaved_prompts and self.messages:
@@ -241,8 +244,11 @@ class Conversation:
                     self._on_store_error(error)
         return not self._is_failing
 
-    def _notice_others(self, number: int) -> None:
-        """Notify the user if the number of a saved message shows that another process changed the conversation."""
+    def _notice_others(self, number: int) -> bool:
+        """Notify the user if the number of a saved message shows that another process changed the conversation.
+
+        Return whether another process deleted it.
+        """
         before, self._last_number = self._last_number, number
         if number > before + 1:
             self.on_shared(
@@ -252,6 +258,8 @@ class Conversation:
         elif number <= before:
             self._numbers = [0] * len(self._numbers)
             self.on_shared(_DELETED_TEXT)
+            return True
+        return False
 
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the conversation; the rest stay in the store as another branch.

@@ -7,6 +7,7 @@ import pytest
 from mcphost.errors import StoreError
 from mcphost.host.active_conversation import TITLE_COLUMNS, Conversation
 from mcphost.llm.messages import Message, TextPart
+from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from tests.fakes.model import user_message
@@ -109,3 +110,15 @@ async def test_a_stored_conversation_continues_where_it_was(tmp_path: Path) -> N
     await again.append(user_message("two"))
     assert [message.text for message in await saved.load(first.id) or ()] == ["one", "two"]
     assert again.title == "one"
+
+
+async def test_the_title_of_a_conversation_that_was_deleted_elsewhere_is_not_stored_again(tmp_path: Path) -> None:
+    saved, told = ConversationStore(Database(tmp_path / "s.db")), list[str]()
+    conversation = Conversation(saved, lambda error: None)
+    conversation.on_shared = told.append
+    await conversation.append(user_message("a secret plan"))
+    await conversation.append(Message(role="assistant", parts=(TextPart("Fine."),), at=2.0))
+    await ConversationDeletion(Database(tmp_path / "s.db")).delete(conversation.id)
+    await conversation.append(user_message("something else"))
+    assert "Another mcphost deleted this conversation." in told[0]
+    assert await saved.find_title(conversation.id) == conversation.title == "something else"
