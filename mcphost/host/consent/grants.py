@@ -102,11 +102,13 @@ class ToolHistory(Struct, frozen=True):
     """Whether the user has allowed a tool before, as shown in the consent prompt.
 
     `first_use` means that no call to the tool was allowed in this session and no grant exists for it. `changed`
-    means that grants exist, but all for other definitions of the tool.
+    means that grants exist, but all for other definitions of the tool. `server_changed` means that grants exist, but
+    all for the server as it was started or reached before.
     """
 
     first_use: bool
     changed: bool
+    server_changed: bool = False
 
 
 class CoveringGrant(Struct, frozen=True):
@@ -252,10 +254,18 @@ class ActiveGrants:
         self._allowed.add((identity.server, identity.server_digest, identity.tool, identity.digest))
 
     def _tool_history(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> ToolHistory:
-        grants = (*self._session_grants, *stored)
-        known = {grant.tools[identity.tool] for grant in grants if identity.tool in grant.tools}
+        grants = [
+            grant
+            for grant in (*self._session_grants, *stored)
+            if grant.server == identity.server and identity.tool in grant.tools
+        ]
+        known = {grant.tools[identity.tool] for grant in grants}
         allowed = (identity.server, identity.server_digest, identity.tool, identity.digest) in self._allowed
-        return ToolHistory(first_use=not known and not allowed, changed=bool(known) and identity.digest not in known)
+        return ToolHistory(
+            first_use=not known and not allowed,
+            changed=bool(known) and identity.digest not in known,
+            server_changed=bool(grants) and all(grant.server_digest != identity.server_digest for grant in grants),
+        )
 
     async def write_uses(self) -> None:
         """Write the counted uses of grants to the store every 2 seconds until cancelled."""

@@ -356,6 +356,7 @@ def tool_question(
             ),
             first_use=history.first_use,
             has_changed=history.changed,
+            has_server_changed=history.server_changed,
             folder=offered.connection.folder,
             schema=tool.input_schema,
         )

@@ -183,7 +183,8 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     none. `folder` is the server's working directory, to which paths in arguments are relative; None if the server
     runs on another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused
     unless `editable` is true. If the question is asked again because edited arguments are invalid,
-    `arguments_error` describes the error. `skill` is the URI of a skill to load, "" for a server's tool.
+    `arguments_error` describes the error. With `has_server_changed`, permissions exist, but for the server as it was
+    started or reached before. `skill` is the URI of a skill to load, "" for a server's tool.
 
     `origins` are the parts of the arguments that came from other servers or from files, at least one for each
     server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not
@@ -198,6 +199,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     claims: ToolAnnotations = ToolAnnotations()
     first_use: bool = True
     has_changed: bool = field(default=False, name="drifted")
+    has_server_changed: bool = False
     folder: str | None = None
     schema: Raw = Raw(b"{}")
     editable: bool = True

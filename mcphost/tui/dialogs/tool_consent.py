@@ -248,6 +248,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if question.has_changed:
             words = _("▲ The server changed this tool since you allowed it. Review it again.")
             out.append(Content.styled(words, "bold $warning"))
+        elif question.has_server_changed:
+            words = _("Your permission does not apply: the server is now started or reached in another way.")
+            out.append(Content.styled(words, "$warning"))
         elif question.first_use:
             out.append(Content.styled(_("first use in this session"), "$warning"))
         if question.arguments_error:

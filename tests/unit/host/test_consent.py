@@ -81,7 +81,8 @@ class ConsentProgram:
         def ask(seen: ToolHistory) -> ApproveTool:
             return ApproveTool(
                 server=about.server, why="", call="", tool=about.tool, arguments=arguments,
-                first_use=seen.first_use, has_changed=seen.changed, editable=editable,
+                first_use=seen.first_use, has_changed=seen.changed, has_server_changed=seen.server_changed,
+                editable=editable,
             )  # fmt: skip
 
         with anyio.fail_after(20):
@@ -631,3 +632,15 @@ async def test_a_grant_kept_in_memory_because_the_store_fails_still_expires(
     assert await consent.decide(create_identity()) == NO
     clock.now += 86_400 + 3600
     assert await consent.decide(create_identity()) == NO
+
+
+@pytest.mark.parametrize("answer", [AllowSession(), AllowAlways()])
+async def test_a_permission_that_no_longer_applies_because_its_server_was_edited_is_named(
+    open_consent: Make, answer: Any
+) -> None:
+    consent = open_consent(answer, NO, NO)
+    await consent.decide(create_identity())
+    await consent.decide(create_identity(server_digest="edited"))
+    assert consent.frontend.asked[-1].has_server_changed is True
+    await consent.decide(create_identity("a"))
+    assert consent.frontend.asked[-1].has_server_changed is False
