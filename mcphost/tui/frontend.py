@@ -3,7 +3,7 @@
 from asyncio import Event
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
@@ -126,8 +126,6 @@ class QuestionDisplay(Protocol):
 class _PendingQuestion:
     """A question in the queue, its dialog while one is shown, and the user's answer once there is one."""
 
-    __slots__ = ("answer", "check", "dialog", "done", "is_user_opened", "key", "question", "review")
-
     def __init__(self, question: Question[Any], key: str, check: EntryCheck | None = None) -> None:
         self.question, self.key, self.check = question, key, check
         self.done = Event()
@@ -135,6 +133,12 @@ class _PendingQuestion:
         self.dialog: AnyDialog | None = None
         self.review: CallReview | None = None
         self.is_user_opened = False  # whether the user opened the dialog from the list of waiting calls
+
+    @cached_property
+    def title(self) -> str:
+        """The title of the question's dialog."""
+        dialog = create_dialog(self.question)
+        return "" if dialog is None else dialog.headline()
 
     @property
     def is_call(self) -> bool:
@@ -281,6 +285,8 @@ class TuiFrontend:
                 self._shown_count = 1 if len(self._queue) == 1 and not self._shown_count else self._shown_count + 1
                 shown = self._queue[0]
                 self._show_question(shown, stage, self._open_mode)
+        if self._call_list is not None:
+            self._call_list.show_next_question(next((one.title for one in self._queue if not one.is_call), ""))
         if not self._queue:
             self._shown_count = 0
         elif shown is not None and shown.dialog is not None:

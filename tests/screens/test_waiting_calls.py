@@ -8,6 +8,7 @@ from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
 from tests.screens.ask_question import LONG_ARGUMENTS, PendingQuestion, tool_question
 from tests.screens.conftest import Run
+from tests.screens.screenshots import FORM
 
 pytestmark = pytest.mark.anyio
 
@@ -184,3 +185,12 @@ async def test_the_button_that_denies_all_calls_must_be_moved_to(run: Run) -> No
         pending = await open_call_list(driver, {"n": 1}, {"n": 2})
         await driver.pilot.press("tab", "enter")
         await driver.until(lambda: all(question.answer == Deny() for question in pending), "the refusals")
+
+
+async def test_a_question_behind_the_list_of_calls_is_named_in_it(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        await open_call_list(driver, {"n": 1}, {"n": 2})
+        form = PendingQuestion(driver, FORM)
+        await driver.until(lambda: "Also waiting: github asks you to fill in a form" in driver.text(), "its name")
+        form.worker.cancel()
+        await driver.until(lambda: "Also waiting" not in driver.text(), "the list alone")

@@ -113,6 +113,14 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._cursor = self._selected_key = cursor
         self._has_warned_of_denial = False
 
+    def show_next_question(self, title: str) -> None:
+        """Name the question that waits behind the calls; *title* is its title, or "" if there is none."""
+        why = _("No call runs until you allow it.")
+        if title:
+            why = _("{why} Also waiting: {title}").format(why=why, title=title)
+        if why != self.question.why:
+            self.update_reason(why)
+
     def headline(self) -> str:
         """Return the title, which says how many calls are waiting and how many of them are unread."""
         unread = sum(not entry.is_read for entry in self._entries)
