@@ -561,7 +561,7 @@ class McpHostApp(NoticeApp):
 
     def action_copy_last(self) -> None:
         """Copy the model's last answer to the clipboard as Markdown."""
-        from mcphost.tui.transcript.copying import find_last_answer
+        from mcphost.tui.transcript.last_answer import find_last_answer
 
         text = find_last_answer(self.chat.presenter.transcript)
         if text:

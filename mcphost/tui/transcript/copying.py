@@ -6,26 +6,12 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from mcphost.translation import _
-from mcphost.tui.transcript.blocks import MarkdownBlock, SpeakerHeading, TranscriptBlock, UserMessage
+from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.widget_messages import CopyRequested
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.markdown import CopyablePart
-    from mcphost.tui.transcript.transcript import Transcript
-
-
-def find_last_answer(transcript: "Transcript") -> str:
-    """Return the Markdown source of the model's latest answer, or "" if there is none."""
-    if not any(isinstance(block, MarkdownBlock) for block in transcript.blocks):
-        transcript.finish_loading()
-    parts: list[str] = []
-    for block in reversed(transcript.blocks):
-        if isinstance(block, UserMessage | SpeakerHeading) and parts:
-            break
-        if isinstance(block, MarkdownBlock):
-            parts.append(block.text)
-    return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
 
 class PartCopier:
