@@ -267,6 +267,7 @@ async def show_trust_question(pilot: Any, host: FakeHost) -> None:
     )
     pilot.app.run_worker(host.frontend.ask(ContinueTurn(server="", why="", rounds=25)))
     await _settle(pilot)
+    await _enter(pilot)
 
 
 async def show_costs(pilot: Any, host: FakeHost) -> None:
@@ -283,13 +284,16 @@ async def show_continued_turn(pilot: Any, host: FakeHost) -> None:
     question = ContinueTurn(server="", why="turn 3 used 25 rounds of tool calls", rounds=25)
     pilot.app.run_worker(host.frontend.ask(question))
     await _settle(pilot)
+    await _enter(pilot)
 
 
 def show_question(question: Question[Any]) -> ScreenSetup:
     """Return a setup that shows a question over the chat."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
-        pilot.app.run_worker(host.frontend.ask(question))
+        # The time that is left counts from now, not from when this module was imported.
+        asked = replace(question, asked_at=monotonic()) if isinstance(question, SignInQuestion) else question
+        pilot.app.run_worker(host.frontend.ask(asked))
         await _settle(pilot)
         await _enter(pilot)
 
@@ -543,7 +547,11 @@ def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
 
     async def step(pilot: Any, host: FakeHost) -> None:
         await first(pilot, host)
-        await pilot.press(*names)
+        for name in names:
+            if len(name) == 1 and isinstance(asked := pilot.app.screen, Dialog) and not asked.is_field_focused:
+                while asked.guard.is_blocking(0, is_letter=True):
+                    await pilot.pause(0.05)
+            await pilot.press(name)
         await _settle(pilot)
 
     return step
@@ -765,7 +773,7 @@ def show_tasks(*pressed: str) -> ScreenSetup:
         await host.task_store.save(StoredTask("builds", "d", "t-42", "compile_all", "", time() + 4_000), 999_999_999)
         host.put(events.ToolToggled("files", "search_files", on=True))
         await _settle(pilot)
-        await pilot.press("f8")
+        await pilot.press(*"/tasks", "escape", "enter")
         await _settle(pilot)
         await pilot.press(*pressed)
         await _settle(pilot)
@@ -928,7 +936,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "context_meter": show_meter,
     "roots": show_question(ROOTS),
     "roots_each": show_question(ROOTS_EACH),
-    "roots_chosen": with_keys(show_question(ROOTS_EACH), "f8", "end", "a", "n"),
+    "roots_chosen": with_keys(show_question(ROOTS_EACH), "end", "A", "n"),
     "sampling": show_question(SAMPLING),
     "sampling_edit": with_keys(show_question(SAMPLING), "e"),
     "reply_edit": with_keys(show_question(REPLY), "e"),
@@ -1029,7 +1037,7 @@ SCREENS.update(
     {
         "waiting": waiting_calls(extreme_content.CALLS),
         "waiting_many": with_keys(waiting_calls(extreme_content.MANY_CALLS), *["down"] * 12),
-        "waiting_opened": with_keys(waiting_calls(extreme_content.CALLS), "down", "down", "down", "o"),
+        "waiting_opened": with_keys(waiting_calls(extreme_content.CALLS), "down", "down", "down", "enter"),
         "nasty_edit_open": with_keys(show_question(extreme_content.EDITED), "e"),
         "nasty_edit_last": with_keys(show_question(extreme_content.EDITED), "e", "shift+tab", "shift+tab", "shift+tab"),
         "nasty_result_edit": with_keys(show_question(extreme_content.RESULT), "e"),
@@ -1037,7 +1045,7 @@ SCREENS.update(
         "nasty_fill_first": with_keys(show_question(extreme_content.FORM), "tab"),
         "nasty_rule": with_keys(show_question(extreme_content.CALL), "end", "pagedown", "end", "A"),
         "sign_in_paste": with_keys(show_question(SIGN_IN), "p", *"http://127.0.0.1:41413/callback?code=x"),
-        "visit_opened": with_keys(show_question(VISIT), "o"),
+        "visit_opened": with_keys(show_question(VISIT), "end", "o"),
         "deny_reason": with_keys(show_question(extreme_content.CALLS[0]), "r", *"not that file"),
         "crowded_servers": with_keys(full_lists, "f3"),
         "crowded_tools": with_keys(full_lists, "f3", "t"),

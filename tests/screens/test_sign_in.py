@@ -136,7 +136,7 @@ async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: R
         pending = PendingQuestion(driver, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other_method="browser"))
         await driver.enter_question()
         assert "W D J B - M J H T" in driver.text()
-        assert "mcphost asks every 5 s" in driver.text()
+        assert "mcphost checks every" in driver.text()
         assert "login.example" in driver.text()
         assert "Paste" not in driver.text()
         await driver.pilot.press("p")
@@ -156,9 +156,9 @@ async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Ru
 
         driver.host.put(SignInProgress(server="other", step="person", polls=9, interval=7))
         driver.host.put(SignInProgress(server=sign_in().server, step="person", polls=1, interval=5))
-        await driver.until(lambda: "asks every 5 s · asked once, 0 s ago" in told(), "the first time")
+        await driver.until(lambda: "checks every 5 s · checked once, 0 s ago" in told(), "the first time")
         driver.host.put(SignInProgress(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
-        await driver.until(lambda: "asks only every 10 s" in told(), "less often")
+        await driver.until(lambda: "checks only every 10 s" in told(), "less often")
         assert "Cancel" in driver.text()
 
 

@@ -76,8 +76,8 @@ async def press_cancel_key(driver: AppDriver) -> None:
 
 async def click_cancel_key(driver: AppDriver) -> None:
     lines = driver.text().splitlines()
-    row = next(y for y, line in enumerate(lines) if "x x cancel" in line)
-    await driver.pilot.click(offset=(lines[row].index("x x"), row))
+    row = next(y for y, line in enumerate(lines) if "x cancel (twice)" in line)
+    await driver.pilot.click(offset=(lines[row].index("x cancel (twice)"), row))
 
 
 @pytest.mark.parametrize("cancel", [press_cancel_key, click_cancel_key])
@@ -89,7 +89,9 @@ async def test_the_selected_call_is_cancelled_by_the_second_press_or_click(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hold_call, driver.host, outcomes)
             await open_tasks(driver)
-            await driver.until(lambda: "index_files" in driver.text() and "x x cancel" in driver.text(), "the row")
+            await driver.until(
+                lambda: "index_files" in driver.text() and "x cancel (twice)" in driver.text(), "the row"
+            )
             await cancel(driver)
             await driver.until(lambda: "Press x again to cancel the call" in driver.text(), "the warning")
             assert not outcomes

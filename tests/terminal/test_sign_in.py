@@ -111,7 +111,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question("Sign in to tracker?", "c code", seconds=20)
             terminal.press("c")
-            shown = terminal.wait_for("Enter this code at", "c without a code", "asks every 5 s", "left")
+            shown = terminal.wait_for("Enter this code at", "c use the browser", "checks every 5 s", "left")
             place = re.search(r"http://127\.0\.0\.1:\d+/device", shown)
             code = re.search(r"(?:[A-Z] ){4}- (?:[A-Z] ){3}[A-Z]", shown)
             assert place, shown

@@ -235,7 +235,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             server = clean_line(self.details.server, 60)
             self._show_fault(
                 _(
-                    "▲ {secrets} looks like a secret, and {server} may not ask for one in a form. "
+                    "▲ {secrets} looks like a secret, and {server} is not allowed to ask for one in a form. "
                     "Decline, or send again to share it anyway."
                 ).format(secrets=join_list(secrets)[:300], server=server)
             )

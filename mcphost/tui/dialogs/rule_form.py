@@ -127,7 +127,7 @@ def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> 
         out.append(_choice_field(f"condition {number}", one.name, (ANY_VALUE, *_offered_tests(one, question.folder))))
         out.append(Field(name=f"value {number}", kind="text", title=_("  value"), required=True))
     out.append(_choice_field("others", _("other arguments"), (NO_OTHERS, ANY_OTHERS)))
-    return (*out, _choice_field("where", _("where"), tuple(SCOPES)), _choice_field("until", _("until"), EXPIRIES))
+    return (*out, _choice_field("where", _("where"), tuple(SCOPES)), _choice_field("until", _("expires"), EXPIRIES))
 
 
 def _choice_field(name: str, title: str, words: tuple[str, ...]) -> Field:
@@ -272,7 +272,7 @@ def describe_rule(rule: Rule, until: str) -> str:
     when = _describe_conditions(rule)
     where = next(words for words, scope in SCOPES.items() if scope == rule.scope)
     where = _(where) if where == "everywhere" else _("in {where}").format(where=_(where))
-    ends = {"1 hour": _("for 1 hour"), "today": _("until midnight"), "30 days": _("for 30 days")}.get(
+    ends = {"1 hour": _("valid for 1 hour"), "today": _("valid until midnight"), "30 days": _("valid for 30 days")}.get(
         until, _("with no expiry")
     )
     return _("{what} {run} without asking{when}; {where}, {ends}.").format(

@@ -418,11 +418,13 @@ class ReviewSamplingDialog(SamplingDialog):
     def _request_rows(self) -> Iterator[tuple[str, str]]:
         asked = self.edited_details
         if asked.include_context != "none":
-            offered = _("not included") + (_(", unless you add it (e)") if asked.conversation else "")
-            yield (
-                _("requests"),
-                _("your conversation; {text}").format(text=_("added by you") if self.includes_context else offered),
-            )
+            if self.includes_context:
+                text = _("the server asks for yours; you added it")
+            elif asked.conversation:
+                text = _("the server asks for yours; not sent unless you add it (e)")
+            else:
+                text = _("the server asks for yours; not sent")
+            yield _("conversation"), text
         if asked.tools:
             names = join_list(clean_line(str(tool.get("name", "")), 100) for tool in asked.tools[:_MAX_NAMED_TOOLS])
             names += (
@@ -465,8 +467,11 @@ class ReviewSamplingDialog(SamplingDialog):
         fields: list[Field] = []
         values: dict[str, Any] = {"model": now.model, "max tokens": now.max_tokens, "system": now.system or None}
         if len(now.models) > 1:
-            titles = (f"{one.name} · {format_cost(one, now.tokens, now.max_tokens)}" for one in now.models)
-            options = tuple(Option(one.name, title) for one, title in zip(now.models, titles, strict=True))
+            # The list begins at the model in use, also if it is not one of those that mcphost offers.
+            known = any(one.name == now.model for one in now.models)
+            models = now.models if known else (ModelCandidate(name=now.model, label=now.label), *now.models)
+            titles = (f"{one.name} · {format_cost(one, now.tokens, now.max_tokens)}" for one in models)
+            options = tuple(Option(one.name, title) for one, title in zip(models, titles, strict=True))
             fields.append(Field(name="model", title=_("model"), kind="choice", required=True, options=options))
         most = self.details.max_tokens
         fields.append(

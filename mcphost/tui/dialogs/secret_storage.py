@@ -80,8 +80,8 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         out.append(
             Content.styled(
                 _(
-                    "\nYou stay signed in either way. If you choose a file, it is used from now on and set "
-                    'in config.toml: [secrets] store = "…". To not be asked again, set it to "session".'
+                    "\nYou are signed in now, whatever you choose. A file that you choose is used from now on "
+                    'and written to config.toml as store, under [secrets]. store = "session" ends this question.'
                 ),
                 "$faint",
             )
@@ -176,7 +176,10 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         out.append(KeyValueList([(_("file"), clean_line(self.details.file, _MAX_PATH))]))
         out.append(
             Content.styled(
-                _("\nWithout it you must sign in again. The key of the file stays in memory until mcphost quits."),
+                _(
+                    "\nWhile the file is locked, you must sign in again. Once it is open, its key stays in memory "
+                    "until mcphost quits."
+                ),
                 "$faint",
             )
         )

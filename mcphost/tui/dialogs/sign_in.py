@@ -106,7 +106,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         if not asked.code:
             words.append(_("p paste"))
         if asked.other_method:
-            words.append(_("c code") if asked.other_method == "code" else _("c without a code"))
+            words.append(_("c code") if asked.other_method == "code" else _("c use the browser"))
         return " · ".join((*words, _("q QR"), _("y copy")))
 
     def headline(self) -> str:
@@ -148,7 +148,11 @@ class SignInDialog(Dialog[SignInVerdict]):
             )
         out.append(KeyValueList(pairs))
         if not asked.code:
-            told = _("\nThe full address that the browser opens:\n")
+            told = (
+                _("\nThe full address that the browser opens:\n")
+                if asked.browser
+                else _("\nOpen this address on another device:\n")
+            )
             out.append(Content.assemble((told, "$faint"), highlight_host(asked.url)))
         out.append(Content.styled(_(DEVICE_CODE_HELP) if asked.code else _(BROWSER_HELP), "$faint"))
         return out
@@ -171,7 +175,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         ):
             self.query_one(f"#{button_id}").display = is_available
         if asked.other_method == "browser":
-            self.query_one("#switch_method", Button).label = Content(_("Without a code"))
+            self.query_one("#switch_method", Button).label = Content(_("Use the browser"))
         self.show_key_hints(self.key_hints())
         self.update_remaining_time()
         self.set_interval(update_seconds(self, 1.0), self.update_remaining_time)
@@ -184,16 +188,16 @@ class SignInDialog(Dialog[SignInVerdict]):
             every = now.interval if now is not None else asked.interval
             words.append(
                 (
-                    _("mcphost asks only every {every:g} s")
+                    _("mcphost checks only every {every:g} s")
                     if now is not None and now.slowed
-                    else _("mcphost asks every {every:g} s")
+                    else _("mcphost checks every {every:g} s")
                 ).format(every=every)
             )
             if now is not None and now.polls:
                 polled = (
-                    _("asked once, {seconds} s ago")
+                    _("checked once, {seconds} s ago")
                     if now.polls == 1
-                    else _("asked {polls} times, last {seconds} s ago")
+                    else _("checked {polls} times, last {seconds} s ago")
                 )
                 words.append(polled.format(polls=now.polls, seconds=round(monotonic() - self._progress_at)))
         if asked.seconds:
@@ -293,18 +297,18 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: where to register mcphost, the redirect URI, and where the secret is stored."""
         asked = self.details
-        pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("redirect URL"), clean(asked.redirect_uri))]
+        pairs = [(_("issuer"), clean(asked.issuer)), (_("redirect address"), clean(asked.redirect_uri))]
         if asked.account:
             pairs.append((_("account"), clean_line(account_title(asked.account), 100)))
         return [
             Content.styled(clean(translate_sentence(asked.note)) + "\n", "bold $warning"),
             Content(
-                _("mcphost must be registered there before you can sign in. Register it, then enter its client id.\n")
+                _("You can sign in only after mcphost is registered with this issuer. Then enter its client id.\n")
             ),
             KeyValueList(pairs),
             Content.styled(
                 _(
-                    "\nThe id and secret are sent only there, and saved with your sign-ins after a "
+                    "\nThe id and secret are sent only to the issuer, and saved with your sign-ins after a "
                     "successful sign-in. Do not enter your own password."
                 ),
                 "$faint",

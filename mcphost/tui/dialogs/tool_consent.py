@@ -257,7 +257,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
         out += render_origins(origins, is_complete=question.are_origins_complete, omitted=question.omitted_origins)
         if self.review.is_edited:
-            words = _("edited by you: {changes} · can be allowed once, or by a rule").format(
+            words = _("edited by you: {changes} · allow it once, or always by a rule (A)").format(
                 changes=self.call_view.changes
             )
             out.append(Content.styled(words, "$accent"))

@@ -55,12 +55,12 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Quarantine all")),
         ("accept_one", N_("Keep this one")),
-        ("done", N_("Done")),
+        ("done", N_("Quarantine the rest")),
         ("accept_all", N_("Keep all")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"accept_one", "accept_all"})
     ONE_KEYS: ClassVar[str] = N_("esc quarantine it · k keep it · v view")
-    KEYS: ClassVar[str] = N_("esc quarantine all · k keep · n/p next, previous · f done · K keep all · v view")
+    KEYS: ClassVar[str] = N_("esc quarantine all · k keep · n/p next · f quarantine the rest · K keep all · v view")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "accept_one", show=False),
         Binding("f", "done", show=False),

@@ -57,6 +57,7 @@ def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
     return (url, "", "") if at < 0 else (url[:at], url[at : at + len(host)], url[at + len(host) :])
 
 
+REFUSALS = N_("Decline tells the server no, Cancel that you did not answer.")
 _NO_BROWSER = N_("No browser could be opened. Open the address yourself; then press o.")
 _MANUAL_KEYS = N_("esc cancel · d decline · q QR · y copy · o I opened it")
 
@@ -125,6 +126,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
                 "$faint",
             )
         )
+        out.append(Content.styled(_(REFUSALS), "$faint"))
         return out
 
     def action_refuse(self) -> None:
@@ -152,7 +154,7 @@ class RetryCallDialog(Dialog[bool]):
     """Dialog that asks whether to repeat a tool call after the user has completed a step in the browser."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Give up")), ("retry", N_("Call again")))
-    KEYS: ClassVar[str] = N_("esc/d give up · r repeat the call")
+    KEYS: ClassVar[str] = N_("esc/d give up · r call again")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "refuse", show=False), Binding("r", "retry", show=False)]
 
     def __init__(self, question: RetryCall) -> None:
@@ -188,7 +190,8 @@ class RetryCallDialog(Dialog[bool]):
             else _("{seconds} min {seconds2} s").format(seconds=seconds // 60, seconds2=seconds % 60)
         )
         closes = _(" · closes automatically when the server says that you are done\n")
-        return Content.assemble((_("waiting for {shown}").format(shown=shown), "$warning"), (closes, "$faint"))
+        waiting = _("waiting for {shown}").format(shown=shown) if seconds else _("waiting")
+        return Content.assemble((waiting, "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the URLs that the user must visit before the tool call is repeated."""

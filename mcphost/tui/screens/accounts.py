@@ -154,7 +154,7 @@ class AccountsScreen(ListScreen):
         ("enter", N_("use"), "screen.use"),
         ("n", N_("another account"), "screen.add_account"),
         ("s", N_("sign in"), "screen.sign_in"),
-        ("o o", N_("sign out"), "screen.sign_out"),
+        ("o", N_("sign out (twice)"), "screen.sign_out"),
     )
     DEFAULT_CSS = "AccountsScreen.narrow #facts { max-height: 100%; }"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -44,7 +44,7 @@ class AuditScreen(ListScreen):
         ("v", N_("verify"), "screen.verify"),
         ("o", N_("older"), "screen.older"),
         ("n", N_("newer"), "screen.newer"),
-        ("u u", N_("revoke the permission"), "screen.undo"),
+        ("u", N_("revoke the permission (twice)"), "screen.undo"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "verify", show=False),

@@ -54,7 +54,7 @@ class GrantsScreen(ListScreen):
         "No permissions.\n\nWhat you allow for this session, always or by a rule is listed here, as are "
         "saved answers about shared folders. You can revoke each of them."
     )
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", N_("revoke"), "screen.revoke"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x", N_("revoke (twice)"), "screen.revoke"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
 
     def __init__(self, host: "Host", server: str = "") -> None:

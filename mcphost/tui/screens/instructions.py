@@ -44,7 +44,7 @@ class InstructionsScreen(ListScreen):
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("a", N_("approve"), "screen.approve"),
-        ("x x", N_("stop using"), "screen.revoke"),
+        ("x", N_("stop using (twice)"), "screen.revoke"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "approve", show=False),

@@ -73,7 +73,11 @@ class ServerForm(FormScreen[str]):
 
     def headline(self) -> str:
         """Return the title."""
-        return _("Add a server") if self._entry is None else _("Change {server}").format(server=self._server)
+        return (
+            _("Add a server")
+            if self._entry is None
+            else _("Settings of the server {server}").format(server=self._server)
+        )
 
     def body(self) -> ComposeResult:
         """Yield an input for the name, if the server is new, and a text area for its configuration."""

@@ -97,7 +97,7 @@ class TasksScreen(ListScreen):
         "cancelled. So are subscribed resources, and tasks that an earlier run left on a server."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("x x", N_("cancel"), "screen.cancel"),
+        ("x", N_("cancel (twice)"), "screen.cancel"),
         ("b", N_("run in background"), "screen.background"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
