@@ -149,7 +149,7 @@ def _run_turn(args: argparse.Namespace) -> int:
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import require_server
         from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
-        from mcphost.headless.run_input import AnswerSchema, RunInput, read_schema, read_system_prompt
+        from mcphost.headless.run_input import RunInput, open_answer_schema, read_system_prompt
         from mcphost.serialization import replace
 
         def add_rules(config: "HostConfig") -> "HostConfig":
@@ -164,7 +164,7 @@ def _run_turn(args: argparse.Namespace) -> int:
             rules, passes = parse_rules(options.allow), parse_rules(options.pass_results)
             prompt = _read_prompt(args.prompt)
             system = read_system_prompt(args.system)
-            schema = AnswerSchema(read_schema(args.schema)) if args.schema else None
+            schema = await open_answer_schema(args.schema) if args.schema else None
             stdin = await _read_stdin(args)
             frontend = RunFrontend(yes=options.yes)
             async with open_host(options, frontend, adjust_config=add_rules) as host:

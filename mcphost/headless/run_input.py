@@ -139,6 +139,17 @@ class AnswerSchema:
         self.schema = schema
         self._validator = SchemaValidator()
 
+    async def find_problem(self) -> str:
+        """Return why no answer can be validated against the schema, such as an unknown type, or "".
+
+        The worker process validates a value that costs nothing and then ends; the next validation starts a new one.
+        """
+        try:
+            result = await self._validator.validate(self.schema, None)
+        finally:
+            await self._validator.close()
+        return result.reason.replace("its schema is invalid", "it is invalid", 1)
+
     async def check(self, answer: str) -> SchemaCheck:
         """Parse an answer, which may be in a Markdown code fence, and validate it against the schema."""
         fenced = _FENCED.fullmatch(answer)
@@ -152,6 +163,15 @@ class AnswerSchema:
     async def close(self) -> None:
         """Stop the worker process."""
         await self._validator.close()
+
+
+async def open_answer_schema(path: str) -> AnswerSchema:
+    """Return the schema in a file, checked against the meta-schema of its dialect. Raises UsageError."""
+    schema = AnswerSchema(read_schema(path))
+    problem = await schema.find_problem()
+    if problem:
+        raise UsageError(f"The schema in {path} cannot be used: {problem}.", "Correct it.")
+    return schema
 
 
 class RunInput(NamedTuple):

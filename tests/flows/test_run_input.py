@@ -77,6 +77,17 @@ def test_an_image_is_refused_by_a_model_that_takes_none(program: Program) -> Non
     assert b"is an image, which this model does not accept" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "schema", ['{"type": "objet"}', '{"$ref": "https://x.example/y"}', '{"minimum": "3"}', '{"pattern": "("}']
+)
+def test_an_invalid_schema_ends_the_run_before_the_model_is_asked(program: Program, schema: str) -> None:
+    path = program.home / "schema.json"
+    path.write_text(schema)
+    done = program.run(*ASK, "--schema", str(path))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"The schema in {path} cannot be used: it is invalid: ".encode() in done.stderr
+
+
 def test_an_answer_that_never_matches_its_schema_is_exit_code_7(program: Program) -> None:
     schema = program.home / "schema.json"
     schema.write_text('{"type": "object", "required": ["total"]}')
