@@ -252,7 +252,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         before = editor.read_entry(server)
         removed = args.unset_env or args.unset_header
         given = target or args.env or args.header or removed
-        has_flags = bool(given or args.cwd is not None or args.transport != "auto")
+        has_flags = bool(given or args.cwd is not None or args.transport != "auto" or _own_settings(args))
         if has_flags:
             kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
             entry = _unset({**kept, **_make_entry(target, args.cwd)} if target else before, args)
@@ -483,7 +483,7 @@ def _unset(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal: "TerminalInput") -> dict[str, Any]:
-    """Return a copy of an entry with the variables, headers, folder and transport given by command-line flags.
+    """Return a copy of an entry with the values given by command-line flags.
 
     Raises UsageError if a flag does not suit the kind of server, such as `--header` for a server that has a command.
     """
@@ -503,7 +503,17 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
         if not is_url:
             raise UsageError("--transport is for servers with a URL.")
         entry["type"] = args.transport
+    if settings := _own_settings(args):
+        own = entry.get("mcphost")
+        entry["mcphost"] = {**(cast("dict[str, Any]", own) if isinstance(own, dict) else {}), **settings}
     return entry
+
+
+def _own_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of the entry's "mcphost" object that `--era` and `--timeout` give."""
+    settings = {name: value for name in ("era", "timeout") if (value := getattr(args, name, None)) is not None}
+    timeout = settings.get("timeout")
+    return {**settings, "timeout": int(timeout)} if timeout is not None and timeout == int(timeout) else settings
 
 
 async def _split_pair(text: str, separator: str, terminal: "TerminalInput") -> tuple[str, str]:

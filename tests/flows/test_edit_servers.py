@@ -89,6 +89,15 @@ def test_a_variable_and_a_header_are_removed_by_name(program: Program) -> None:
     assert "has no header X-Id. It has: X-Of." in told
 
 
+def test_the_era_and_the_time_limit_are_saved_and_changed(program: Program) -> None:
+    program.text("servers", "add", "demo", "--era", "handshake", "--timeout", "5", "--", *DEMO)
+    assert configured(program, "demo")["mcphost"] == {"era": "handshake", "timeout": 5}
+    assert "Changed demo" in program.text("servers", "edit", "demo", "--era", "auto")
+    assert configured(program, "demo")["mcphost"] == {"era": "auto", "timeout": 5}
+    program.text("servers", "edit", "demo", "--timeout", "2.5")
+    assert configured(program, "demo")["mcphost"] == {"era": "auto", "timeout": 2.5}
+
+
 def test_comments_and_other_servers_stay_as_they_are(program: Program) -> None:
     before = '{\n  // mine\n  "mcpServers": {\n    "old": {"command": "old", "custom": 1}, // stays\n  }\n}\n'
     program.configure().write_text(before)
