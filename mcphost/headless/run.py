@@ -501,7 +501,10 @@ class _EventPrinter:
         arguments = started.arguments if started else proposed.arguments if proposed else None
         self._calls.append(CallReport(event.server, event.tool, arguments, event.outcome, event.text, event.seconds))
         name = f"{event.server}/{event.tool}" if event.server else event.tool
-        if event.outcome == "declined":
+        if event.outcome == "declined" and event.text not in (_NO_CONSENT, ""):
+            text = _("declined: {name}: {reason}")
+            self.print_message(text.format(name=name, reason=translate_sentence(event.text)[:1000]), always=True)
+        elif event.outcome == "declined":
             text = _("declined: {name}. To allow it: --allow {rule}") if event.server else _("declined: {name}.")
             rule = quote_rule(event.server, event.tool) if event.server else ""
             self.print_message(text.format(name=name, rule=rule), always=True)

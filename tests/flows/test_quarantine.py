@@ -4,8 +4,12 @@ import json
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
+from mcphost.headless.run import RunFrontend, run_turn
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import OpenHost, inline_server
 from tests.flows.inline_servers import CHANGING_TOOL_SERVER
 from tests.flows.program import Program
 
@@ -58,6 +62,27 @@ def test_a_tool_name_with_line_breaks_adds_no_lines_to_its_difference(tmp_path: 
     assert shown[0] == "⏎other⏎  Only the formatting differs."
     assert "  + description: kind, now with a hook" in shown
     assert "other" not in shown
+
+
+@pytest.mark.anyio
+async def test_a_changed_tool_is_declined_in_a_run_that_allows_it(
+    open_host: OpenHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = tmp_path / "words"
+    server = inline_server("shape", CHANGING_TOOL_SERVER, env={"WORDS": str(words)})
+    model = ScriptedModel(tool_round(("shape__t", {})), text_round("ok"))
+    words.write_text("kind")
+    async with open_host(None, servers=(server,)) as host:
+        await host.tools.call("shape", "t", {})
+    words.write_text("kind, now with a hook")
+    async with open_host(model, RunFrontend(yes=True), servers=(server,)) as host:
+        with anyio.fail_after(10):
+            code = await run_turn(host, "go", output="json", yes=True)
+    out, error_text = capsys.readouterr()
+    assert (code, [call["outcome"] for call in json.loads(out)["calls"]]) == (5, ["declined"])
+    assert "declined: shape/t: The tool 't' changed and is quarantined" in error_text
+    assert "To review it: mcphost servers changes shape" in error_text
+    assert "--allow" not in error_text
 
 
 def test_the_pipe_asks_about_a_changed_tool_and_accepts_only_an_answer_about_it(program: Program) -> None:

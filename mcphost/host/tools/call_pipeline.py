@@ -28,6 +28,7 @@ from mcphost.host.tools.tool_outcome import (
     InvalidArguments,
     ToolCallOutcome,
     ToolFailure,
+    ToolInQuarantine,
     ToolUnavailable,
     log_call,
     make_tool_return,
@@ -245,7 +246,7 @@ class ToolPipeline:
         """Return the tool as currently listed by the server, after the user has accepted any change to it.
 
         If the server reported a change, its tools are listed again first. Raises ServerError if that fails, and
-        ToolUnavailable if the user does not accept the change.
+        ToolInQuarantine if the user does not accept the change.
         """
         connection = offered.connection
         if not connection.is_listing_current:
@@ -256,9 +257,7 @@ class ToolPipeline:
             offered = self._tool_registry.resolve(use.name) or offered
         name = offered.definition.name
         if not await offered.connection.tool_changes.wait_for_decision(name):
-            raise ToolUnavailable(
-                f"The tool {name!r} changed and is quarantined until the user reviews it; it was not called."
-            )
+            raise ToolInQuarantine(connection.config.name, name)
         return offered
 
 

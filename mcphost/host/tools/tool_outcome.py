@@ -1,6 +1,7 @@
 """Outcomes of tool calls proposed by the model: what the model receives, and why a call did not run."""
 
 import logging
+from shlex import quote
 from typing import Any, Literal
 
 from mcphost.host.audit.audit_summary import arguments_digest
@@ -18,8 +19,8 @@ _log = logging.getLogger(__name__)
 class ToolCallOutcome(Struct, frozen=True):
     """The outcome of a tool call proposed by the model; `part` is the result to add to the conversation.
 
-    `is_declined` means that the user refused the call or withheld its result. `is_invalid` means that the call could
-    not be run as proposed.
+    `is_declined` means that the user refused the call or its tool, or withheld its result. `is_invalid` means that the
+    call could not be run as proposed.
     """
 
     part: ToolReturnPart
@@ -49,7 +50,18 @@ class ToolFailure(Exception):
 
 
 class ToolUnavailable(ToolFailure):
-    """Raised if the tool does not exist, is turned off, is in quarantine, or cannot be listed."""
+    """Raised if the tool does not exist, is turned off, or cannot be listed."""
+
+
+class ToolInQuarantine(ToolFailure):
+    """Raised if the tool changed and the user did not accept the change."""
+
+    outcome = "declined"
+    decision = "declined"
+
+    def __init__(self, server: str, tool: str) -> None:
+        super().__init__(f"The tool {tool!r} changed and is quarantined until the user reviews it; it was not called.")
+        self.user_text = f"{self.model_text} To review it: mcphost servers changes {quote(server)}"
 
 
 class InvalidArguments(ToolFailure):
