@@ -394,11 +394,12 @@ class OAuthProvider:
                 if self._target.is_account_configured
                 else await self._token_store.other_accounts(self._target.canonical_url, self._target.account)
             )
-            hint = (
-                f". Signed in there as {', '.join(others)}: mcphost accounts use {quote(name)} NAME" if others else ""
-            )
             return SignInFailed(
-                f"The server {name!r} requires a sign-in.", f"Sign in: mcphost login {quote(name)}{hint}"
+                f"The server {name!r} requires a sign-in.",
+                hint=f"Sign in: mcphost login {quote(name)}. "
+                f"Signed in there as {', '.join(others)}: mcphost accounts use {quote(name)} {quote(others[0])}"
+                if others
+                else f"Sign in: mcphost login {quote(name)}",
             )
         # The server's text becomes part of a command for the user, so it must not contain shell syntax.
         is_plain = len(missing_scopes) <= _MAX_SCOPES_SHOWN and all(

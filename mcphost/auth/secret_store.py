@@ -94,7 +94,12 @@ class SecretStorage:
     @property
     def is_locked(self) -> bool:
         """Whether secrets can be read only after the passphrase of the encrypted file is entered."""
-        return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
+        return self.place == "encrypted" and self.is_encrypted_file_locked
+
+    @property
+    def is_encrypted_file_locked(self) -> bool:
+        """Whether the passphrase of the encrypted file has not been entered, even if new secrets go elsewhere."""
+        return self._encrypted is not None and not self._encrypted.is_unlocked
 
     @property
     def encrypted_path(self) -> str:

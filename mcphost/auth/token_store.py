@@ -314,7 +314,7 @@ class TokenStore:
 
     async def find_locked_file(self, url: str, account: str = "") -> str:
         """Return the path of the encrypted file if it is locked and contains the account's tokens, else ""."""
-        if not self.storage.is_locked:
+        if not self.storage.is_encrypted_file_locked:
             return ""
         stored = [entry for entry in await self.accounts() if entry.identity == (url, account)]
         return self.storage.encrypted_path if any(entry.place == "encrypted" for entry in stored) else ""

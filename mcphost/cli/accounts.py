@@ -172,6 +172,11 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
             f"Which account of {args.server!r}?",
             f"--account {' or '.join(sorted(quote(one.name) for one in stored_accounts))}",
         )
+    if stored_accounts and not selected and args.account:
+        raise UsageError(
+            f"You are not signed in to {args.server!r} as {args.account!r}.",
+            f"Accounts: {', '.join(sorted(one.name for one in stored_accounts))}.",
+        )
     signed_out, revoked, forgotten = bool(selected), bool(selected), False
     trusted = await approved_or_none(server)  # the CA certificates of an unapproved entry are not used
     for one in selected:
@@ -353,9 +358,8 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     from mcphost.host.servers.accounts import describe_storage
 
     config = await _load_config(options)
-    accounts = await create_oauth_registry(options, RefusingFrontend(), config.secret_store).list_accounts(
-        tuple(map(resolve_target, config.servers))
-    )
+    registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
+    accounts = await registry.list_accounts(tuple(map(resolve_target, config.servers)))
     if as_json:
         print_json({"accounts": [stored_account_json(stored) for stored in accounts]})
         return 0
@@ -374,6 +378,13 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
         print_note(_("You are not signed in to any server."))
     elif any(stored.used_by for stored in accounts):
         print_note(_("* is in use. To use another one: mcphost accounts use SERVER NAME"))
+    storage = registry.token_store.storage
+    if storage.is_encrypted_file_locked and any(stored.account.place == "encrypted" for stored in accounts):
+        print_note(
+            _("{file} is locked. The sign-ins in it are used once you enter its passphrase, in a terminal.").format(
+                file=storage.encrypted_path
+            )
+        )
     if gone := sorted({stored.account.server for stored in accounts if not stored.servers}):
         print_note(
             _("No longer configured: {names}. Sign out with: mcphost logout {name}").format(

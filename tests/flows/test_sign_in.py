@@ -253,6 +253,11 @@ async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its
         await told("accounts", "use", "tracker", "nobody", "--mcp-config", config, code=2)
         await told("accounts", "use", "tracker", "--mcp-config", config, code=2)
         await signed_in("home")
+        command = program.command("logout", "tracker", "--account", "zz", "--mcp-config", config)
+        wrong = await anyio.run_process(command, env=program.env, cwd=program.work, check=False)
+        assert (wrong.returncode, wrong.stdout) == (2, b"")
+        assert "You are not signed in to 'tracker' as 'zz'" in wrong.stderr.decode()
+        assert "Accounts: home, work." in wrong.stderr.decode()
         gone = await told("logout", "tracker", "--mcp-config", config)
         assert gone == {"server": "tracker", "signed_out": True, "revoked": True, "left": ["work"]}
         await told("tools", "tracker", "--mcp-config", config, code=6)
@@ -333,6 +338,12 @@ async def test_removing_a_server_says_that_its_sign_in_is_kept_or_revokes_it_on_
             await visit_authorization_page(await read_authorization_url(process, bytearray()))
             assert process.stdout
             assert await process.wait() == 0
+        index = program.home / "data" / "sign-ins.json"
+        stored = index.read_text()
+        index.write_text(stored.replace('"file"', '"encrypted"'))
+        assert f"{index.with_name('secrets.sealed.json')} is locked." in await text("accounts")
+        index.write_text(stored)
+        assert "is locked" not in await text("accounts")
         sign_in = f"sign-in: default at {peer.origin}"
         assert f"  kept: {sign_in}\n" in await text("servers", "remove", "tracker")
         said = await text("servers", "remove", "tracker", "--forget", "--yes")

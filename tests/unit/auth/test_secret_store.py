@@ -171,12 +171,13 @@ async def test_a_declined_passphrase_is_asked_for_again_only_when_the_user_resta
     assert [await storage.unlock(), len(owner.asked)] == [True, 2]
 
 
-async def test_without_a_user_a_locked_sign_in_is_told_from_a_missing_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("configured", ["encrypted", ""])
+async def test_without_a_user_a_locked_sign_in_is_told_from_a_missing_one(tmp_path: Path, configured: Any) -> None:
     token_store = TokenStore(create_storage(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
         await token_store.store_pending()
-        again = TokenStore(create_storage(None, tmp_path, None, configured_place="encrypted"), tmp_path)
+        again = TokenStore(create_storage(None, tmp_path, None, configured_place=configured), tmp_path)
         with pytest.raises(SignInFailed) as exc_info:
             await send_with_sign_in(create_oauth(peer, None, again), peer)
         assert f"is stored in {tmp_path / ENCRYPTED_FILE}, which is locked" in exc_info.value.message

@@ -351,7 +351,7 @@ async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path)
         with pytest.raises(SignInRequired) as exc_info:
             async with alone.open(server, connection.request_handler, connection):
                 pass
-    assert "Signed in there as home: mcphost accounts use tracker NAME" in exc_info.value.hint
+    assert "Signed in there as home: mcphost accounts use tracker home" in exc_info.value.hint
 
 
 async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path) -> None:
