@@ -20,6 +20,7 @@ from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, RefusingFrontend
 from mcphost.host.server_views import ServerView
 from mcphost.serialization import replace
+from mcphost.store.conversations import ConversationInfo
 
 
 def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
@@ -62,8 +63,8 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
         yield host
 
 
-async def resume_conversation(host: Host, id_prefix: str) -> None:
-    """Open the stored conversation whose id starts with *id_prefix*.
+async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
+    """Return the stored conversation whose id starts with *id_prefix*.
 
     An empty prefix selects the conversation with the newest message. Raises UsageError, StoreError.
     """
@@ -72,14 +73,27 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
         if id_prefix
         else await host.conversation.list_stored(limit=1)
     )
-    ids = [row.id for row in rows]
-    if not ids:
+    if not rows:
         raise conversation_not_found(id_prefix)
-    if id_prefix and len(ids) > 1 and id_prefix not in ids:
+    exact = next((row for row in rows if row.id == id_prefix), None)
+    if id_prefix and len(rows) > 1 and exact is None:
         raise UsageError(
-            f"{len(ids)} conversations begin with {id_prefix!r}.", "Use a longer prefix of the id: mcphost sessions"
+            f"{len(rows)} conversations begin with {id_prefix!r}.", "Use a longer prefix of the id: mcphost sessions"
         )
-    await host.conversation.open(id_prefix if id_prefix in ids else ids[0])
+    return exact or rows[0]
+
+
+async def resume_conversation(host: Host, id_prefix: str) -> None:
+    """Open the stored conversation whose id starts with *id_prefix*.
+
+    An empty prefix selects the conversation with the newest message. If another model is selected than the one that
+    answered last, the user gets a notice. Raises UsageError, StoreError.
+    """
+    info = await find_conversation(host, id_prefix)
+    await host.conversation.open(info.id)
+    difference = host.model_selection.describe_difference(info.model)
+    if difference:
+        host.events.notify_early("warning", difference, hint="To switch: /model in the chat, or --model.")
 
 
 def remove_model(config: HostConfig) -> HostConfig:

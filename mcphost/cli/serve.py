@@ -26,7 +26,29 @@ def run(command: str, args: argparse.Namespace) -> int:
             '`serve` needs the optional extra "serve".',
             "Install it: uv tool install '.[serve]', in the folder of mcphost.",
         ) from error
+    if not args.demo:
+        _check_chat_flags(args)
     return serve_chats(chat_command(args), args.port)
+
+
+def _check_chat_flags(args: argparse.Namespace) -> None:
+    """Raise UsageError or ConfigError if the chats could not start with these flags, such as an unknown profile."""
+    from mcphost.cli.command_runner import find_conversation, remove_model, run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args, one_shot=False)
+
+    async def work() -> int:
+        from mcphost.cli.build_host import open_host
+        from mcphost.host.questions.frontend import RefusingFrontend
+
+        async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
+            if options.resume is not None:
+                await find_conversation(host, options.resume)
+        return 0
+
+    if run_command(options, work):
+        raise KeyboardInterrupt
 
 
 def port(text: str) -> int:

@@ -139,7 +139,7 @@ class EventBus:
     def subscribe(self) -> EventQueue:
         """Return a new queue that receives every event published after this call.
 
-        Store errors that were reported while there was no queue are added first.
+        Notices of `notify_early` that were given while there was no queue are added first.
         """
         queue = EventQueue(self._queues)
         for notice in self.take_unseen():
@@ -156,17 +156,21 @@ class EventBus:
         self.publish(NoticeEvent(level, text, hint))
 
     def report_store_error(self, text: str, hint: str) -> None:
-        """Notify the user of an error in a stored file; if there is no queue yet, keep the notice for the first one.
+        """Notify the user of an error in a stored file, even if no queue is open yet."""
+        self.notify_early("error", text, hint)
 
-        Files are opened before the frontend subscribes. At most MAX_UNSEEN notices are kept.
+    def notify_early(self, level: NoticeLevel, text: str, hint: str = "") -> None:
+        """Publish a NoticeEvent; if there is no queue yet, keep it for the first one.
+
+        Files and conversations are opened before the frontend subscribes. At most MAX_UNSEEN notices are kept.
         """
         if self._queues:
-            self.notify("error", text, hint)
+            self.notify(level, text, hint)
         elif len(self._unseen) < MAX_UNSEEN:
-            self._unseen.append(NoticeEvent("error", text, hint))
+            self._unseen.append(NoticeEvent(level, text, hint))
 
     def take_unseen(self) -> tuple[NoticeEvent, ...]:
-        """Remove and return the notices of store errors that no queue has received yet."""
+        """Remove and return the notices that no queue has received yet."""
         unseen, self._unseen = tuple(self._unseen), []
         return unseen
 

@@ -50,6 +50,13 @@ class ModelSelection:
         """The context window of the selected model in tokens; ASSUMED_WINDOW if it is unknown."""
         return (self.model.facts.context_window if self.model is not None else 0) or ASSUMED_WINDOW
 
+    def describe_difference(self, earlier: str) -> str:
+        """Return a sentence if a conversation used the model named *earlier* and another one is selected, else ""."""
+        selected = self.model.name if self.model is not None else ""
+        if not selected or earlier in ("", selected):
+            return ""
+        return f"This conversation used {earlier}; {selected} is selected."
+
     def get_model(self, config: ModelConfig) -> ChatModel:
         """Return a model for use outside the conversation, such as for sampling.
 

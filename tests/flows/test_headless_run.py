@@ -8,6 +8,7 @@ import pytest
 
 from tests.flows.program import DEMO, Program
 from tests.flows.typed_answers import answer_prompts
+from tests.packaging.openai_stub import run_openai_stub
 
 SUM = "what is 2 + 40?"
 
@@ -224,6 +225,19 @@ def test_a_run_continues_with_the_conversation_that_is_named(program: Program) -
     assert said == ["hello", "more", "still more"]
     assert "no conversation 'zz'" in program.error("run", "hi", "--model", "demo", "--resume", "zz", code=2)
     assert "--resume belongs to" in program.error("--resume", first, "tools", code=2)
+
+
+def test_a_conversation_that_is_continued_with_another_model_says_so_once(program: Program) -> None:
+    flags = ("--mcp-config", program.servers())
+    first = json.loads(program.text("run", "hello", "--model", "demo", "--output", "json", *flags))["conversation"]
+    same = program.run("run", "more", "--resume", first, "--model", "demo", *flags)
+    assert b"This conversation used" not in same.stderr
+    with run_openai_stub("", {}) as stub:
+        other = ("--model", "openai/x", "--api-base", stub.api_base, "--api-key-env", "K")
+        done = program.run("run", "more", "--resume", first, *other, *flags, seconds=100, K="sk-test")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(b"This conversation used demo; openai/x is selected.") == 1
+    assert b"--model" in done.stderr
 
 
 def test_conversation_is_saved_listed_and_shown(program: Program) -> None:

@@ -145,6 +145,11 @@ def test_a_port_in_use_is_told(program: Program) -> None:
         assert f"Port {port} cannot be used" in program.error("serve", "--port", port, code=2)
 
 
+def test_an_unknown_profile_or_conversation_is_told_before_anything_is_served(program: Program) -> None:
+    assert "no profile 'nope'" in program.error("serve", "--profile", "nope", code=2)
+    assert "no conversation 'zz'" in program.error("serve", "--resume", "zz", code=2)
+
+
 def test_the_flags_of_the_chat_are_passed_on() -> None:
     flags = "--model a/b --mcp-config x.json --mcp-config y.json --resume --quiet --port 8080"
     _, args = parse_arguments("serve", flags.split())
