@@ -38,9 +38,10 @@ _HINTS = {
 _SERVER_REQUESTS = (Elicit.METHOD, CreateMessage.METHOD, ListRoots.METHOD)
 _NO_BACK_CHANNEL = re.compile(r"back-?channel|server-(?:initiated|to-client) request|cannot send", re.IGNORECASE)
 """Words of a server that cannot send a request to its client; SDKs do not mark this error in another way."""
-_ERA_HINT = (
+ERA_HINT = (
     'This server asks in the way of older protocol revisions. Set "mcphost": {"era": "handshake"} for it in mcp.json.'
 )
+"""Hint of errors of servers that cannot ask the user in the stateless era."""
 _INVALID_PARAMS_HINTS = {
     "tools/call": "There is no such tool, or its arguments are wrong.",
     "prompts/get": "There is no such prompt, or its arguments are wrong.",
@@ -84,7 +85,7 @@ def _hint_for_server_request(code: int, text: str, era: Era | None) -> str | Non
     if name is None:
         return None
     if code in (INVALID_REQUEST, INTERNAL_ERROR) and era == "stateless" and _NO_BACK_CHANNEL.search(text):
-        return _ERA_HINT
+        return ERA_HINT
     if code == METHOD_NOT_FOUND and not_supported_message(name) in text:
         return ""  # the server passes on a refusal of mcphost, which is explained where it is made
     return None

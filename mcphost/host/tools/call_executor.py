@@ -4,6 +4,7 @@ import itertools
 import time
 from typing import Any
 
+from mcphost.client.error_mapping import ERA_HINT
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, McpHostError, RequestNotSent, RequestRefused, ServerError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
@@ -114,6 +115,8 @@ class ToolExecutor:
                 if isinstance(error, ConnectionLost) and (view := offered.connection.view()).state == "stopped":
                     error.message = view.detail  # the user ended the connection
                 pending.finish("failed", RenderedResult(error_text(error)))
+                if error.hint == ERA_HINT and by != "user":  # the user's own calls show the hint themselves
+                    self._events.notify("warning", f"The server {server!r} cannot ask you anything.", ERA_HINT)
                 if error_text(error) != error.message and "may have" not in error.hint:
                     error.hint = f"{error.hint} {MAY_HAVE_RUN}".strip()
                 raise

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from mcphost.headless.json_output import call_json
+from mcphost.host.events import NoticeEvent
+from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import ScriptedModel, text_round
+from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.spec.manifest import REVISIONS
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 from tests.unit.host.tool_results import call_tool_once
@@ -217,3 +219,17 @@ async def test_content_of_an_unknown_kind_is_shown_raw_and_bounded(tmp_path: Pat
     assert kept == "kept"
     assert len(long) < 2_200
     assert number.endswith("] 7")
+
+
+@pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
+async def test_the_user_is_told_how_a_server_without_a_back_channel_can_ask(tmp_path: Path, revision: str) -> None:
+    failure = ErrorData(code=-32603, message="Cannot send 'elicitation/create': there is no back-channel.")
+    peer = create_peer(revision, tools__list=tools_result(tool_definition("t")), tools__call=failure)
+    model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"))
+    async with open_host_with(tmp_path, {"s": peer}, model, ScriptedFrontend(AllowOnce())) as host:
+        feed = host.events.subscribe()
+        await host.servers.ensure_ready("s")
+        await host.conversation.send("go")
+        hints = [event.hint for event in feed.drain() if isinstance(event, NoticeEvent)]
+    told = any('"era": "handshake"' in hint for hint in hints)
+    assert told == (revision == "2026-07-28")
