@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 from unicodedata import east_asian_width
 
@@ -31,6 +31,8 @@ _GREETING = re.compile(
 _SENTENCE_END = re.compile(r"[.?!](?= )|[。？！]")
 _MIN_SENTENCE_CHARS = 12
 _RETRY_SECONDS = 5.0
+FindCopiesFn = Callable[[Message], Awaitable[Message]]
+"""Returns a user's message with `TextPart.copies` filled in."""
 _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue here, but only new messages are saved."
 
 
@@ -76,6 +78,9 @@ class Conversation:
         self._last_number = 0  # the highest number in the store, on any branch
         self.on_shared: Callable[[str], object] = lambda text: None
         """Called with a message for the user when another mcphost process has changed this conversation."""
+
+        self.find_copies: FindCopiesFn | None = None
+        """Called with each typed message before it is added."""
 
         self._store = store
         self._on_store_error = on_store_error
@@ -192,6 +197,8 @@ class Conversation:
         If saving fails, the message stays in memory, and the next call to `append` or `save` tries again. *model* is
         the name of the model in use.
         """
+        if self.find_copies is not None and message.is_typed:
+            message = await self.find_copies(message)
         message = message if message.at else replace(message, at=time.time())
         if not self.id:
             self.id = secrets.token_hex(6)
@@ -328,6 +335,7 @@ class ActiveConversation:
         self._has_unsaved = anyio.Event()
         self.current = Conversation(store, self._handle_store_error)
         self.current.on_shared = self._handle_shared
+        self._find_copies: FindCopiesFn | None = None
         self.is_busy = False
         """Whether a turn is running."""
 
@@ -374,8 +382,7 @@ class ActiveConversation:
         await self._store.rewind(self.current.id, number)
         conversation = await Conversation.load(self._store, self._handle_store_error, self.current.id)
         if conversation is not None:
-            self.current = conversation
-            conversation.on_shared = self._handle_shared
+            self._set_current(conversation)
             self._publish_rewound()
 
     def _publish_rewound(self) -> None:
@@ -410,11 +417,19 @@ class ActiveConversation:
         self.require_idle()
         if self.current.unsaved_count:
             self._left.append(self.current)
-        self.current = conversation
-        conversation.on_shared = self._handle_shared
+        self._set_current(conversation)
         for listener in self._listeners:
             listener()
         self._publish_opened()
+
+    def _set_current(self, conversation: Conversation) -> None:
+        self.current = conversation
+        conversation.on_shared = self._handle_shared
+        conversation.find_copies = self._find_copies
+
+    def set_copy_finder(self, find_copies: FindCopiesFn) -> None:
+        """Call *find_copies* with each message that the user types, in any conversation, before it is added."""
+        self._find_copies = self.current.find_copies = find_copies
 
     def _handle_shared(self, text: str) -> None:
         self._events.notify("warning", text)

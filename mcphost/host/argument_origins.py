@@ -1,7 +1,7 @@
 """Origins of tool call arguments: the servers and files from which they were copied."""
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from mcphost.serialization import Struct
 
@@ -9,6 +9,19 @@ FILES = "@file"
 """Name that stands for attached local files, in origins and in rules."""
 OTHER_SERVERS = "*"
 """Name that stands for all other servers, in rules and after an incomplete comparison."""
+
+
+MediaKind = Literal["image", "pdf", "audio"]
+
+
+class MediaOrigin(Struct, frozen=True):
+    """A kind of media in a conversation that cannot be compared with arguments; `server` is FILES for attached files.
+
+    A model can read the text in it.
+    """
+
+    server: str
+    kind: MediaKind
 
 
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):
@@ -39,7 +52,8 @@ class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     `found` contains at least one origin per server; `omitted` is the number of origins left out of it.
 
     `unchecked` names the servers whose texts were not all compared with the arguments. It contains `OTHER_SERVERS` if
-    the arguments are too large to be compared at all.
+    the arguments are too large to be compared at all. `media` are the images, PDF files and audio that were sent to the
+    model; their servers are in `unchecked`. `are_texts_complete` is False if a server is there because of its texts.
 
     `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's entry for
     a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in `found` or `unchecked`
@@ -50,6 +64,8 @@ class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     unchecked: frozenset[str] = frozenset()
     aliases: frozenset[str] = frozenset()
     omitted: int = 0
+    media: tuple[MediaOrigin, ...] = ()
+    are_texts_complete: bool = True
 
     @property
     def servers(self) -> frozenset[str]:

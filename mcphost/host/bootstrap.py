@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from mcphost.host.tools.manual_calls import ManualCalls
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
-    from mcphost.protocol.prompts import GetPromptResult
     from mcphost.sandbox.schema_validator import SchemaValidator
 
 
@@ -389,10 +388,7 @@ class _LateParts:
     def features(self) -> "ServerFeatures":
         from mcphost.host.servers.features import ServerFeatures
 
-        return ServerFeatures(self._servers, self._note_prompt)
-
-    def _note_prompt(self, server: str, name: str, prompt: "GetPromptResult") -> None:
-        self.origins.note_prompt(server, name, prompt)
+        return ServerFeatures(self._servers, Lazy(lambda: self.origins))
 
     @cached_property
     def auto_approval(self) -> "AutoApproval":
@@ -447,7 +443,7 @@ class _LateParts:
     def origins(self) -> "ConversationOrigins":
         from mcphost.host.origins.conversation_origins import ConversationOrigins
 
-        return ConversationOrigins(self._core.conversation, self._servers)
+        return ConversationOrigins(self._core.conversation, self._servers, self._core.model_selection)
 
     @cached_property
     def reviewer(self) -> "ResultReviewer":

@@ -32,10 +32,26 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
 
-class TextPart(Struct, frozen=True, tag="text"):
-    """Text of a message, in Markdown if the model wrote it."""
+class CopiedText(Struct, frozen=True):
+    """Parts of the text of a message that were copied from a server's prompt or resource.
+
+    `source` names the prompt or resource. `spans` are the start and end of each copied part; they are empty if the
+    server's text was too long to be compared, so that any part of the text may be a copy.
+    """
+
+    server: str
+    source: str
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+class TextPart(Struct, frozen=True, tag="text", omit_defaults=True):
+    """Text of a message, in Markdown if the model wrote it.
+
+    `copies` are the parts of a user's text that came from servers, for example from a prompt that the user edited.
+    """
 
     text: str
+    copies: tuple[CopiedText, ...] = ()
 
 
 class ThinkingPart(Struct, frozen=True, tag="thinking"):

@@ -162,7 +162,11 @@ class FakeServerFeatures:
         self.watching: dict[tuple[str, str], None] = {}
         self.interrupted: set[str] = set()
         self.texts: dict[str, str] = {}
+        self.noted: list[tuple[str, str, str]] = []
         self.attached = self
+
+    def note_text(self, server: str, source: str, text: str) -> None:
+        self.noted.append((server, source, text))
 
     async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
         """Do nothing, so that no attached resource is subscribed to."""

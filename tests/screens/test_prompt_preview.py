@@ -165,6 +165,7 @@ async def test_linked_resources_that_were_read_are_in_the_text_to_edit(run: Run)
         driver.app.screen.action_edit()
         await driver.until(lambda: "the trip" in composer_text(driver), "the text of the prompt")
         assert "It reads files." in composer_text(driver)
+        assert driver.host.features.noted == [("files", "prompt greet", composer_text(driver))]
 
 
 async def test_a_link_that_cannot_be_read_is_told_and_stays_a_link(run: Run) -> None:

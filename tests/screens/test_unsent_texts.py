@@ -61,6 +61,22 @@ async def test_a_stored_api_key_is_not_restored_and_soon_deleted(run: Run) -> No
             await driver.pilot.pause(0.05)
 
 
+async def test_the_server_of_a_restored_prompt_is_remembered(run: Run) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo(name, "About files", "scripted/one", 3, 1.7e9, 1.7e9) for name in ("c8", "c9")]
+        texts = {
+            "c8": UnsentText("of my command", "inserted", "/review"),
+            "c9": UnsentText("of a server", "inserted", "files"),
+        }
+        await UnsentTextStore(host.database).save(texts)
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        for place, text in texts.items():
+            await host.conversation.open(place)
+            await driver.until(lambda text=text: driver.app.query_one(Composer).draft.text == text.text)
+        assert host.features.noted == [("files", "prompt", "of a server")]
+
+
 async def test_each_conversation_gets_its_text_back_with_waiting_messages_and_attachments(run: Run) -> None:
     async with run() as driver:
         host = driver.host

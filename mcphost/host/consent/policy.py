@@ -114,7 +114,8 @@ class ConsentPolicy:
                 make_question(history),
                 origins=origins.found,
                 omitted_origins=origins.omitted,
-                are_origins_complete=not origins.unchecked,
+                are_origins_complete=origins.are_texts_complete,
+                media_origins=origins.media,
             )
             verdict = None
             with waiting.scope:

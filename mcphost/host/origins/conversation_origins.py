@@ -9,18 +9,21 @@ import anyio.to_thread
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_restrictions import find_aliases
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins
+from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins, MediaKind
+from mcphost.host.model_selection import ModelSelection
 from mcphost.host.origins.argument_copies import find_origins, member_names
 from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.servers.servers import Servers
-from mcphost.llm.messages import Message
+from mcphost.llm.messages import CopiedText, Message, TextPart
 from mcphost.protocol.prompts import GetPromptResult
 from mcphost.serialization import Raw, encode, replace
 
 _MAX_EXPECTED_NAMES = 200
 _MAX_SEARCHED_BYTES = 20_000_000
 """Maximum size of the definitions in which names are searched, counted once per name."""
-_MAX_NOTED = 200
+_MAX_SPANS = 100
+"""If so many parts of a message were found to be copies, more of them may have been left out."""
+_MAX_NOTED = 400
 _MAX_NOTED_CHARACTERS = 1_000_000
 
 
@@ -29,44 +32,92 @@ class ConversationOrigins:
 
     When a call is proposed, the texts added since the previous call are indexed in a thread; if a stored
     conversation was opened in between, all of its texts are indexed.
+
+    Text that servers provided for the user to edit and send, such as a prompt, is noted until mcphost exits, because
+    it can be sent in any conversation. Each message that the user sends is compared with it, and the message is stored
+    with the parts that were copied.
     """
 
-    def __init__(self, conversation: ActiveConversation, servers: Servers) -> None:
+    def __init__(self, conversation: ActiveConversation, servers: Servers, models: ModelSelection) -> None:
         self._conversation = conversation
         self._servers = servers
+        self._models = models
         self._noted: list[OutsideText] = []
         self._left_out: set[str] = set()
+        self._current: set[OutsideText] = set()  # noted in the open conversation
+        self._current_left_out: set[str] = set()
         self._index = OutsideTexts()
+        self._noted_index = OutsideTexts()
         self._indexed: Sequence[Message] = ()
         self._lock = anyio.Lock()
-        conversation.on_replaced(self._forget_noted)
+        conversation.on_replaced(self._forget_current)
 
-    def _forget_noted(self) -> None:
-        self._noted.clear()
-        self._left_out.clear()
+    def _forget_current(self) -> None:
+        self._current.clear()
+        self._current_left_out.clear()
 
     def note(self, outside: OutsideText) -> None:
-        """Remember text from a server or file that enters the conversation as a user message.
+        """Remember text from a server or file that the user can edit and send as a message.
 
         If the remembered texts would become too many or too large, the text is dropped, and its server counts as
-        unchecked in this conversation.
+        unchecked in all conversations in which the user sends a message afterwards.
         """
+        self._conversation.set_copy_finder(self._find_copies)
         if outside in self._noted:
+            self._current.add(outside)
             return
         size = sum(len(noted.text) for noted in self._noted) + len(outside.text)
         if size <= _MAX_NOTED_CHARACTERS and len(self._noted) < _MAX_NOTED:
             self._noted.append(outside)
+            self._current.add(outside)
         else:
             self._left_out.add(outside.server)
+            self._current_left_out.add(outside.server)
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
-        """Remember a server's prompt, which enters the conversation as a user message."""
+        """Remember a server's prompt, which the user can edit and send as a message."""
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
+
+    def note_text(self, server: str, source: str, text: str) -> None:
+        """Remember text of a server that the user can edit and send as a message; *source* names what it is."""
+        self.note(OutsideText(server, source, text))
+
+    async def _find_copies(self, message: Message) -> Message:
+        """Return a typed message with the parts of its text that were copied from noted texts."""
+        noted, left_out = tuple(self._noted), frozenset(self._left_out)
+        async with self._lock:
+            return await anyio.to_thread.run_sync(self._mark_copies, message, noted, left_out)
+
+    def _mark_copies(self, message: Message, noted: Sequence[OutsideText], left_out: frozenset[str]) -> Message:
+        for outside in noted:
+            self._noted_index.add(outside)
+        unknown = tuple(CopiedText(server, "prompt") for server in sorted(left_out))
+        parts = tuple(
+            replace(part, copies=(*self._copies(part.text, noted), *unknown)) if isinstance(part, TextPart) else part
+            for part in message.parts
+        )
+        return replace(message, parts=parts)
+
+    def _copies(self, text: str, noted: Iterable[OutsideText]) -> Iterator[CopiedText]:
+        """Yield the parts of *text* that were copied; if it was not compared completely, the whole text may be a copy.
+
+        Text that a server encoded is not decoded here, but when the message is compared with a call.
+        """
+        whole = ((0, len(text)),)
+        found = find_origins(self._noted_index, "", {"text": text})
+        if OTHER_SERVERS in found.unchecked:
+            for server in sorted({outside.server for outside in noted}):
+                yield CopiedText(server, "prompt", whole)
+            return
+        for origin in found.found:
+            if origin.spans:
+                spans = origin.spans if len(origin.spans) < _MAX_SPANS else whole
+                yield CopiedText(origin.server, origin.source, spans)
 
     async def find(self, server: str, arguments: dict[str, Any]) -> ArgumentOrigins:
         """Return the arguments of a call to *server* that were copied from other servers or from files."""
-        standing = (*self._instructions(), *self._noted)
-        messages, left_out = self._conversation.messages, frozenset(self._left_out - {server})
+        standing = (*self._instructions(), *self._current)
+        messages, left_out = self._conversation.messages, frozenset(self._current_left_out - {server})
         configs = tuple(connection.config for connection in self._servers)
         tools = [
             tool.raw
@@ -76,7 +127,8 @@ class ConversationOrigins:
         ]
         async with self._lock:
             origins = await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments, tools)
-            origins = replace(origins, unchecked=origins.unchecked | left_out)
+            is_whole = origins.are_texts_complete and not left_out
+            origins = replace(origins, unchecked=origins.unchecked | left_out, are_texts_complete=is_whole)
             names = (origins.servers | origins.unchecked) - {FILES, OTHER_SERVERS}
             if not names:
                 return origins
@@ -98,12 +150,36 @@ class ConversationOrigins:
         tools: Sequence[Raw],
     ) -> ArgumentOrigins:
         self._update(messages)
+        self._index.unsent_media = self._find_unsent_media(messages)
         for outside in standing:
             self._index.add(outside)
         if self._index.is_empty:
             return ArgumentOrigins()
         expected = _names_in(tools, member_names(arguments))
-        return find_origins(self._index, server, arguments, expected_names=expected)
+        origins = find_origins(self._index, server, arguments, expected_names=expected)
+        return replace(
+            origins,
+            media=tuple(one for one in self._index.sent_media if one.server != server),
+            are_texts_complete=not (self._index.incomplete - {server} or OTHER_SERVERS in origins.unchecked),
+        )
+
+    def _find_unsent_media(self, messages: Iterable[Message]) -> frozenset[MediaKind]:
+        """Return the kinds of media that were sent to no model, because none of the models used accepts them.
+
+        Whether a previous model accepted them is not known, so all kinds count as sent after a change of the model.
+        """
+        model = self._models.model
+        if model is None or not self._index.media:
+            return frozenset()
+        facts = model.facts
+        unsent: dict[MediaKind, bool] = {
+            "image": facts.supports_images is False,
+            "pdf": facts.supports_pdf is False,
+            "audio": facts.supports_audio is not True,
+        }
+        if any(unsent.values()) and any(one.role == "assistant" and one.model != model.name for one in messages):
+            return frozenset()
+        return frozenset(kind for kind, is_unsent in unsent.items() if is_unsent)
 
     def _update(self, messages: Sequence[Message]) -> None:
         """Index the messages added since the last call, or all messages if earlier ones changed."""

@@ -3,17 +3,18 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mcphost.host.argument_origins import FILES
+from mcphost.host.argument_origins import FILES, MediaKind, MediaOrigin
 from mcphost.host.origins.copy_index import CopyIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
 from mcphost.host.origins.text_folding import fold, keep_letters
-from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
+from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart, ToolReturnPart
 from mcphost.serialization import Struct
 
 MAX_CHARACTERS = 8_000_000
 """Maximum total length of a conversation's indexed texts; if it is exceeded, only the newest half is kept."""
 MAX_TYPED = 2_000_000
 SHORTEST_COPY = 16
+_NOT_RECEIVED = ("declined", "stopped", "background")
 _GRAM, _STRIDE = 10, 7
 _LETTERS_GRAM, _LETTERS_STRIDE = 9, 8
 
@@ -38,8 +39,14 @@ class OutsideTexts:
         self.plain = CopyIndex(_GRAM, _STRIDE)
         self.letters = CopyIndex(_LETTERS_GRAM, _LETTERS_STRIDE)
         self.typed: list[str] = []
-        self.dropped: set[str] = set()
+        self.incomplete: set[str] = set()
         """The servers with texts that are not indexed, or not with everything encoded in them."""
+
+        self.media: set[MediaOrigin] = set()
+        """The images, PDF files and audio, which cannot be compared."""
+
+        self.unsent_media: frozenset[MediaKind] = frozenset()
+        """The kinds of media that were not sent to the model."""
 
         self._plain_labels: list[_Label] = []
         self._letter_labels: list[_Label] = []
@@ -48,8 +55,19 @@ class OutsideTexts:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no text from a server or file was added."""
+        """Whether nothing from a server or file was added."""
         return not self._plain_labels and not self.dropped
+
+    @property
+    def dropped(self) -> set[str]:
+        """The servers with texts or media that the model received and that were not, or not completely, compared."""
+        return self.incomplete | {media.server for media in self.sent_media}
+
+    @property
+    def sent_media(self) -> list[MediaOrigin]:
+        """The images, PDF files and audio that were sent to the model, sorted by server and kind."""
+        sent = (media for media in self.media if media.kind not in self.unsent_media)
+        return sorted(sent, key=lambda media: (media.server, media.kind))
 
     @property
     def size(self) -> int:
@@ -76,7 +94,7 @@ class OutsideTexts:
         for decoded in decoded_source_texts(outside.text, budget):
             self._add_folded(label, fold(decoded))
         if budget.is_used_up:
-            self.dropped.add(outside.server)
+            self.incomplete.add(outside.server)
 
     def _add_folded(self, label: _Label, folded: str) -> None:
         if len(folded) < self.plain.shortest:
@@ -103,24 +121,56 @@ def outside_texts(message: Message) -> Iterator[OutsideText]:
     """Yield the texts in a message that came from servers or files."""
     for part in message.parts:
         match part:
-            case ToolReturnPart() if part.server and part.outcome not in ("declined", "stopped", "background"):
+            case ToolReturnPart() if part.server and part.outcome not in _NOT_RECEIVED:
                 yield OutsideText(part.server, part.tool or part.name, part.text)
             case ResourcePart():
                 yield OutsideText(part.server or FILES, part.source, part.whole or part.text)
             case TextPart() if message.prompt is not None:
                 yield OutsideText(message.prompt.server, f"prompt {message.prompt.name}", part.text)
+            case TextPart():
+                for copied in part.copies:
+                    for start, end in copied.spans:
+                        yield OutsideText(copied.server, copied.source, part.text[start:end])
             case _:
                 pass
 
 
+def _unknown_copies(message: Message) -> Iterator[str]:
+    """Yield the servers whose prompts were too long to be compared with the text of a message."""
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            yield from (copied.server for copied in part.copies if not copied.spans)
+
+
+def media_origins(message: Message) -> Iterator[MediaOrigin]:
+    """Yield the kinds of media in a message that came from servers or files."""
+    for part in message.parts:
+        match part:
+            case ToolReturnPart() if part.images and part.server and part.outcome not in _NOT_RECEIVED:
+                yield MediaOrigin(part.server, "image")
+            case ImagePart():
+                yield MediaOrigin(part.server or FILES, "image")
+            case FilePart():
+                yield MediaOrigin(part.server or FILES, "pdf" if part.mime_type == "application/pdf" else "audio")
+            case _:
+                pass
+
+
+def _add_uncompared(index: OutsideTexts, message: Message) -> None:
+    """Record what a message contains from servers and files that cannot be compared."""
+    index.media.update(media_origins(message))
+    index.incomplete.update(_unknown_copies(message))
+
+
 def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: int = MAX_CHARACTERS) -> bool:
-    """Add the texts of *messages* to the index, including the texts that the user typed.
+    """Add the texts and media of *messages* to the index, including the texts that the user typed.
 
     When the index exceeds *limit* characters, stop and return False; otherwise, return True.
     """
     for message in messages:
         for outside in outside_texts(message):
             index.add(outside)
+        _add_uncompared(index, message)
         if message.is_typed:
             for part in message.parts:
                 if isinstance(part, TextPart):
@@ -133,12 +183,13 @@ def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: i
 def index_newest(messages: Sequence[Message], *, limit: int = MAX_CHARACTERS // 2) -> OutsideTexts:
     """Index messages, newest first, until the index exceeds *limit* characters.
 
-    The servers with texts in older messages are recorded in `dropped`.
+    The servers with texts in older messages are recorded in `incomplete`.
     """
     index = OutsideTexts()
     for number in range(len(messages) - 1, -1, -1):
         if not index_messages(index, (messages[number],), limit=limit):
             for message in messages[:number]:
-                index.dropped |= {outside.server for outside in outside_texts(message)}
+                index.incomplete |= {outside.server for outside in outside_texts(message)}
+                _add_uncompared(index, message)
             break
     return index

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
 from mcphost.errors import MalformedMessage
-from mcphost.host.argument_origins import ArgumentOrigin
+from mcphost.host.argument_origins import ArgumentOrigin, MediaOrigin
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction
 from mcphost.host.questions.cost import ApproveCost
 from mcphost.host.questions.form_fields import Field
@@ -188,7 +188,8 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
 
     `origins` are the parts of the arguments that came from other servers or from files, at least one for each
     server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not
-    all texts could be compared.
+    all texts could be compared. `media_origins` are the images, PDF files and audio of other servers and attached files
+    that the model received; they are never compared.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -208,6 +209,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     origins: tuple[ArgumentOrigin, ...] = ()
     omitted_origins: int = 0
     are_origins_complete: bool = True
+    media_origins: tuple[MediaOrigin, ...] = ()
 
     def refusal(self) -> ToolVerdict:
         """Return an answer that denies the call."""

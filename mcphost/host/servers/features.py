@@ -4,13 +4,15 @@ import logging
 import re
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from shlex import quote
+from typing import Protocol
 
 import anyio
 
 from mcphost.client.session import Session
 from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, UnsupportedCapability, UsageError
+from mcphost.host.lifetime import Lazy
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.skills import Skills
 from mcphost.protocol.base import is_set
@@ -51,16 +53,28 @@ MAX_FOLLOWED = 100
 """Maximum number of attached resources to subscribe to; if there are more, the newest ones are chosen."""
 
 
+class EditableTexts(Protocol):
+    """Memory of the texts that servers provided for the user to edit and send as a message."""
+
+    def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
+        """Remember a server's prompt."""
+        ...
+
+    def note_text(self, server: str, source: str, text: str) -> None:
+        """Remember text of a server; *source* names what it is, such as a prompt."""
+        ...
+
+
 class ServerFeatures:
     """Access to server features other than tools, available as `host.features` from any task.
 
     Methods that need a running server start it if necessary, and raise ServerError, ConsentDenied or UsageError.
     """
 
-    def __init__(self, servers: Servers, on_prompt: Callable[[str, str, GetPromptResult], None] | None = None) -> None:
-        """Create the operations; *on_prompt* receives the server, name and content of each prompt that is fetched."""
+    def __init__(self, servers: Servers, editable_texts: Lazy[EditableTexts] | None = None) -> None:
+        """Create the operations; *editable_texts* receives each prompt that is fetched."""
         self._servers = servers
-        self._on_prompt = on_prompt
+        self._editable_texts = editable_texts
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
         self._without_completions: dict[str, Session] = {}
         self.skills = Skills(servers)
@@ -169,9 +183,17 @@ class ServerFeatures:
                 f"The prompt {name!r} of {server!r} needs {', '.join(missing)[:500]}.", "Pass each as NAME=VALUE."
             )
         prompt = await session.request(GetPrompt(name, dict(arguments)))
-        if self._on_prompt is not None:
-            self._on_prompt(server, name, prompt)
+        if self._editable_texts is not None:
+            self._editable_texts.get().note_prompt(server, name, prompt)
         return prompt
+
+    def note_text(self, server: str, source: str, text: str) -> None:
+        """Remember that *text*, which the user can edit and send as a message, came from a server.
+
+        *source* names what it is, such as a prompt.
+        """
+        if self._editable_texts is not None:
+            self._editable_texts.get().note_text(server, source, text)
 
     # -- completion
     def can_complete(self, server: str) -> bool:

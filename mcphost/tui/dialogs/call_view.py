@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from textual.content import Content
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.argument_origins import FILES, ArgumentOrigin, shorten
+from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaKind, MediaOrigin, shorten
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.protocol.tools import ToolAnnotations
@@ -379,23 +379,42 @@ _MAX_SEARCHED_LINES = 4_000
 """Maximum lines of copied text that are searched for in all displayed arguments; more would delay the dialog."""
 _SHORTEST_LINE = 4
 _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
+_MEDIA: dict[MediaKind, str] = {
+    "image": N_("▲ An image of {server} cannot be compared with this call."),
+    "pdf": N_("▲ A PDF file of {server} cannot be compared with this call."),
+    "audio": N_("▲ Audio of {server} cannot be compared with this call."),
+}
+_ATTACHED_MEDIA: dict[MediaKind, str] = {
+    "image": N_("▲ An image that you attached cannot be compared with this call."),
+    "pdf": N_("▲ A PDF file that you attached cannot be compared with this call."),
+    "audio": N_("▲ Audio that you attached cannot be compared with this call."),
+}
 
 
-def render_origins(origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0) -> list[Content]:
+def render_origins(
+    origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0, media: Sequence[MediaOrigin] = ()
+) -> list[Content]:
     """Describe the text in a tool call that was copied from servers or files, one line per piece of text.
 
     Each line gives the argument, the source and the length; the longest pieces come first. If there are many
     pieces, only some are listed, at least one for each server. Another line then gives the number of the other
-    pieces, including the *omitted* pieces that are not in *origins*. If *is_complete* is false, a last line
-    warns that not all text from other servers could be compared with the call.
+    pieces, including the *omitted* pieces that are not in *origins*. *media* are named on a line each. If
+    *is_complete* is false, a last line warns that not all text from other servers could be compared with the call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]
     if more := len(origins) - len(shown) + omitted:
         lines.append(Content.styled(_("▲ and {shown_count} more copied parts").format(shown_count=more), "$warning"))
+    lines += [Content.styled(_describe_media(one), "$warning") for one in media]
     if not is_complete:
         lines.append(Content.styled(_(_INCOMPLETE), "$warning"))
     return lines
+
+
+def _describe_media(media: MediaOrigin) -> str:
+    if media.server == FILES:
+        return _(_ATTACHED_MEDIA[media.kind])
+    return _(_MEDIA[media.kind]).format(server=clean_line(mark_unusual_spaces(media.server), 60))
 
 
 def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:

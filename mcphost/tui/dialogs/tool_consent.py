@@ -255,7 +255,12 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(Content.styled(_("first use in this session"), "$warning"))
         if question.arguments_error:
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
-        out += render_origins(origins, is_complete=question.are_origins_complete, omitted=question.omitted_origins)
+        out += render_origins(
+            origins,
+            is_complete=question.are_origins_complete,
+            omitted=question.omitted_origins,
+            media=question.media_origins,
+        )
         if self.review.is_edited:
             words = _("edited by you: {changes} · allow it once, or always by a rule (A)").format(
                 changes=self.call_view.changes

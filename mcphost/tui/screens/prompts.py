@@ -427,15 +427,19 @@ def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
         if result is None:
             composer.composer_input.focus()
         elif is_plain_text(result.messages):
-            composer.insert_prompt_text(server, result.text)
+            insert_text(result, result.text)
             composer.composer_input.focus()
         else:
             chat.app.push_screen(PromptPreview(chat.host, result), partial(decided, result))  # pyright: ignore[reportUnknownMemberType]
 
+    def insert_text(result: "FilledPrompt", text: str) -> None:
+        chat.host.features.note_text(server, f"prompt {result.name}", text)
+        composer.insert_prompt_text(server, text)
+
     def decided(result: "FilledPrompt", decision: "PromptDecision | None") -> None:
         choice, messages = decision or ("", ())
         if choice == "edit":
-            composer.insert_prompt_text(server, "\n\n".join((result.text, *_added_texts(result.messages, messages))))
+            insert_text(result, "\n\n".join((result.text, *_added_texts(result.messages, messages))))
         elif choice:
             shown = result._replace(messages=messages)
             chat.run_worker(partial(_insert, chat, shown, asks=choice == "answer"), group="turn")

@@ -14,7 +14,7 @@ from textual.widgets import OptionList
 from mcphost.errors import McpHostError
 from mcphost.host.audit.audit_labels import decision_label, outcome_label, source_label
 from mcphost.host.conversation.rewind import CompletedCall, find_audit_row, list_completed_calls
-from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart
+from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.audit_reader import AuditFilter
@@ -263,6 +263,9 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     """
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
+    for part in message.parts:
+        for copied in part.copies if isinstance(part, TextPart) else ():
+            chat.host.features.note_text(copied.server, copied.source, part.text)
     after = join_drafts(Draft(message.text), before)
     parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
     chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)

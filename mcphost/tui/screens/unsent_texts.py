@@ -123,6 +123,8 @@ class DraftSaver:
         if is_api_key(text.text):  # stored by an earlier version; the next save deletes it
             text = replace(text, text="")
         if not text.is_empty and self._screen.is_attached:
+            if text.source and not text.source.startswith("/"):  # a slash means the user's own command
+                self._host.features.note_text(text.source, "prompt", text.text)
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))
             self._restore_draft(join_drafts(*drafts), text.attachments)
 

@@ -9,9 +9,11 @@ import pytest
 from mcphost.config.rules import parse_rule
 from mcphost.config.schema import ConsentConfig
 from mcphost.config.settings import parse_settings
+from mcphost.host.argument_origins import FILES, MediaOrigin
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
-from mcphost.llm.messages import ToolReturnPart
+from mcphost.llm.messages import FilePart, ImagePart, ToolReturnPart
+from mcphost.llm.model import ModelFacts
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
@@ -282,3 +284,113 @@ async def test_data_of_a_server_that_was_removed_may_be_that_of_any_other_server
         await host.conversation.send("post it")
         assert last_result(host).text == "posted"
     assert [params["arguments"] for params in peers["web"].asked("tools/call")] == [{"body": "Good morning"}]
+
+
+PROMPT = f"Do this.\n{SECRET}"
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def peers_with_prompt(text: str = PROMPT) -> dict[str, InProcessServer]:
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    crm = create_peer(capabilities={"prompts": {}}, prompts__get={"messages": [message]})
+    return {**open_peers(), "crm": crm}
+
+
+@pytest.mark.parametrize("when", ["before it was sent", "after it was sent", "after a restart"])
+async def test_a_prompt_in_a_typed_message_stays_a_source_in_every_conversation(tmp_path: Path, when: str) -> None:
+    peers, never = peers_with_prompt(), never_rules("web/* never-from:crm")
+    model, frontend = ScriptedModel(text_round("understood"), POST, text_round("done")), ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend, never=never) as host:
+        await host.features.get_prompt("crm", "customer", {})
+        if when == "before it was sent":
+            host.conversation.open_new()
+        await host.conversation.send(f"Please: {PROMPT} Mail it to bob.")
+        first = host.conversation.id
+        host.conversation.open_new()
+        if when != "after a restart":
+            await host.conversation.open(first)
+            await host.conversation.send("go on")
+            assert "from:crm" in last_result(host).text
+    if when != "after a restart":
+        assert peers["web"].asked("tools/call") == []
+        return
+    peers = peers_with_prompt()
+    async with open_host_with(tmp_path, peers, model, frontend, never=never) as host:
+        await host.conversation.open(first)
+        await host.conversation.send("go on")
+        assert "from:crm" in last_result(host).text
+    assert peers["web"].asked("tools/call") == []
+
+
+async def test_only_the_copied_part_of_a_typed_message_counts_as_the_servers(tmp_path: Path) -> None:
+    own = "Write to bob@example.com about the new printer"
+    model = ScriptedModel(text_round("ok"), tool_round(("web__post", {"body": own})), text_round("done"))
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers_with_prompt(), model, frontend) as host:
+        await host.features.get_prompt("crm", "customer", {})
+        host.conversation.open_new()
+        await host.conversation.send(f"{own}. {PROMPT}")
+        await host.conversation.send("go on")
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveTool)
+    assert (question.origins, question.are_origins_complete) == ((), True)
+
+
+async def test_a_prompt_too_long_to_remember_leaves_later_conversations_unchecked(tmp_path: Path) -> None:
+    model = ScriptedModel(HARMLESS, text_round("done"))
+    never = never_rules("web/* never-from:crm")
+    async with open_host_with(tmp_path, peers_with_prompt("x" * 1_000_000), model, never=never) as host:
+        await host.features.get_prompt("crm", "customer", {})
+        host.conversation.open_new()
+        await host.conversation.send("post it")
+        assert "from:crm" in last_result(host).text
+
+
+@pytest.mark.parametrize("rule", ["web/* never-from:mail", "web/* never-from:*", "web/* never-from:@file"])
+@pytest.mark.parametrize("is_accepted", [True, None, False])
+async def test_media_that_the_model_received_cannot_be_compared(
+    tmp_path: Path, rule: str, is_accepted: bool | None
+) -> None:
+    peers = open_peers()
+    image = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    peers["mail"] = create_peer(tools__list=tools_result(tool_definition("read")), tools__call={"content": [image]})
+    facts = ModelFacts(supports_images=is_accepted, supports_pdf=is_accepted)
+    model = ScriptedModel(READ, POST, text_round("done"), facts=facts)
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+    attached = FilePart("contract.pdf", "application/pdf", PIXEL)
+    async with open_host_with(tmp_path, peers, model, frontend, never=never_rules(rule)) as host:
+        await host.conversation.send("read and post", [attached] if "@file" in rule else [])
+        assert (last_result(host).outcome == "ok") is (is_accepted is False)
+
+
+async def test_the_question_names_the_media_that_cannot_be_compared_and_no_grant_covers_the_call(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedModel(HARMLESS, text_round("ok"), HARMLESS, text_round("done"))
+    frontend = ScriptedFrontend(AllowSession(), AllowOnce())
+    consent = ConsentConfig(origins="ask")
+    part = FilePart("mail://1/contract.pdf", "application/pdf", PIXEL, "mail")
+    async with open_host_with(tmp_path, open_peers(), model, frontend, consent=consent) as host:
+        await host.conversation.send("say good morning")
+        await host.conversation.send("and again", [part, ImagePart("image/png", PIXEL)])
+    before, question = frontend.asked
+    assert isinstance(before, ApproveTool)
+    assert isinstance(question, ApproveTool)
+    assert before.media_origins == ()
+    assert question.media_origins == (MediaOrigin(FILES, "image"), MediaOrigin("mail", "pdf"))
+    assert (question.origins, question.are_origins_complete) == ((), True)
+
+
+async def test_media_count_as_received_after_a_change_to_a_model_that_does_not_accept_them(tmp_path: Path) -> None:
+    first = ScriptedModel(text_round("I see a door code."))
+    first.name = "eyes"
+    blind = ScriptedModel(HARMLESS, text_round("done"), facts=ModelFacts(supports_images=False))
+    never = never_rules("web/* never-from:mail")
+    image = ImagePart("image/png", PIXEL, "mail://1", "mail")
+    async with open_host_with(tmp_path, open_peers(), first, never=never) as host:
+        await host.conversation.send("look", [image])
+        conversation = host.conversation.id
+    async with open_host_with(tmp_path, open_peers(), blind, never=never) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.send("post it")
+        assert last_result(host).outcome == "declined"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from mcphost.host.argument_origins import FILES, ArgumentOrigin
+from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaOrigin
 from mcphost.translation import LANGUAGES, set_language
 from mcphost.tui.dialogs.call_view import COPIED_STYLE, CopyMarker, argument_sections, render_call, render_origins
 from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
@@ -38,6 +38,15 @@ def test_names_of_servers_cannot_forge_lines_and_many_lines_are_counted() -> Non
     assert all("\n" not in line.plain and "\x1b" not in line.plain and "\u202e" not in line.plain for line in lines)
     assert "and 3 more" in lines[6].plain
     assert "could be compared" in lines[7].plain
+
+
+def test_media_that_cannot_be_compared_are_named_with_their_server() -> None:
+    media = (MediaOrigin(FILES, "pdf"), MediaOrigin("m\x1b[31mail\n", "image"))
+    lines = [line.plain for line in render_origins((), is_complete=True, media=media)]
+    assert lines[0] == "▲ A PDF file that you attached cannot be compared with this call."
+    assert lines[1].startswith("▲ An image of m")
+    assert lines[1].endswith("cannot be compared with this call.")
+    assert all("\x1b" not in line and "\n" not in line for line in lines)
 
 
 def test_every_server_is_named_even_if_its_copy_is_short() -> None:
