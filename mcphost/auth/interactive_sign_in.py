@@ -229,27 +229,24 @@ async def _wait_for_response(
         is_switched = True
         tasks.cancel_scope.cancel()
 
+    def make_terms() -> SignInTerms:
+        switch = switch_method if request.metadata.device_authorization_endpoint else None
+        return SignInTerms(timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others)
+
     async def ask_user() -> None:
         nonlocal is_refused
         note = context.previous_error
-        switch = switch_method if request.metadata.device_authorization_endpoint else None
         with check_entries():
-            while True:
-                terms = SignInTerms(
-                    timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others
-                )
-                redirect_url = await context.ask_user(request, url, terms, note=note)
-                if redirect_url is None:
-                    is_refused = True
-                    tasks.cancel_scope.cancel()
-                if not redirect_url:
-                    return
+            while redirect_url := await context.ask_user(request, url, make_terms(), note=note):
                 pasted = parse_authorization_response(redirect_url)
                 if has_state(pasted):
                     accepted.append(pasted)
                     tasks.cancel_scope.cancel()
                     return
                 note = WRONG_REDIRECT
+        if redirect_url is None:
+            is_refused = True
+            tasks.cancel_scope.cancel()
 
     others = await context.other_accounts()
     callback.expect(is_expected)
