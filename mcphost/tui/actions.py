@@ -368,7 +368,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ),
     (N_("Message"), N_("page up and page down"), N_("scroll the conversation")),
     (N_("Message"), "/", N_("commands and the servers' prompts")),
-    (N_("Message"), "/theme fjord", N_("choose at once; also /model, /retry-with, /profile, /servers, /export")),
+    (N_("Message"), N_("/theme fjord"), N_("choose at once; also /model, /retry-with, /profile, /servers, /export")),
     (N_("Message"), "@", N_("attach a file or resource; @file:10-40 only lines, tab enters a folder")),
     (N_("Message"), N_("tab after a paste"), N_("unfold a long one; attach the files of pasted paths")),
     (N_("Message"), "^V", N_("attach the image in the clipboard")),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mcphost.translation import _
 from mcphost.tui.actions import ALIASES, ParsedCommand, find_slash_command, parse_slash_command
@@ -13,20 +13,45 @@ from mcphost.tui.widget_messages import ActionRequested
 from mcphost.tui.widgets.composer import Composer, Draft
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from mcphost.host.host import Host
-    from mcphost.tui.command_values import CommandValues
-    from mcphost.tui.screens.chat import ChatScreen
     from mcphost.tui.widgets.completion_popup import CompletionItem
 
 _HINT_SECONDS = 10
 
 
+class CommandValueSource(Protocol):
+    """Interface of the values that slash commands accept."""
+
+    def complete(self, action: str) -> "list[CompletionItem]":
+        """Return a completion for each value of the command that runs *action*."""
+        ...
+
+    def apply(self, action: str, value: str, restore: Callable[[], None]) -> str:
+        """Apply *value* as the command that runs *action* does; return "" or an error message.
+
+        If it fails later, a notification says why, and *restore* is called to give the user's line back.
+        """
+        ...
+
+
 class SlashCommandRunner:
     """Runner of the slash commands that the user enters in the composer."""
 
-    def __init__(self, chat: "ChatScreen", host: "Host", values: "Callable[[], CommandValues]") -> None:
-        """Create a runner; *values* returns the values that commands accept, whose module is imported on first use."""
-        self._chat, self._host, self._values = chat, host, values
+    def __init__(
+        self,
+        screen: "Screen[None]",
+        host: "Host",
+        run_custom: Callable[[str], bool],
+        values: Callable[[], CommandValueSource],
+    ) -> None:
+        """Create a runner.
+
+        *run_custom* runs a line as a custom command, and returns False if it is none. *values* returns the values that
+        commands accept; their module is imported on first use.
+        """
+        self._screen, self._host, self._run_custom, self._values = screen, host, run_custom, values
 
     def complete_value(self, command: str) -> "list[CompletionItem]":
         """Return completions for the value of *command*, such as "/theme"; empty if it takes none."""
@@ -44,7 +69,7 @@ class SlashCommandRunner:
         parsed = parse_slash_command(text)
         if parsed is not None and find_slash_command(parsed.word) is not None:
             return self._run(parsed, draft)
-        if self._chat.custom_commands.run_line(text):
+        if self._run_custom(text):
             return True
         if parsed is not None:
             return self._run(parsed, draft)
@@ -54,12 +79,12 @@ class SlashCommandRunner:
         return bool(said)
 
     def _run(self, parsed: ParsedCommand, draft: Draft) -> bool:
-        action, composer = parsed.action, self._chat.query_one(Composer)
+        action, composer = parsed.action, self._screen.query_one(Composer)
         if action is None:
             self._show_hint(parsed)
         elif not parsed.value:
             composer.mark_sent()
-            self._chat.post_message(ActionRequested(action.name))
+            self._screen.post_message(ActionRequested(action.name))
         elif not action.takes_value:
             self._notify(explain_unexpected_value(f"/{parsed.word}"))
         elif error := self._values().apply(action.name, parsed.value, partial(self._restore, draft)):
@@ -69,20 +94,20 @@ class SlashCommandRunner:
         return True
 
     def _show_hint(self, parsed: ParsedCommand) -> None:
-        hint = keys_in_use(self._chat).fill(_(ALIASES[parsed.word].hint))
+        hint = keys_in_use(self._screen).fill(_(ALIASES[parsed.word].hint))
         hint = hint.replace("{settings_file}", clean_line(self._host.config.settings_file or "config.toml", 200))
         said = _("mcphost has no command {typed}. {hint}").format(typed=f"/{parsed.word}", hint=hint)
         if parsed.value:
             said = _(SEND_HINT).format(error=said)
         else:
-            self._chat.query_one(Composer).mark_sent()
+            self._screen.query_one(Composer).mark_sent()
         self._notify(said)
 
     def _restore(self, draft: Draft) -> None:
         """Put the draft back into the composer, unless the user has begun to write something else."""
-        composer = self._chat.query_one(Composer)
+        composer = self._screen.query_one(Composer)
         if not composer.draft.text:
             composer.set_draft(draft)
 
     def _notify(self, said: str) -> None:
-        self._chat.notify(said, markup=False, timeout=_HINT_SECONDS)
+        self._screen.notify(said, markup=False, timeout=_HINT_SECONDS)

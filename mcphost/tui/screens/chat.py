@@ -47,14 +47,13 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
-    from mcphost.tui.command_values import CommandValues
     from mcphost.tui.screens.chat_status import ChatStatus
     from mcphost.tui.screens.custom_commands import CustomCommandRunner
     from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.server_notices import ServerNotices
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.unsent_texts import DraftSaver, PendingEdit
-    from mcphost.tui.slash_commands import SlashCommandRunner
+    from mcphost.tui.slash_commands import SlashCommandRunner, CommandValueSource
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 SIDEBAR_MIN_WIDTH = 100
@@ -141,7 +140,7 @@ class ChatScreen(Screen[None]):
         """The text area in which the user writes a message."""
         return self.query_one(ComposerInput)
 
-    def attach_host(self, host: "Host", command_values: "Callable[[], CommandValues]") -> None:
+    def attach_host(self, host: "Host", command_values: "Callable[[], CommandValueSource]") -> None:
         """Connect the screen to the running host; *command_values* returns the values that slash commands accept.
 
         Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
@@ -159,7 +158,7 @@ class ChatScreen(Screen[None]):
         self.server_notices = ServerNotices(self.presenter.add_notice)
         self.status = ChatStatus()
         self.custom_commands = CustomCommandRunner(self, host, self._switch_model, self.send_draft)
-        self.slash_commands = SlashCommandRunner(self, host, command_values)
+        self.slash_commands = SlashCommandRunner(self, host, self.custom_commands.run_line, command_values)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
         popup = self.query_one(Composer).popup

@@ -35,23 +35,23 @@ def test_absolute_patterns_and_those_of_the_home_folder_or_a_parent_match(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(
-        tmp_path, "mine/a.py", "shared/b.py", "shared/deep/c.py", "shared/d.txt", ".conf/e.json", ".conf/node_modules/f"
+        tmp_path, "mine/a.py", "common/b.py", "common/deep/c.py", "common/d.txt", ".conf/e.json", ".conf/node_modules/f"
     )
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = str(tmp_path / "mine")
     assert set(read_signature(folder, (f"{tmp_path}/mine/*.py",))) == {"a.py"}
-    assert set(read_signature(folder, (f"{tmp_path}/shared/**/*.py",))) == {
-        f"{tmp_path}/shared/b.py",
-        f"{tmp_path}/shared/deep/c.py",
+    assert set(read_signature(folder, (f"{tmp_path}/common/**/*.py",))) == {
+        f"{tmp_path}/common/b.py",
+        f"{tmp_path}/common/deep/c.py",
     }
-    assert set(read_signature(folder, ("~/shared/d.txt", "~/.conf/*.json"))) == {
-        f"{tmp_path}/shared/d.txt",
+    assert set(read_signature(folder, ("~/common/d.txt", "~/.conf/*.json"))) == {
+        f"{tmp_path}/common/d.txt",
         f"{tmp_path}/.conf/e.json",
     }
-    assert set(read_signature(folder, ("*.py", "../shared/*.txt", "./a.*"))) == {"a.py", f"{tmp_path}/shared/d.txt"}
-    assert set(read_signature(f"{tmp_path}/", (".conf/*.json", "shared/**/*.txt"))) == {".conf/e.json", "shared/d.txt"}
-    assert set(read_signature(folder, ("~/shared/",))) == {
-        f"{tmp_path}/shared/{name}" for name in ("b.py", "deep/c.py", "d.txt")
+    assert set(read_signature(folder, ("*.py", "../common/*.txt", "./a.*"))) == {"a.py", f"{tmp_path}/common/d.txt"}
+    assert set(read_signature(f"{tmp_path}/", (".conf/*.json", "common/**/*.txt"))) == {".conf/e.json", "common/d.txt"}
+    assert set(read_signature(folder, ("~/common/",))) == {
+        f"{tmp_path}/common/{name}" for name in ("b.py", "deep/c.py", "d.txt")
     }
 
 
