@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.server_notices import ServerNotices
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.unsent_texts import DraftSaver, PendingEdit
-    from mcphost.tui.slash_commands import SlashCommandRunner, CommandValueSource
+    from mcphost.tui.slash_commands import CommandValueSource, SlashCommandRunner
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 SIDEBAR_MIN_WIDTH = 100
