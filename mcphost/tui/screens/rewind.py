@@ -263,9 +263,9 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     """
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
-    for part in message.parts:
-        for copied in part.copies if isinstance(part, TextPart) else ():
-            chat.host.features.note_text(copied.server, copied.source, part.text)
+    for text in (part for part in message.parts if isinstance(part, TextPart)):
+        for copied in text.copies:
+            chat.host.features.note_text(copied.server, copied.source, text.text)
     after = join_drafts(Draft(message.text), before)
     parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
     chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
