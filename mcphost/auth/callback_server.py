@@ -1,6 +1,5 @@
 """HTTP listener on 127.0.0.1 that receives the authorization response of one sign-in."""
 
-import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from html import escape
@@ -10,8 +9,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketStream
 
-from mcphost.auth.browser import is_in_container
-from mcphost.auth.loopback_peers import accepted_uids, is_foreign_connection
+from mcphost.auth.loopback_peers import is_refused_connection
 from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
@@ -115,11 +113,9 @@ class CallbackServer:
 
     async def _is_foreign(self, stream: SocketStream) -> bool:
         client = stream.extra(SocketAttribute.remote_address)  # noqa: S610 - no Django here
-        # Outside a container that has no network of its own, the user of its root has another id.
-        if not isinstance(client, tuple) or (os.getuid() == 0 and is_in_container(os.environ)):
+        if not isinstance(client, tuple):
             return False
-        server, uids = (LOOPBACK_HOST, self.port), accepted_uids(os.environ)
-        return await anyio.to_thread.run_sync(is_foreign_connection, server, client[:2], uids)
+        return await anyio.to_thread.run_sync(is_refused_connection, (LOOPBACK_HOST, self.port), client[:2])
 
     async def _handle_request(self, stream: SocketStream) -> None:
         data = b""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mcphost.auth.browser import is_in_container
+
 Endpoint = tuple[str, int]
 """An IPv4 address and a port."""
 TABLES = Path("/proc/net")
@@ -38,6 +40,17 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
     if os.getuid() == 0 and (caller := environ.get("SUDO_UID", "")).isdecimal():
         uids.add(int(caller))
     return frozenset(uids)
+
+
+def is_refused_connection(server: Endpoint, client: Endpoint) -> bool:
+    """Return whether a connection that this process has accepted at *server* must be refused.
+
+    This is the case if it is foreign; see `is_foreign_connection`. As root in a container, no connection is refused,
+    because outside a container that has no network of its own, the user of its root has another id.
+    """
+    if os.getuid() == 0 and is_in_container(os.environ):
+        return False
+    return is_foreign_connection(server, client, accepted_uids(os.environ))
 
 
 def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[int], tables: Path = TABLES) -> bool:

@@ -3,6 +3,7 @@
 A page can do everything that the terminal can, such as approving tool calls, but textual-serve has no access control:
 any web page open in a browser on this machine could use its WebSocket. Therefore every URL contains a random key, and
 requests from other pages (checked by Origin and Sec-Fetch-Site) or for other host names (DNS rebinding) are rejected.
+Other users of the machine can read the key from the browser's command line, so their connections are rejected too.
 """
 
 import asyncio
@@ -14,13 +15,16 @@ import sys
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import Any, cast
 
 import aiohttp_jinja2
+import anyio.to_thread
 import jinja2
 from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
+from mcphost.auth.loopback_peers import Endpoint, is_refused_connection
 from mcphost.cli.chat import SERVED_DRIVER
 from mcphost.errors import UsageError
 from mcphost.translation import _
@@ -71,9 +75,17 @@ class ServedChat(AppService):
 class ChatServer(Server):
     """Web server on 127.0.0.1 that serves the chat pages and their WebSockets."""
 
-    def __init__(self, argv: Sequence[str], port: int) -> None:
+    def __init__(
+        self, argv: Sequence[str], port: int, is_refused: Callable[[Endpoint, Endpoint], bool] = is_refused_connection
+    ) -> None:
+        """Create a server whose chats run the command *argv*.
+
+        *is_refused* decides, in a thread, on the connection between two endpoints: the server's and the client's.
+        """
         super().__init__("mcphost", "127.0.0.1", port)  # pyright: ignore[reportUnknownMemberType]
         self._argv = argv
+        self._port = port
+        self._is_refused = is_refused
         self._place = f"127.0.0.1:{port}"
         self._path = f"/{secrets.token_urlsafe(24)}"
         self._open_chats = 0
@@ -96,7 +108,13 @@ class ChatServer(Server):
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Reject requests from other web pages, and add headers that restrict what the chat page itself may load."""
+        """Reject requests from other users and web pages, and add headers that restrict what the chat page may load."""
+        peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+        if not isinstance(peer, tuple):
+            return web.Response(status=403, text="The connection was closed.\n")
+        client: Endpoint = cast("tuple[Any, ...]", peer)[:2]
+        if await anyio.to_thread.run_sync(self._is_refused, ("127.0.0.1", self._port), client):
+            return web.Response(status=403, text="Another user of this machine made this connection.\n")
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
         is_ours = origin == self.public_url or (origin is None and not is_socket)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -14,7 +15,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import psutil
 import pytest
+from aiohttp import web
 
+from mcphost.auth.loopback_peers import Endpoint
 from mcphost.cli import chat_web_server
 from mcphost.cli.main import parse_arguments
 from mcphost.cli.serve import chat_command
@@ -50,6 +53,33 @@ def serve(program: Program, *arguments: str) -> Iterator[Serving]:
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(END_SECONDS)
+
+
+@pytest.mark.anyio
+async def test_a_connection_of_another_user_of_the_machine_is_refused() -> None:
+    connections: list[tuple[Endpoint, Endpoint]] = []
+
+    def refuse(server: Endpoint, client: Endpoint) -> bool:
+        connections.append((server, client))
+        return True
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = chat_web_server.ChatServer(["true"], listener.getsockname()[1], refuse)
+        runner = web.AppRunner(server.make_app(), access_log=None)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listener).start()
+            async with aiohttp.ClientSession() as client:
+                async with client.get(server.address) as answer:
+                    assert (answer.status, "Another user" in await answer.text()) == (403, True)
+                with pytest.raises(aiohttp.WSServerHandshakeError):
+                    await client.ws_connect(f"{server.address}ws", origin=server.public_url)
+        finally:
+            await runner.cleanup()
+    place = urlsplit(server.address)
+    assert [end for end, _ in connections] == [(place.hostname, place.port)] * 2
+    assert all(host == "127.0.0.1" and port != place.port for _, (host, port) in connections)
 
 
 class Page:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from mcphost.auth import callback_server
+from mcphost.auth import callback_server, loopback_peers
 from mcphost.auth.callback_server import (
     MAX_CONCURRENT_REQUESTS,
     MAX_CONNECTIONS,
@@ -108,7 +108,7 @@ async def test_only_one_answer_is_accepted_and_only_by_get() -> None:
 async def test_another_user_of_the_machine_cannot_answer(
     is_ours: bool, status: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uids = callback_server.accepted_uids({}) if is_ours else frozenset({-1})
+    uids = loopback_peers.accepted_uids({}) if is_ours else frozenset({-1})
 
     def accept_from(environ: Mapping[str, str]) -> frozenset[int]:
         return uids
@@ -116,8 +116,8 @@ async def test_another_user_of_the_machine_cannot_answer(
     def is_outside(environ: Mapping[str, str]) -> bool:
         return False
 
-    monkeypatch.setattr(callback_server, "is_in_container", is_outside)
-    monkeypatch.setattr(callback_server, "accepted_uids", accept_from)
+    monkeypatch.setattr(loopback_peers, "is_in_container", is_outside)
+    monkeypatch.setattr(loopback_peers, "accepted_uids", accept_from)
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
         page = await send_raw(callback.port, get_callback(callback, "/callback?code=c&state=good-state"))
