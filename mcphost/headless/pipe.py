@@ -329,7 +329,9 @@ class TurnFailed(McpHostError):
 def get_text(message: dict[str, Any], key: str) -> str:
     """Return the non-empty string under *key* in a command. Raises UsageError if there is no such string."""
     value = message.get(key)
-    if not isinstance(value, str) or not value:
+    if value == "":
+        raise UsageError(f'"{key}" is empty.')
+    if not isinstance(value, str):
         raise UsageError(f'"{key}" is missing, or is not text.')
     return value
 

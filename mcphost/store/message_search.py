@@ -32,6 +32,8 @@ MAX_QUERY_CHARS = 500
 MAX_TERMS = 20
 MIN_PREFIX_CHARS = 2
 LABEL_FILTERS = ("server", "tool", "role")
+ROLES = ("user", "assistant", "tool", "title")
+"""The values of the filter `role:`; `title` is the title of a conversation."""
 _DAY = 86_400
 _TERM = re.compile(r'(-?)(?:(server|tool|role|before|after):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
@@ -100,6 +102,8 @@ class _QueryBuilder:
         name, is_prefix = (name[:-1], True) if name.endswith("*") else (name, False)
         if not name:
             return
+        if field == "role" and not is_prefix and name.lower() not in ROLES:
+            self.notes.append(f"role:{name[:40]} is not one of: {', '.join(ROLES)}.")
         label = f'labels : "{make_label(field, name)}"{" *" if is_prefix else ""}'
         (self._unwanted if is_negative else self._wanted).append(label)
 

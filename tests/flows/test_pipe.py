@@ -157,6 +157,7 @@ def test_an_impossible_command_returns_a_result_with_kind_and_exit(
     with program.pipe("--mcp-config", program.servers(demo=DEMO, gone={"command": "no-such-program"})) as pipe:
         do = command.pop("do")
         assert error_of(pipe.ask(do, **command)) == (kind, code)
+        assert pipe.ask("send", text="")["error"]["message"] == '"text" is empty.'
         assert pipe.ask("call", server="demo", tool="add", arguments={"a": 1, "b": 1})["ok"]
 
 

@@ -183,7 +183,7 @@ def make_budget_error(use: BudgetUse, cost: float | None) -> BudgetReached:
     The error names the limit.
     """
     limit = format_dollars(use.limit)
-    flag = ", or give --max-cost" if use.name == "per_turn" else ""
+    flag = ", or with --max-cost" if use.name == "per_turn" else ""
     hint = f"Raise {use.name} under [budget] in config.toml{flag}."
     if use.name == "ask_above":
         return BudgetReached(f"The request may cost {format_dollars(cost or 0)}, above ask_above = {limit}.", hint)

@@ -183,6 +183,8 @@ async def test_a_wrong_date_is_told_and_the_rest_is_searched(tmp_path: Path) -> 
     result = await SearchStore(database).search("pear before:soon")
     assert [found.id for found in result.conversations] == ["0"]
     assert "before:soon is not a date" in result.notes[0]
+    (note,) = parse_query("role:bogus Role:User role:a*", now=JANUARY).notes
+    assert note == "role:bogus is not one of: user, assistant, tool, title."
 
 
 async def test_conversations_of_an_earlier_version_are_indexed_in_pieces(tmp_path: Path) -> None:
