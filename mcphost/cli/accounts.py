@@ -167,16 +167,8 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     selected = [one for one in stored_accounts if one.account == account]
     in_use = server is not None and not server.oauth.account and account == chosen
     left = sorted(one.name for one in stored_accounts if one.account != account) if in_use else []
-    if stored_accounts and not selected and server is None:
-        raise UsageError(
-            f"Which account of {args.server!r}?",
-            f"--account {' or '.join(sorted(quote(one.name) for one in stored_accounts))}",
-        )
-    if stored_accounts and not selected and args.account:
-        raise UsageError(
-            f"You are not signed in to {args.server!r} as {args.account!r}.",
-            f"Accounts: {', '.join(sorted(one.name for one in stored_accounts))}.",
-        )
+    if stored_accounts and not selected and (server is None or args.account):
+        raise _unknown_account_error(args, sorted(one.name for one in stored_accounts))
     signed_out, revoked, forgotten = bool(selected), bool(selected), False
     trusted = await approved_or_none(server)  # the CA certificates of an unapproved entry are not used
     for one in selected:
@@ -199,6 +191,15 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
             _("The next sign-in registers mcphost again.") if forgotten else _("mcphost was not registered there.")
         )
     return 0
+
+
+def _unknown_account_error(args: argparse.Namespace, names: list[str]) -> UsageError:
+    """Return the error for a sign-out that fits none of the stored accounts with these *names*."""
+    if not args.account:
+        return UsageError(f"Which account of {args.server!r}?", f"--account {' or '.join(map(quote, names))}")
+    return UsageError(
+        f"You are not signed in to {args.server!r} as {args.account!r}.", f"Accounts: {', '.join(names)}."
+    )
 
 
 def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:

@@ -80,7 +80,7 @@ async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
         raise UsageError(
             f"{len(rows)} conversations begin with {id_prefix!r}.", "Use a longer prefix of the id: mcphost sessions"
         )
-    return exact or rows[0]
+    return exact or next(iter(rows))
 
 
 async def resume_conversation(host: Host, id_prefix: str) -> None:
