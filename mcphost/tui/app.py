@@ -147,7 +147,7 @@ class McpHostApp(NoticeApp):
         self._feed: EventQueue | None = None
         self._notifier: TerminalNotifier | None = None  # created when the host starts
         self._is_started = False
-        self._deferred_calls: list[Callable[[], None]] = []
+        self._deferred_calls: list[Callable[[], object]] = []
         self._interrupted_at = 0.0
         self._has_warned_of_calls = False
         self.is_suspended = False
@@ -397,7 +397,7 @@ class McpHostApp(NoticeApp):
         else:
             self._deferred_calls.append(call)
 
-    def _run_unless_exiting(self, call: Callable[[], None]) -> None:
+    def _run_unless_exiting(self, call: Callable[[], object]) -> None:
         """Invoke *call*, unless the app is exiting.
 
         An exiting app cannot mount widgets and would raise MountError.
