@@ -25,6 +25,7 @@ from tests.unit.host.scripted_host import (
     tool_definition,
     tools_result,
 )
+from tests.unit.host.test_sampling import PIXEL
 
 pytestmark = pytest.mark.anyio
 SECRET = "The door code of the office is 4711-0815-XY"
@@ -287,7 +288,6 @@ async def test_data_of_a_server_that_was_removed_may_be_that_of_any_other_server
 
 
 PROMPT = f"Do this.\n{SECRET}"
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def peers_with_prompt(text: str = PROMPT) -> dict[str, InProcessServer]:
