@@ -21,6 +21,7 @@ from mcphost.host.questions.frontend import Frontend, RefusingFrontend
 from mcphost.host.server_views import ServerView
 from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationInfo
+from mcphost.translation import N_
 
 
 def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
@@ -93,7 +94,7 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
     await host.conversation.open(info.id)
     difference = host.model_selection.describe_difference(info.model)
     if difference:
-        host.events.notify_early("warning", difference, hint="To switch: /model in the chat, or --model.")
+        host.events.notify_early("warning", difference, hint=N_("To switch: /model in the chat, or --model."))
 
 
 def remove_model(config: HostConfig) -> HostConfig:

@@ -55,7 +55,7 @@ _INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==|sha384-[A-Za-z0-9+/]{64}|sh
 _REQUIREMENT = re.compile(
     r"([A-Za-z0-9._-]{1,200})==([A-Za-z0-9.!+_-]{1,200})((?: --hash=[a-z0-9]{1,20}:[0-9a-f]{1,200})*)"
 )
-_RELEASE = re.compile(r"([0-9.]*)(.*)")
+_RELEASE = re.compile(r"([0-9.]*+)(.*)")
 _SPELLINGS = re.compile(r"alpha|beta|preview|pre|(?<![a-z])c(?=[0-9])")
 _SUFFIX = re.compile(r"[._-]?(a|b|rc|post|dev)[._-]?")
 _SEPARATORS = re.compile(r"[-_.]+")

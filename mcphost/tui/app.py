@@ -15,7 +15,7 @@ from textual.events import DescendantFocus
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use
 from mcphost.tui.notice_display import NoticeApp
@@ -372,7 +372,7 @@ class McpHostApp(NoticeApp):
         if tools and not self._has_warned_of_calls:
             self._has_warned_of_calls = True
             text = _("{tools} still runs in the background; quitting loses its result. Press {quit} again to quit.")
-            said = keys_in_use(self).fill(text).format(tools=", ".join(tools))
+            said = keys_in_use(self).fill(text).format(tools=join_list(tools))
             self.notify(said, severity="warning", markup=False, timeout=8)
             return
         self.request_quit()
@@ -558,15 +558,6 @@ class McpHostApp(NoticeApp):
                 from mcphost.tui.screens.rewind import cancel_edit
 
                 self.run_worker(partial(cancel_edit, self.chat), group="turn")
-
-    def action_copy_last(self) -> None:
-        """Copy the model's last answer to the clipboard as Markdown."""
-        from mcphost.tui.transcript.last_answer import find_last_answer
-
-        text = find_last_answer(self.chat.presenter.transcript)
-        if text:
-            self.copy_to_clipboard(text)
-        self.notify(_("Copied.") if text else _("There is no answer yet."), markup=False, timeout=2)
 
     @cached_property
     def command_values(self) -> "CommandValues":

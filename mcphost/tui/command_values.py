@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.models import ModelChoice, add_missing_key, describe_model
 from mcphost.tui.themes import AUTO
@@ -151,7 +151,7 @@ class CommandValues:
             hint = _("To add a model that is not in the list, press Ctrl+N on the page of /model.")
             raise McpHostError(describe_unknown("model", name, [one.config.name for one in models]), hint)
         if len(found) > 1:
-            names = ", ".join(clean_line(one.config.name, 60) for one in found[:_MAX_LISTED])
+            names = join_list(clean_line(one.config.name, 60) for one in found[:_MAX_LISTED])
             raise McpHostError(_("Several models have this name: {names}.").format(names=names))
         add_missing_key(self._chat, setup, found[0], is_default=False, use=use)
         return ""
@@ -205,5 +205,5 @@ def describe_unknown(action: str, value: str, names: Sequence[str]) -> str:
     shown = near[:_MAX_NEAR] or (list(names) if len(names) <= _MAX_LISTED else [])
     if not shown:
         return text
-    listed = ", ".join(clean_line(name, 60) for name in shown)
+    listed = join_list(clean_line(name, 60) for name in shown)
     return f"{text} " + (_("Similar: {names}.") if near else _("There are: {names}.")).format(names=listed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.await_complete import AwaitComplete
 from textual.notifications import SeverityLevel
 
-from mcphost.translation import translate_sentence
+from mcphost.translation import _, translate_sentence
 from mcphost.tui.input_guard import Guarded
 from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_notice
@@ -132,3 +132,12 @@ class NoticeApp(QuestionApp):
     def _push_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], *, is_entered: bool) -> None:
         self._clear_question()
         super()._push_dialog(dialog, on_answer, is_entered=is_entered)
+
+    def action_copy_last(self) -> None:
+        """Copy the model's last answer to the clipboard as Markdown."""
+        from mcphost.tui.transcript.last_answer import find_last_answer
+
+        text = find_last_answer(self.chat.presenter.transcript)
+        if text:
+            self.copy_to_clipboard(text)
+        self.notify(_("Copied.") if text else _("There is no answer yet."), markup=False, timeout=2)

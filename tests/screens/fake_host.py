@@ -168,6 +168,9 @@ class FakeServerFeatures:
     def note_text(self, server: str, source: str, text: str) -> None:
         self.noted.append((server, source, text))
 
+    def note_prompt_text(self, server: str, name: str, text: str) -> None:
+        self.note_text(server, f"prompt {name}", text)
+
     async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
         """Do nothing, so that no attached resource is subscribed to."""
 

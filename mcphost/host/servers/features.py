@@ -195,6 +195,10 @@ class ServerFeatures:
         if self._editable_texts is not None:
             self._editable_texts.get().note_text(server, source, text)
 
+    def note_prompt_text(self, server: str, name: str, text: str) -> None:
+        """Remember that *text* came from the prompt *name*; see `note_text`."""
+        self.note_text(server, f"prompt {name}", text)
+
     # -- completion
     def can_complete(self, server: str) -> bool:
         """Return whether a connected server may support completion; False if it is not connected.

@@ -4,7 +4,6 @@ The button that refuses the request has the initial focus; Escape also refuses i
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual import events
@@ -14,8 +13,6 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.geometry import Offset, Region, Size
-from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, OptionList, Static, TextArea
@@ -29,45 +26,7 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, parse_key, wrap_key_hints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
-
-
-class FlowLayout(Layout):
-    """Layout that places widgets side by side at their own widths, and starts a new row when necessary."""
-
-    name = "flow"
-
-    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Place the children in rows, respecting only their right margins."""
-        placements: list[WidgetPlacement] = []
-        viewport = cast("Any", parent).app.viewport_size
-        x = y = tallest = 0
-        for child in children:
-            box = cast("Any", child)._get_box_model(  # as Textual's own layouts do
-                size, viewport, Fraction(size.width), Fraction(size.height), greedy=greedy
-            )
-            width, height = int(box.width), max(1, int(box.height))
-            if x and x + width > size.width:
-                x, y, tallest = 0, y + tallest, 0
-            region = Region(x, y, min(width, size.width), height)
-            placements.append(WidgetPlacement(region, Offset(0, 0), box.margin, child))
-            x += width + box.margin.right
-            tallest = max(tallest, height)
-        return placements
-
-
-class WrappingRow(Widget):
-    """Container that places its children side by side, and starts a new row when a child does not fit."""
-
-    DEFAULT_CSS = """
-    WrappingRow { height: auto; width: 1fr; }
-    """
-    _flow = FlowLayout()
-
-    @property
-    def layout(self) -> Layout:
-        """The flow layout; it is set in code because a style sheet can select only Textual's built-in layouts."""
-        return self._flow
-
+from mcphost.tui.widgets.wrapping_row import WrappingRow
 
 A = TypeVar("A")
 ENTER_HINT = N_("press {answer} or tab to answer")

@@ -433,7 +433,7 @@ def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
             chat.app.push_screen(PromptPreview(chat.host, result), partial(decided, result))  # pyright: ignore[reportUnknownMemberType]
 
     def insert_text(result: "FilledPrompt", text: str) -> None:
-        chat.host.features.note_text(server, f"prompt {result.name}", text)
+        chat.host.features.note_prompt_text(server, result.name, text)
         composer.insert_prompt_text(server, text)
 
     def decided(result: "FilledPrompt", decision: "PromptDecision | None") -> None:

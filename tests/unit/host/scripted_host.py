@@ -46,6 +46,9 @@ from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.scripted_server import ScriptedServer
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""A PNG of one pixel, in base64."""
+
 PeerAnswers = dict[str, Any]
 EMPTY_LISTS: dict[str, Any] = {
     "tools/list": {"tools": []},

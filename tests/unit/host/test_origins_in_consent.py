@@ -18,6 +18,7 @@ from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.scripted_host import (
+    PIXEL,
     InProcessServer,
     create_peer,
     open_host_with,
@@ -25,7 +26,6 @@ from tests.unit.host.scripted_host import (
     tool_definition,
     tools_result,
 )
-from tests.unit.host.test_sampling import PIXEL
 
 pytestmark = pytest.mark.anyio
 SECRET = "The door code of the office is 4711-0815-XY"

@@ -40,10 +40,10 @@ from tests.unit.host.asking_server import (
     open_asking_host,
     sampling_request,
 )
+from tests.unit.host.scripted_host import PIXEL
 
 pytestmark = pytest.mark.anyio
 PER_MINUTE = SamplingLimits().requests_per_minute
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TOOL = {"name": "get.weather", "description": "Weather", "inputSchema": {"type": "object"}}
 
 

@@ -12,8 +12,9 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.conversation.controller import MAX_SYSTEM_PROMPT
 from mcphost.host.conversation.model_request import DEFAULT_PROMPT
 from mcphost.host.host import Host
-from mcphost.store.conversations import MAX_STORED, ConversationStore
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
+from mcphost.store.system_prompts import MAX_STORED
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
