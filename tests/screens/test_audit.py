@@ -59,7 +59,7 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: P
         await driver.until(lambda: "not about a stored permission" in driver.text())
         await driver.pilot.press("down", "down", "down")
         await driver.until(lambda: "4f2a91c0" in driver.text(), "the row with the grant")
-        await driver.until(lambda: "u u revoke the permission" in driver.text(), "the key")
+        await driver.until(lambda: "u revoke the permission (twice)" in driver.text(), "the key")
         await driver.pilot.press("u")
         await driver.until(lambda: "Press u again to revoke" in driver.text())
         assert len(driver.host.grants.given) == 2

@@ -66,10 +66,12 @@ async def test_a_question_during_typing_is_shown_and_takes_no_key(run: Run, cloc
         await driver.until(
             lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the dialog"
         )
-        assert driver.app.focused.id == driver.app.screen.BUTTONS[0][0]
+        # The input of a question that corrects an entry is open: what is typed next is meant for it.
+        first = "phrase" if question.is_retry else driver.app.screen.BUTTONS[0][0]
+        assert driver.app.focused.id == first
         assert not driver.app.chat.query("QuestionCard")
         clock.now += 60
-        await driver.pilot.press("escape")
+        await driver.pilot.press(*["escape"] * (2 if question.is_retry else 1))
         await driver.until(lambda: pending.answer is not None, "the refusal")
         assert pending.answer == question.refusal()
         await driver.until(lambda: driver.app.focused is composer_input(driver), "the message")
@@ -341,16 +343,16 @@ async def test_enter_does_not_cancel_a_form_whose_keys_before_were_ignored(run: 
         )
         clock.now += 0.2
         await driver.pilot.press("tab")
-        assert JUST_SHOWN_HINT in driver.text()
+        await driver.until(lambda: JUST_SHOWN_HINT in driver.text(), "why Tab does nothing")
         clock.now += 0.2
         await driver.pilot.press(*"Bob")
         clock.now += 0.3
         await driver.pilot.press("enter")
-        assert IGNORED_HINT[:30] in driver.text()
+        await driver.until(lambda: IGNORED_HINT[:30] in driver.text(), "why Enter does nothing")
         assert pending.answer is None
         clock.now += 0.4
         await driver.pilot.press("tab")
         clock.now += 0.4
         await driver.pilot.press(*"Bob")
-        assert driver.app.screen.form.rows[0].field.value == "Bob"
+        assert driver.app.screen.form.rows[0].field_widget.text == "Bob"
         assert pending.answer is None

@@ -98,7 +98,7 @@ async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) 
         pending, _ = await open_builder(driver)
         await wait_for_comparison(driver)
         assert "files/write_file?path=under:/home/me/proj/src&lines=20&only:" in driver.text()
-        assert "with no other arguments; in this project, for 30 days." in " ".join(
+        assert "with no other arguments; in this project, valid for 30 days." in " ".join(
             driver.text().replace("│", " ").split()
         )
         before = time.time()
@@ -184,7 +184,7 @@ async def test_the_widest_rule_is_the_users_own_choice(run: Run) -> None:
         pending, _ = await open_builder(driver)
         for title, words in (
             ("path", "any value"), ("lines", "any value"), ("other arguments", "allowed"), ("where", "everywhere"),
-            ("until", "never"),
+            ("expires", "never"),
         ):  # fmt: skip
             await choose_option(driver, title, words)
         await driver.until(lambda: "write_file of files runs without asking with any arguments" in driver.text())
@@ -198,7 +198,7 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> N
         await choose_option(driver, "lines", "at most")
         await fill_next_field(driver, "100")
         await choose_option(driver, "where", "this project")
-        await choose_option(driver, "until", "1 hour")
+        await choose_option(driver, "expires", "1 hour")
         await wait_for_comparison(driver)
         assert "files/write_file?path=under:/home/me/proj/src&lines=<=100" in driver.text()
         before = time.time()

@@ -146,7 +146,15 @@ async def test_a_sampling_is_shown_with_everything_the_model_would_get(run: Run)
     async with run(size=(110, 36)) as driver:
         PendingQuestion(driver, question)
         await driver.enter_question()
-        for words in ("quiz", "Some model", "1,200 tokens", "Be brief.", "look", "What is in", "not included"):
+        for words in (
+            "quiz",
+            "Some model",
+            "1,200 tokens",
+            "Be brief.",
+            "look",
+            "What is in",
+            "asks for yours; not sent",
+        ):
             assert words in driver.text(), words
         assert "\u202e" not in driver.text()
 

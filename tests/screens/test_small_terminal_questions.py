@@ -65,4 +65,4 @@ async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_t
         driver.app.run_worker(driver.frontend.ask(extreme_content.RETRY))
         await driver.enter_question()
         shown = driver.text()
-        assert shown.index("waiting for ") < shown.index("closes automatically") < shown.index("https://login.")
+        assert shown.index("waiting · closes automatically") < shown.index("https://login.")

@@ -39,6 +39,7 @@ from tests.terminal.dialog_user import DialogUser
 
 ONLY_ON_SCREEN = {
     "ApproveCostDialog": "tests/screens/test_approve_cost.py",
+    "EntryCheckScreen": "tests/screens/test_secret_storage.py",
     "CommandArgumentsForm": "tests/screens/test_custom_commands.py",
     "ExportForm": "tests/screens/test_history.py",
     "OfferCompactionDialog": "tests/screens/test_compaction.py",

@@ -238,7 +238,7 @@ def keep(session: ChatSession) -> None:
     terminal.press("e")
     terminal.wait_for("Export the conversation", "tides-")
     terminal.press("Enter")
-    terminal.wait_for("Wrote tides-")
+    terminal.wait_for("Wrote")
     (exported,) = session.project.glob("tides-*.md")
     assert "harbour 8852" in exported.read_text()
     session.step("search all conversations")

@@ -192,7 +192,7 @@ def tidy(session: ChatSession) -> None:
     terminal.wait_for("Export the conversation", "tides-")
     terminal.click("enter write")
     # The page behind the form, with its key hints, is visible before the form has gone.
-    terminal.wait_until(lambda screen: "Wrote tides-" in screen and "Export the conversation" not in screen, "the page")
+    terminal.wait_until(lambda screen: "Wrote" in screen and "Export the conversation" not in screen, "the page")
     terminal.click("esc back")
     terminal.wait_for("^P palette", "^Q quit")
     session.step("delete the copy")

@@ -572,7 +572,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
                 body.scroll_to_widget(form, animate=False, top=True)
         elif event.edge > 0:
             body.scroll_to(y=body.max_scroll_y, animate=False)
-        self.update_remaining()
+        self._handle_layout()
 
 
 AnyDialog = Dialog[Any]
