@@ -346,7 +346,7 @@ async def test_enter_does_not_cancel_a_form_whose_keys_before_were_ignored(run: 
         await driver.until(lambda: JUST_SHOWN_HINT in driver.text(), "why Tab does nothing")
         clock.now += 0.2
         await driver.pilot.press(*"Bob")
-        clock.now += 0.3
+        clock.now += 0.8
         await driver.pilot.press("enter")
         await driver.until(lambda: IGNORED_HINT[:30] in driver.text(), "why Enter does nothing")
         assert pending.answer is None
