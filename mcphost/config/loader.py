@@ -10,7 +10,6 @@ from typing import Any, cast
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.profiles import apply_profile
-from mcphost.config.rule_warnings import find_rule_warnings
 from mcphost.config.schema import (
     ConfigWarning,
     HostConfig,
@@ -135,6 +134,10 @@ def load_config(
 
 def _find_rule_problems(config: HostConfig, servers: Iterable[ServerConfig]) -> list[ConfigWarning]:
     """Return warnings about the user's rules; not for --mcp-config, which leaves out the user's other servers."""
+    if not config.never_rules:
+        return []
+    from mcphost.config.rule_warnings import find_rule_warnings  # imported late, because only these rules need it
+
     found = find_rule_warnings(config.never_rules, {server.name for server in servers}, with_unlike=False)
     return [ConfigWarning(f"{config.settings_file}: {text}") for text in found]
 
