@@ -161,10 +161,7 @@ class QuestionApp(NavigationApp):
 
     def close_check(self) -> None:
         """Close the window that receives text during a check, because the entry was accepted."""
-        self._run_when_started(self._discard_check)
-
-    def _discard_check(self) -> None:
-        self._end_check()
+        self._run_when_started(self._end_check)
 
     def _end_check(self) -> str | None:
         """Close the window of the check; return the text typed in it, or None if the window is not open."""
