@@ -27,7 +27,7 @@ that a tool reports is a result for the model, not an exception.
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from mcphost.sanitize import sanitize
 
@@ -66,6 +66,14 @@ class McpHostError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+def unwrap_error(error: BaseException) -> BaseException:
+    """Return the error to report from nested exception groups: the first McpHostError, or else the first error."""
+    while isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        error = (group.subgroup(McpHostError) or group).exceptions[0]
+    return error
 
 
 class UsageError(McpHostError):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 
+from mcphost.errors import McpHostError, unwrap_error
 from mcphost.paths import make_private_directory, state_dir
 from mcphost.redact import redact
 from mcphost.sanitize import sanitize
@@ -72,6 +73,19 @@ def _open_log(path: Path) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return descriptor
+
+
+def to_mcphost_error(error: Exception, logger: logging.Logger, what: str) -> McpHostError:
+    """Return the first McpHostError in *error*, which may be an exception group.
+
+    If there is none, *error* is a bug: it is logged with *what* failed, and the returned error says that mcphost
+    crashed.
+    """
+    inner = unwrap_error(error)
+    if isinstance(inner, McpHostError):
+        return inner
+    logger.error("%s", what, exc_info=error)
+    return McpHostError(f"mcphost crashed: {type(inner).__name__}: {inner}.", "See the log for details.")
 
 
 class _RotatingFileHandler(logging.FileHandler):

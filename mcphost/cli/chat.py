@@ -15,7 +15,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.cli import parser as parsing
-from mcphost.errors import McpHostError, StoreError, UsageError
+from mcphost.errors import McpHostError, StoreError, UsageError, unwrap_error
 from mcphost.translation import N_, _, choose_language, set_language
 
 if TYPE_CHECKING:
@@ -282,8 +282,6 @@ def temporary_directories() -> Generator[None]:
     """
     import shutil
     import tempfile
-
-    from mcphost.cli.printing import unwrap_error
 
     try:
         folder = tempfile.mkdtemp(prefix="mcphost-demo-")

@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS, command_parser, merge_flags, split_command
-from mcphost.cli.printing import unwrap_error
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError, UsageError, unwrap_error
 from mcphost.translation import _, set_language_later
 
 BROKEN_PIPE_EXIT_CODE = 141

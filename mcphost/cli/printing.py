@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mcphost.cli.colors import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError
@@ -276,15 +276,6 @@ def print_error(error: McpHostError) -> None:
 def first_line(text: str | None) -> str:
     """Return the first nonblank line without surrounding whitespace, or "" if all lines are blank."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
-
-
-def unwrap_error(error: BaseException) -> BaseException:
-    """Return the error to report from nested exception groups, preferably an McpHostError."""
-    inner = error
-    while isinstance(inner, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", inner)
-        inner = (group.subgroup(McpHostError) or group).exceptions[0]
-    return inner
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:

@@ -11,10 +11,9 @@ from mcphost.cli.printing import (
     end_status,
     format_progress,
     set_status,
-    unwrap_error,
     update_status,
 )
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError, UsageError, unwrap_error
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig

@@ -6,7 +6,8 @@ At most one turn runs at a time.
 import hashlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -27,6 +28,7 @@ from mcphost.host.servers.servers import ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
+from mcphost.log import to_mcphost_error
 from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import ConversationInfo, ConversationStore
 
@@ -49,6 +51,35 @@ class _Insertion(NamedTuple):
 
     def is_at_end(self) -> bool:
         return tuple(self.conversation.messages[self.start :]) == self.messages
+
+
+class _Work:
+    """Work on the open conversation that the user can stop, such as a turn or a compaction.
+
+    Only blocks within `stoppable` are cancelled, so that what must be saved is saved.
+    """
+
+    def __init__(self) -> None:
+        self._is_stopped = False
+        self._scope: anyio.CancelScope | None = None
+
+    def stop(self) -> None:
+        """Cancel the current stoppable block, and each later one at its first `await`."""
+        self._is_stopped = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    @contextmanager
+    def stoppable(self) -> Generator[None]:
+        """Return a context manager whose block ends early, without an error, when `stop` is called."""
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            if self._is_stopped:
+                scope.cancel()
+            try:
+                yield
+            finally:
+                self._scope = None
 
 
 class ConversationController:
@@ -80,7 +111,7 @@ class ConversationController:
         self._events = events
         self._lifetime = lifetime
         self._numbers = itertools.count(1)
-        self._scope: anyio.CancelScope | None = None
+        self._work: _Work | None = None
         self._steering: list[str] = []
         self._insertion: _Insertion | None = None
 
@@ -144,14 +175,14 @@ class ConversationController:
         UsageError while a turn is running.
         """
 
-        async def work() -> None:
+        async def add(_: _Work) -> None:
             conversation = self._active.current
             before = len(conversation.messages)
             added = [await conversation.append(message) for message in messages]
             self._insertion = _Insertion(conversation, before, tuple(added))
             self._events.publish(MessagesInserted(tuple(added)))
 
-        await self._run_alone(work)
+        await self._run_alone(add)
 
     @property
     def can_undo_insert(self) -> bool:
@@ -255,12 +286,12 @@ class ConversationController:
         nothing to summarize, ModelError, or StoreError. An error or a call to `stop` leaves everything unchanged.
         """
 
-        async def work() -> bool:
-            with self._scope or anyio.CancelScope():
+        async def compact(work: _Work) -> bool:
+            with work.stoppable():
                 return (await self._turn_parts.get().compactor.compact(instructions)).is_changed
             return False
 
-        return await self._run_alone(work) or False
+        return await self._run_alone(compact) or False
 
     async def undo_compaction(self) -> Compaction:
         """Stop using the current summary, so that the messages it replaced are sent again; return the summary.
@@ -281,9 +312,9 @@ class ConversationController:
     # -- turns
     def stop(self) -> bool:
         """Cancel the running turn; return False if there is none."""
-        if self._scope is None:
+        if self._work is None:
             return False
-        self._scope.cancel()
+        self._work.stop()
         return True
 
     def send_to_background(self, call: str) -> None:
@@ -304,9 +335,9 @@ class ConversationController:
         The message is added after the next tool results, with a UserMessageAdded event. If the turn ends before that,
         the message is dropped.
         """
-        if self._scope is not None:
+        if self._work is not None:
             self._steering.append(text)
-        return self._scope is not None
+        return self._work is not None
 
     @property
     def can_continue(self) -> bool:
@@ -322,7 +353,9 @@ class ConversationController:
         if not self.can_continue:
             raise UsageError("There is no answer that was cut off.", "Write a message.")
         text = CONTINUE_PROMPT if self._active.current.messages[-1].role == "assistant" else None
-        run_turn = partial(self._run_turn, self._turn_parts.get(), text, (), can_reuse=True, is_automatic=True)
+        run_turn = partial(
+            self._run_turn, parts=self._turn_parts.get(), text=text, attachments=(), can_reuse=True, is_automatic=True
+        )
         return await self._run_alone(run_turn) or TurnResult("stopped", "")
 
     async def send(self, text: str | None, attachments: Sequence[Part] = (), *, can_reuse: bool = True) -> TurnResult:
@@ -332,38 +365,40 @@ class ConversationController:
         `retry`. A failure is described in the result instead of being raised. Raises UsageError if a turn is already
         running or the host is not open. Cancelling the caller stops the turn.
         """
-        run_turn = partial(self._run_turn, self._turn_parts.get(), text, attachments, can_reuse=can_reuse)
+        run_turn = partial(
+            self._run_turn, parts=self._turn_parts.get(), text=text, attachments=attachments, can_reuse=can_reuse
+        )
         return await self._run_alone(run_turn) or TurnResult("stopped", "")
 
-    async def _run_alone(self, run: Callable[[], Awaitable[T]]) -> T | None:
-        """Run a turn, or other work that must not overlap with a turn; return None if it was stopped.
+    async def _run_alone(self, run: Callable[[_Work], Awaitable[T]]) -> T | None:
+        """Run a turn, or other work that must not overlap with a turn; return None if the host was closed meanwhile.
 
         The work runs as a task of the host, so that it can clean up even if the frontend exits first. Raises UsageError
-        if a turn is already running or the host is not open, and any McpHostError raised by *run*. Cancelling the
-        caller stops the work.
+        if a turn is already running or the host is not open, and any McpHostError raised by *run*; any other exception
+        is logged and raised as an McpHostError. Cancelling the caller stops the work.
         """
-        if self._scope is not None:
+        if self._work is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
         if self._lifetime.tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
         done = anyio.Event()
         results: list[T] = []
         errors: list[McpHostError] = []
-        self._scope, self._active.is_busy = anyio.CancelScope(), True
+        self._work = work = _Work()
+        self._active.is_busy = True
 
-        async def work() -> None:
+        async def run_to_end() -> None:
             try:
-                results.append(await run())
-            except McpHostError as error:
-                errors.append(error)
+                results.append(await run(work))
+            except Exception as error:  # noqa: BLE001 - a bug here must not end the host
+                errors.append(to_mcphost_error(error, _log, "a turn or a change of the conversation"))
             finally:
-                self._scope, self._active.is_busy = None, False
+                self._work, self._active.is_busy = None, False
                 self._steering.clear()
                 done.set()
-            if (parts := self._turn_parts.created) is not None:
-                await parts.background.deliver()
+            await self._deliver_background_results()
 
-        self._lifetime.tasks.start_soon(work, name="turn")
+        self._lifetime.tasks.start_soon(run_to_end, name="turn")
         try:
             await done.wait()
         except BaseException:
@@ -373,24 +408,32 @@ class ConversationController:
             raise errors[0]
         return results[0] if results else None
 
-    async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
+    async def _deliver_background_results(self) -> None:
+        if (parts := self._turn_parts.created) is not None:
+            try:
+                await parts.background.deliver()
+            except Exception as error:  # noqa: BLE001 - a bug here must not end the host
+                to_mcphost_error(error, _log, "results of background calls")
+
+    async def _prepare_attachments(
+        self, work: _Work, parts: "TurnParts", attachments: Sequence[Part]
+    ) -> Sequence[Part]:
         """Let the user review the attachments; return them, with a note in place of each withheld attachment.
 
-        If the turn is stopped during the review, all attachments are withheld and no model request is sent.
+        If the turn is stopped during the review, all attachments are withheld.
         """
-        with self._scope or anyio.CancelScope():
+        with work.stoppable():
             await self._tool_toggles.load()
             return await parts.reviewer.review_attachments(attachments)
-        self._scope = anyio.CancelScope()
-        self._scope.cancel()
         return parts.reviewer.withhold_attachments(attachments)
 
     async def _run_turn(
         self,
+        work: _Work,
+        *,
         parts: "TurnParts",
         text: str | None,
         attachments: Sequence[Part],
-        *,
         can_reuse: bool,
         is_automatic: bool = False,
     ) -> TurnResult:
@@ -400,8 +443,7 @@ class ConversationController:
         from mcphost.host.message_text import clean_parts
 
         await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
-        reviewed = await self._prepare_attachments(parts, attachments)
-        scope = self._scope or anyio.CancelScope()
+        reviewed = await self._prepare_attachments(work, parts, attachments)
         number = next(self._numbers)
         model, conversation = self._model_selection.model, self._active.current
         await parts.background.deliver_in_turn()
@@ -419,7 +461,7 @@ class ConversationController:
         turn = Turn(number, model=model, conversation=conversation, parts=parts, steering=self._steering)
         outcome = TurnOutcome("stopped")
         try:
-            with scope:
+            with work.stoppable():
                 await anyio.lowlevel.checkpoint()  # if the turn is already stopped, do not call the model
                 await parts.instructions.refresh()
                 await parts.hooks.refresh()
@@ -431,11 +473,7 @@ class ConversationController:
             return self._fail(number, error, error.exit_code, turn)
         except Exception as error:  # noqa: BLE001
             # Catch everything at the boundary of a turn: a bug must not end the conversation.
-            _log.exception("turn %d", number)
-            known_error = next(
-                (inner for inner in getattr(error, "exceptions", ()) if isinstance(inner, McpHostError)), None
-            )
-            host_error = known_error or McpHostError(f"mcphost crashed: {error!r}.", "See the log for details.")
+            host_error = to_mcphost_error(error, _log, f"turn {number}")
             return self._fail(number, host_error, host_error.exit_code, turn)
         self._events.publish(TurnFinished(number, outcome.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
         code = 5 if turn.declined else 7 if outcome.outcome == "rounds" else 0

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from shlex import quote
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import anyio
 
@@ -42,6 +42,7 @@ from mcphost.host.servers.server_approval import ServerApprovals
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.host.servers.status import ServerStatus
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
+from mcphost.log import to_mcphost_error
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.sanitize import sanitize
 from mcphost.sign_in_types import SignInProgress
@@ -211,7 +212,11 @@ class ServerConnection:
         try:
             await self._opener.sign_in(approved, self, account)
         except BaseException as caught:
-            error = _to_mcphost_error(caught) if isinstance(caught, Exception) else _sign_in_cancelled()
+            error = (
+                to_mcphost_error(caught, _log, "a connection broke")
+                if isinstance(caught, Exception)
+                else _sign_in_cancelled()
+            )
             add_file_name(error, self.config)
             if self._status.state == "sign_in" and self._status.error is pending:
                 self._status.set_failed(SignInRequired(error.message, error.hint), by_user=True)
@@ -402,7 +407,7 @@ class ServerConnection:
         except Exception as caught:  # noqa: BLE001
             # Catch everything at the boundary of a connection: no server and no bug in the client may end the host.
             self._session = None
-            error = self._add_last_errors(_to_mcphost_error(caught))
+            error = self._add_last_errors(to_mcphost_error(caught, _log, "a connection broke"))
             add_file_name(error, self.config)
             self._log.write_stderr_to_file()
             return self._set_failed(error, ready_at)
@@ -584,17 +589,3 @@ class ServerConnection:
 
 def _sign_in_cancelled() -> SignInRequired:
     return SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server.")
-
-
-def _to_mcphost_error(caught: Exception) -> McpHostError:
-    """Return the exception, or the first one in an exception group, as an McpHostError.
-
-    An exception of any other type is a bug: it is logged and wrapped in an McpHostError.
-    """
-    inner = caught
-    while isinstance(inner, ExceptionGroup):
-        inner = cast("ExceptionGroup[Exception]", inner).exceptions[0]
-    if isinstance(inner, McpHostError):
-        return inner
-    _log.error("a connection broke", exc_info=caught)
-    return McpHostError(f"mcphost crashed: {type(inner).__name__}: {inner}.", "See the log for details.")
