@@ -198,6 +198,10 @@ class ToolChangeTracker:
         """The names of the quarantined tools."""
         return frozenset(self._quarantined)
 
+    def is_quarantined(self, tool: str) -> bool:
+        """Return whether the tool with this name is quarantined."""
+        return tool in self._quarantined
+
     async def compare_first(self, offers: ServerListing) -> None:
         """Compare a connection's first listing with the remembered definitions. Never raises.
 

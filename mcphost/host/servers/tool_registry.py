@@ -41,8 +41,11 @@ class OfferedTool(Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        """Whether the server still lists the same definition and the tool is still turned on."""
-        if self.is_disabled():
+        """Whether the server still lists the same definition, and the tool is neither turned off nor in quarantine.
+
+        A tool stays in quarantine if its definition changed and then changed back.
+        """
+        if self.is_disabled() or self.connection.tool_changes.is_quarantined(self.definition.name):
             return False
         listed = self.connection.tool(self.definition.name)
         return listed is not None and (listed is self.definition or listed.digest == self.definition.digest)

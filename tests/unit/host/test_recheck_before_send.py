@@ -41,6 +41,13 @@ async def redefine_tool(host: Host, peer: AskingServer) -> None:
     await host.features.refresh("peer")
 
 
+async def redefine_tool_and_change_it_back(host: Host, peer: AskingServer) -> None:
+    original = peer.answers["tools/list"]
+    await redefine_tool(host, peer)
+    peer.answers["tools/list"] = original
+    await host.features.refresh("peer")
+
+
 async def switch_tool_off(host: Host, _peer: AskingServer) -> None:
     await host.servers.set_tool_enabled("peer", "ask", enabled=False)
 
@@ -54,6 +61,7 @@ CHANGES = pytest.mark.parametrize(
     ("change", "why", "told"),
     [
         (redefine_tool, "the tool changed", "is quarantined"),
+        (redefine_tool_and_change_it_back, "the tool changed", "is quarantined"),
         (switch_tool_off, "the tool changed", "turned this tool off"),
         (revoke_grant, "its grant was revoked", "declined"),
     ],
