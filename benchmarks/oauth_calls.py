@@ -54,7 +54,6 @@ async def served() -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncGenerator[Call]:
-    from mcphost.auth.keyring_backend import MemoryBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.registration import OAuthClient
     from mcphost.auth.token_store import StoredSignIn, TokenStore
@@ -63,6 +62,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.protocol.tools import CallTool
+    from tests.fakes.memory_backend import MemoryBackend
     from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
     keep, issuer = TokenStore(MemoryBackend(), None), "https://as.example"

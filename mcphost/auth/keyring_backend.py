@@ -76,29 +76,6 @@ class SecretBackend(Protocol):
         ...
 
 
-class MemoryBackend:
-    """A SecretBackend that keeps secrets in memory until mcphost quits."""
-
-    def __init__(self) -> None:
-        self._secrets: dict[str, str] = {}
-
-    async def get(self, name: str) -> str | None:
-        """Return the named secret, or None if it is not stored."""
-        return self._secrets.get(name)
-
-    async def set(self, name: str, secret: str) -> None:
-        """Store the secret until mcphost quits."""
-        self._secrets[name] = secret
-
-    async def delete(self, name: str) -> None:
-        """Remove the secret."""
-        self._secrets.pop(name, None)
-
-    async def describe(self) -> str:
-        """Return a description that warns that secrets are lost when mcphost quits."""
-        return "memory only: secrets are forgotten when mcphost quits"
-
-
 class _KeyringCall:
     """A keyring operation in its own thread, which can outlive the task that waits for it."""
 

@@ -132,7 +132,6 @@ class Ping(ClientRequest[EmptyResult], frozen=True):
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 

@@ -17,7 +17,6 @@ from unittest import mock
 
 from mcphost.auth import tokens
 from mcphost.auth.accounts import TokenAges, suspend_aware_time
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.cli.build_host import open_host
@@ -29,6 +28,7 @@ from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.widgets.composer import Composer
 from tests.architecture.flow_trace import FlowTrace, Hop
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, ToolsPeer, run_peer
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 

@@ -17,7 +17,6 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.cli.server_session_opener import LazySessionOpener
@@ -34,6 +33,7 @@ from mcphost.protocol.tools import Tool
 from mcphost.serialization import loads, replace
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
+from tests.fakes.memory_backend import MemoryBackend
 
 A = TypeVar("A")
 SERVER_NAME = "peer"

@@ -114,7 +114,7 @@ class AuditLog:
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
         """Record a decision made without asking the user.
 
-        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" if the user acted directly.
+        *who* is the source of the decision, one of the keys of `audit_labels.SOURCE_LABELS`; "person" is the user.
         *grant* is the id of the grant or the text of the rule that applied. Raises ConsentDenied if a required row
         cannot be written.
         """

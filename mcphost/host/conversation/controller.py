@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import anyio
 import anyio.lowlevel
 
-from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -300,14 +299,6 @@ class ConversationController:
         """
         self._active.require_idle()
         return await self._turn_parts.get().compactor.undo()
-
-    def select_model(self, config: ModelConfig) -> None:
-        """Select the model for the next turn, and start preparing it in the background.
-
-        Raises UsageError while a turn is running, or ModelError.
-        """
-        self._active.require_idle()
-        self._model_selection.select(config)
 
     # -- turns
     def stop(self) -> bool:

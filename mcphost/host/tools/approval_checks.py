@@ -4,31 +4,48 @@ The rules, the grant, the account and the tool's definition must not have change
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from mcphost.errors import ConsentDenied
 from mcphost.host.consent.policy import Approval
 from mcphost.host.servers.tool_registry import OfferedTool
 
 
-class ToolChanged(ConsentDenied):
-    """Raised if a tool changed after the user approved the call; the call was not sent."""
+class ApprovalVoid(ConsentDenied):
+    """Base class of errors for an approved call that must no longer be sent; the call was not sent."""
+
+    reason: ClassVar[str]
+    """Why the call was not sent, as a phrase for the audit log."""
 
 
-class AccountChanged(ToolChanged):
-    """Raised if the server no longer uses the account for which the call was approved; the call was not sent."""
+class ToolChanged(ApprovalVoid):
+    """Raised if a tool changed after the user approved the call."""
+
+    reason = "the tool changed"
 
 
-class GrantRevoked(ToolChanged):
-    """Raised if the grant that allowed the call was revoked; the call was not sent."""
+class AccountChanged(ApprovalVoid):
+    """Raised if the server no longer uses the account for which the call was approved."""
+
+    reason = "another account is used"
 
 
-class AutoApprovalEnded(GrantRevoked):
-    """Raised if the auto-approve mode that allowed the call has ended; the call was not sent."""
+class GrantRevoked(ApprovalVoid):
+    """Raised if the grant that allowed the call was revoked."""
+
+    reason = "its grant was revoked"
 
 
-class CallForbidden(ToolChanged):
-    """Raised if a new `never` rule in the configuration forbids an approved call; the call was not sent."""
+class AutoApprovalEnded(ApprovalVoid):
+    """Raised if the auto-approve mode that allowed the call has ended."""
+
+    reason = "auto-approve ended"
+
+
+class CallForbidden(ApprovalVoid):
+    """Raised if a new `never` rule in the configuration forbids an approved call."""
+
+    reason = "a rule forbids it"
 
 
 class ApprovalChecks(NamedTuple):
@@ -46,7 +63,7 @@ class ApprovalChecks(NamedTuple):
     may_auto_send: Callable[[int], bool]
 
     async def check(self, offered: OfferedTool, approval: Approval, account: str) -> None:
-        """Raise ToolChanged or a subclass if an approved call must no longer be sent.
+        """Raise a subclass of ApprovalVoid if an approved call must no longer be sent.
 
         This is the case if the tool, the account or the grant changed since the approval, if the auto-approve mode
         that allowed the call has ended, or if a new `never` rule forbids it. *account* is the account for which the
@@ -74,17 +91,6 @@ class ApprovalChecks(NamedTuple):
                 f"Auto-approve ended before the call of {offered.definition.name!r} was sent; it did not run.",
                 "Repeat the call to be asked.",
             )
-
-
-def describe_change(error: ToolChanged) -> str:
-    """Return why a call was not sent, as a phrase for the audit log."""
-    why: dict[type[ToolChanged], str] = {
-        GrantRevoked: "its grant was revoked",
-        AutoApprovalEnded: "auto-approve ended",
-        AccountChanged: "another account is used",
-        CallForbidden: "a rule forbids it",
-    }
-    return why.get(type(error), "the tool changed")
 
 
 def _check_unchanged(offered: OfferedTool, account: str) -> None:

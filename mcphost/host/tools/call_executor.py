@@ -16,7 +16,7 @@ from mcphost.host.questions.questions import ResultPart
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
 from mcphost.host.servers.running_calls import ActiveCall, RunningCalls
 from mcphost.host.servers.tool_registry import OfferedTool
-from mcphost.host.tools.approval_checks import ApprovalChecks, ToolChanged, describe_change
+from mcphost.host.tools.approval_checks import ApprovalChecks, ApprovalVoid
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.host.tools.schema_validation import OutputValidation, validate_output
 from mcphost.host.tools.tool_outcome import log_call
@@ -81,7 +81,7 @@ class ToolExecutor:
 
         *call* is the id of the call in events. Immediately before each request, including repeated ones, the tool's
         definition, the account, the grant, auto-approve mode and the `never` rules are checked again. Raises
-        ToolChanged if one of them has changed since the approval, RunningCallCancelled if the user cancels this call,
+        ApprovalVoid if one of them has changed since the approval, RunningCallCancelled if the user cancels this call,
         ServerError, or ConsentDenied.
         """
         server, tool = offered.connection.config.name, offered.definition.name
@@ -104,7 +104,7 @@ class ToolExecutor:
                 revision = session.facts.revision
                 validation = await validate_output(self._validator, offered.definition.tool, result, revision)
                 parts = await make_parts_async(result, null_counts=revision.has_non_object_output, note=validation.text)
-            except ToolChanged as error:
+            except ApprovalVoid as error:
                 tracked_task.finish(error)
                 span.end(pending.unsent_reason(error))
                 raise
@@ -190,7 +190,7 @@ class _PendingCall:
         raise AssertionError("the second time is the last")
 
     async def authorize_send(self, has_new_session: bool) -> None:
-        """Check immediately before a request that the call may still be sent. Raises ToolChanged if it may not.
+        """Check immediately before a request that the call may still be sent. Raises ApprovalVoid if it may not.
 
         If *has_new_session* is true, the server's tools are listed again first. Raises ServerError if that fails.
         """
@@ -201,7 +201,7 @@ class _PendingCall:
         await self.wait_for_listing()
         try:
             await self.check_allowed()
-        except ToolChanged as error:
+        except ApprovalVoid as error:
             self._span.end(self.unsent_reason(error))
             self.finish("failed", RenderedResult(error.message))
             raise
@@ -214,12 +214,12 @@ class _PendingCall:
             await self._offered.connection.wait_for_listing()
 
     async def check_allowed(self) -> None:
-        """Raise ToolChanged or a subclass if the call must no longer be sent; see `ApprovalChecks.check`."""
+        """Raise ApprovalVoid if the call must no longer be sent; see `ApprovalChecks.check`."""
         await self._checks.check(self._offered, self._approval, self._account)
 
-    def unsent_reason(self, error: ToolChanged) -> str:
+    def unsent_reason(self, error: ApprovalVoid) -> str:
         """Return why the call was not sent, as a phrase for the audit log."""
-        return f"not sent{' again' * self._is_sent}: {describe_change(error)}"
+        return f"not sent{' again' * self._is_sent}: {error.reason}"
 
     def finish(self, outcome: Any, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
         """Publish and record the outcome of the call; return its duration in seconds.

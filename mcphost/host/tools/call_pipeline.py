@@ -14,7 +14,7 @@ from mcphost.host.questions.questions import Deny
 from mcphost.host.servers.orphaned_tasks import ProgressTracker
 from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
-from mcphost.host.tools.approval_checks import AccountChanged, CallForbidden, GrantRevoked, ToolChanged
+from mcphost.host.tools.approval_checks import ApprovalVoid, ToolChanged
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.call_executor import RELISTING_PROGRESS, CallExecution, ToolExecutor, error_text, replace_result
 from mcphost.host.tools.call_scheduler import UNSENT_TEXT, CallScheduler
@@ -92,11 +92,11 @@ class ToolPipeline:
                     # Results are reviewed outside the limiter, so that a review does not block other calls.
                     async with self._scheduler.slot():
                         result: CallExecution | McpHostError = await self._executor.execute(use.id, offered, approval)
-                except ToolChanged as error:
-                    # The approval was for the previous definition: resolve the tool again and ask about the new one.
+                except ApprovalVoid as error:
+                    # The approval no longer applies: resolve the tool again, and ask about it as it is now.
                     offered = _require_available(self._tool_registry.resolve(use.name), error.message)
                     arguments = approval.arguments
-                    has_changed = has_changed or not isinstance(error, AccountChanged | GrantRevoked | CallForbidden)
+                    has_changed = has_changed or isinstance(error, ToolChanged)
                     continue
                 except RunningCallCancelled:
                     return ToolCallOutcome(make_tool_return(use, server, tool, CANCELLED_TEXT, outcome="stopped"))

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 LISTED = 500
 SEARCH_DELAY = 0.12
 """Seconds after the last key press until the search starts."""
-_SEARCH_HINT = N_('Search all messages: words, "a phrase", -word, tool:NAME, after:7d')
 _PREVIEW_DELAY = 0.05
 _MAX_MESSAGE_CHARS = 4_000
 _AUTHORS = {"user": N_("You"), "assistant": N_("Assistant"), "tool": N_("Result")}

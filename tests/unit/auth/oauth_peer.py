@@ -13,13 +13,13 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 import anyio
 import httpx
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.sign_in_context import SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.sign_in_types import SignInTerms
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.transport import raw_http
 from tests.unit.transport.raw_http import ReceivedRequest
 

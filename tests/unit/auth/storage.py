@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.token_store import TokenStore
 from mcphost.serialization import replace
+from tests.fakes.memory_backend import MemoryBackend
 
 
 class StorageUser:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mcphost.auth.accounts import INDEX_FILE, Account, AccountIndex
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.token_store import TokenStore
+from tests.fakes.memory_backend import MemoryBackend
 
 pytestmark = pytest.mark.anyio
 URL = "https://mcp.example/mcp"

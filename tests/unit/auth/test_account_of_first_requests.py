@@ -7,7 +7,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.registration import OAuthClient
@@ -17,6 +16,7 @@ from mcphost.auth.tokens import TokenSet
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.errors import SignInRequired
 from mcphost.sign_in_types import AuthChallenge
+from tests.fakes.memory_backend import MemoryBackend
 
 pytestmark = pytest.mark.anyio
 PEER_URL = "https://mcp.example/mcp"

@@ -12,7 +12,6 @@ from mcphost import redact
 from mcphost.auth.client_grants import JWT_BEARER, ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.dpop import JwtSigner
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.secret_store import SecretStorage
@@ -22,6 +21,7 @@ from mcphost.auth.tokens import InvalidScopes, TokenError
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.grant_servers import DpopServer, MachineTokenServer, create_private_key_pem, decode_jwt
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, RefusedRequest, create_oauth, run_peer, send_request
 from tests.unit.auth.storage import OpenMemoryBackend, StorageUser

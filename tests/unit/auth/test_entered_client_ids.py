@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.registration import RegistrationError
 from mcphost.auth.token_store import TokenStore
 from mcphost.errors import SignInRequired
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ import pytest
 
 from mcphost import redact
 from mcphost.auth.discovery import UntrustedMetadata
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.registration import RegistrationError
 from mcphost.auth.sign_in_context import SignInFailed
@@ -18,6 +17,7 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl
 from mcphost.errors import SignInRequired, SignInUnchanged
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import (
     BrowserUser,
     OAuthPeer,

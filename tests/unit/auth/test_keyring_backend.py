@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
+from tests.fakes.memory_backend import MemoryBackend
 
 DAEMONS = ("dbus-run-session", "gnome-keyring-daemon")
 ROUND_TRIP = """

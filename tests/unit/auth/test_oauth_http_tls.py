@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from mcphost.auth.discovery import UntrustedMetadata
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.config.schema import ServerConfig
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.transport import raw_http
 from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import ReceivedRequest

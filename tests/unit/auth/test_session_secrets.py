@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.errors import McpHostError
+from tests.fakes.memory_backend import MemoryBackend
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from mcphost.auth import device_flow
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.sign_in_context import SignInFailed, SignInTarget
@@ -18,6 +17,7 @@ from mcphost.auth.url_policy import UrlPolicy
 from mcphost.cli.terminal_frontend import SignInProgressPrinter
 from mcphost.errors import SignInRequired
 from mcphost.sign_in_types import SignInProgress
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
 

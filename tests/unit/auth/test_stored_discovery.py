@@ -7,10 +7,10 @@ from time import time
 import pytest
 
 from mcphost.auth.accounts import INDEX_FILE, Account, DiscoverySummary
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.token_store import TokenStore
 from mcphost.host.servers.accounts import describe_discovery
 from mcphost.serialization import encode
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
 from tests.unit.auth.storage import age_sign_in
 

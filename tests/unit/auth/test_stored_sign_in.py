@@ -6,13 +6,13 @@ import pytest
 
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import resolve_reference
 from mcphost.auth.token_store import StoredSignIn, TokenStore, make_entry_name
 from mcphost.auth.tokens import TokenSet
 from mcphost.errors import McpHostError
 from mcphost.serialization import encode, replace
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, RefusedRequest, create_oauth, run_peer, send_with_sign_in
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ import pytest
 from mcphost.auth import accounts
 from mcphost.auth import tokens as tokens_of
 from mcphost.auth.accounts import TokenAges, suspend_aware_time
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.token_store import TokenStore
 from mcphost.host.servers.accounts import describe_validity, validity
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_request, send_with_sign_in
 from tests.unit.transport.raw_http import ReceivedRequest
 

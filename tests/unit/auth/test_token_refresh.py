@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from mcphost.auth.accounts import INDEX_FILE
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.oauth_provider import MAX_STEP_UPS
 from mcphost.auth.sign_in_context import SignInFailed
@@ -17,6 +16,7 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.config import file_edits
 from mcphost.errors import McpHostError
 from mcphost.serialization import replace
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import (
     BrowserUser,
     OAuthPeer,

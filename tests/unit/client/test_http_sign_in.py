@@ -6,7 +6,6 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry, make_client_grant, make_target
 from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
@@ -18,6 +17,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.transport.channel import HttpStatusError
 from tests.event_loop import wait_until
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, ToolsPeer, run_peer
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.transport.raw_http import ReceivedRequest, serve

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
@@ -22,6 +21,7 @@ from mcphost.llm import local_servers
 from mcphost.paths import SetupPlaces
 from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.memory_backend import MemoryBackend
 from tests.fakes.model import ScriptedModel
 
 DEMO_ENTRY = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}

@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from mcphost.auth.accounts import Account
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
@@ -24,6 +23,7 @@ from mcphost.sign_in_types import SignInProgress
 from mcphost.store.database import Database
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.memory_backend import MemoryBackend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
 from tests.unit.host.asking_server import (

@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
@@ -22,6 +21,7 @@ from mcphost.host.tools.approval_checks import ToolChanged
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.memory_backend import MemoryBackend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import read_events
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer

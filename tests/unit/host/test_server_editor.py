@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.config.approval_digest import with_file_digests
 from mcphost.config.loader import load_config
 from mcphost.config.schema import ServerConfig
@@ -26,6 +25,7 @@ from mcphost.host.setup import Setup
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.config.loader import load_config
 from mcphost.config.remembered_models import ToolRefusals
 from mcphost.config.schema import ModelConfig
@@ -18,6 +17,7 @@ from mcphost.llm import local_servers, model_finder
 from mcphost.llm.model_finder import insert_usable_models
 from mcphost.serialization import replace
 from tests.fakes.json_server import json_server
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
 pytestmark = pytest.mark.anyio

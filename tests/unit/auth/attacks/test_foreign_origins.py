@@ -12,7 +12,6 @@ import pytest
 
 from mcphost.auth.client_grants import ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.oauth_registry import OAuthRegistry
@@ -24,6 +23,7 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import McpHostError, ServerError, SignInRequired
 from mcphost.protocol.tools import ListTools
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.attacks.forbidden_origin import ForbiddenOrigin, forbidden_origin
 from tests.unit.auth.oauth_peer import (
     BrowserUser,

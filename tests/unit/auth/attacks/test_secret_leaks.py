@@ -16,7 +16,6 @@ import mcphost.auth
 from mcphost import redact
 from mcphost.auth import device_flow
 from mcphost.auth.client_grants import ClientGrant
-from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.sign_in_context import SignInTarget
@@ -26,6 +25,7 @@ from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import Struct
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.attacks.leaked_secrets import collect_secrets
 from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
 from tests.unit.auth.grant_servers import DpopServer, MachineTokenServer, create_private_key_pem
