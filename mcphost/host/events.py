@@ -14,6 +14,8 @@ from mcphost.store.spending import TokenShare
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "unreachable", "sign_in", "failed", "stopped", "disabled"
 ]
+CallOutcome = Literal["ok", "error", "declined", "failed", "stopped"]
+TurnOutcome = Literal["done", "stopped", "failed", "rounds", "budget"]
 
 
 class HostEvent(Struct, frozen=True, tag_field="event"):
@@ -287,7 +289,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     call: str
     server: str
     tool: str
-    outcome: Literal["ok", "error", "declined", "failed", "stopped"]
+    outcome: CallOutcome
     text: str
     seconds: float = 0.0
     stored_file: str = field(default="", name="kept")
@@ -375,7 +377,7 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
     """
 
     turn: int
-    outcome: Literal["done", "stopped", "failed", "rounds", "budget"]
+    outcome: TurnOutcome
     usage: Usage = Usage()
     error: str = ""
     hint: str = ""

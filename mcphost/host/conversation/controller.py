@@ -19,7 +19,7 @@ from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.conversation.rewind import ConversationBranches
 from mcphost.host.event_bus import EventBus
-from mcphost.host.events import MessagesInserted, TurnFinished, TurnStarted
+from mcphost.host.events import MessagesInserted, TurnFinished, TurnOutcome, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.server_views import TurnResult
@@ -430,7 +430,7 @@ class ConversationController:
     ) -> TurnResult:
         """Prepare and run a turn; a failure is described in the result, with the exit code for `mcphost run`."""
         from mcphost.host.budget.budget_limits import BudgetReached
-        from mcphost.host.conversation.turn import Turn, TurnOutcome
+        from mcphost.host.conversation.turn import Turn
         from mcphost.host.message_text import clean_parts
 
         await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
@@ -450,7 +450,7 @@ class ConversationController:
             hint = "Start with --model PROVIDER/MODEL, or try: mcphost demo"
             return self._fail(number, ModelError("No model is chosen.", hint), 3)
         turn = Turn(number, model=model, conversation=conversation, parts=parts, steering=self._steering)
-        outcome = TurnOutcome("stopped")
+        outcome: TurnOutcome = "stopped"
         try:
             with work.stoppable():
                 await anyio.lowlevel.checkpoint()  # if the turn is already stopped, do not call the model
@@ -466,9 +466,9 @@ class ConversationController:
             # Catch everything at the boundary of a turn: a bug must not end the conversation.
             host_error = to_mcphost_error(error, _log, f"turn {number}")
             return self._fail(number, host_error, host_error.exit_code, turn)
-        self._events.publish(TurnFinished(number, outcome.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
-        code = 5 if turn.declined else 7 if outcome.outcome == "rounds" else 0
-        return TurnResult(outcome.outcome, turn.text, turn.declined, exit_code=code)
+        self._events.publish(TurnFinished(number, outcome, turn.usage))
+        code = 5 if turn.declined else 7 if outcome == "rounds" else 0
+        return TurnResult(outcome, turn.text, turn.declined, exit_code=code)
 
     def _fail(
         self,

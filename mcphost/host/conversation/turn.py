@@ -6,7 +6,7 @@ A turn consists of rounds; a round is one model response with the tool calls tha
 import secrets
 import time
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import anyio
 
@@ -40,7 +40,7 @@ from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import replace
 
 DRAFT_SECONDS = 1.0
 MAX_INVALID_ROUNDS = 3
@@ -108,15 +108,6 @@ class StreamedAnswer:
         return not self._kinds and not self.tool_uses
 
 
-class TurnOutcome(Struct, frozen=True):
-    """How a turn ended: "done", "stopped", or "rounds" if the limit of model responses with tool calls was reached."""
-
-    outcome: str
-    text: str = ""
-    declined: int = 0
-    usage: llm.Usage = llm.Usage()
-
-
 class TurnParts(NamedTuple):
     """Parts of the host that a turn uses.
 
@@ -181,12 +172,12 @@ class Turn:
         """
         return max(1, sum(message.is_typed or message.is_automatic for message in self._conversation.messages))
 
-    async def run(self) -> TurnOutcome:
-        """Request model responses and run their tool calls until a response contains no tool call.
+    async def run(self) -> Literal["done", "rounds"]:
+        """Request model responses and run their tool calls until a response contains no tool call; return "done".
 
-        At the maximum number of rounds, the user can end the turn. Raises ModelError if the model fails or repeatedly
-        makes invalid calls; an incomplete response is saved and marked as cut off. Raises BudgetReached before a
-        request that the budget does not allow.
+        At the maximum number of rounds, the user can end the turn, which returns "rounds". Raises ModelError if the
+        model fails or repeatedly makes invalid calls; an incomplete response is saved and marked as cut off. Raises
+        BudgetReached before a request that the budget does not allow.
         """
         rounds = invalid_rounds = 0
         allowed = self._settings.limits.max_rounds
@@ -195,13 +186,13 @@ class Turn:
                 why = f"turn {self._ordinal} used {rounds} rounds of tool calls"
                 question = ContinueTurn(server="", why=why, rounds=rounds)
                 if not self._auto_approval.can_continue() and not await self._frontend.ask(question):
-                    return self._make_outcome("rounds")
+                    return "rounds"
                 allowed += self._settings.limits.max_rounds
             rounds += 1
             answer = await self._round(rounds)
             if not answer.tool_uses:
                 self.text = answer.text
-                return self._make_outcome("done")
+                return "done"
             outcomes = await self._call_all(answer.tool_uses)
             self.declined += sum(outcome.is_declined for outcome in outcomes)
             invalid_rounds = invalid_rounds + 1 if all(outcome.is_invalid for outcome in outcomes) else 0
@@ -217,9 +208,6 @@ class Turn:
         parts = await clean_parts((TextPart(text),))
         message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
         self._events.publish(UserMessageAdded(self._number, message))
-
-    def _make_outcome(self, outcome: str) -> TurnOutcome:
-        return TurnOutcome(outcome, self.text, self.declined, self.usage)
 
     async def _round(self, number: int) -> Message:
         prepared = await self._prepare()

@@ -14,7 +14,7 @@ from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, StoreError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.event_bus import EventBus
-from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
+from mcphost.host.events import CallOutcome, ToolFinished, ToolProgress, ToolStarted
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.running_calls import RunningCallCancelled, RunningCalls
 from mcphost.protocol.base import Notification
@@ -181,9 +181,9 @@ class OrphanedTasks:
                 active.progress = event
                 self._events.publish(event)
 
-        def finish(outcome: str, text: str) -> None:
+        def finish(outcome: CallOutcome, text: str) -> None:
             seconds = time.monotonic() - began
-            self._events.publish(ToolFinished(call, task.server, task.tool, outcome, text, seconds))  # pyright: ignore[reportArgumentType]
+            self._events.publish(ToolFinished(call, task.server, task.tool, outcome, text, seconds))
 
         self._events.publish(ToolStarted(call, task.server, task.tool, {}, "earlier"))
         forget = False

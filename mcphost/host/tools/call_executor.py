@@ -11,7 +11,7 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.consent.policy import Approval
 from mcphost.host.content_rendering import RenderedResult, join_parts, make_parts_async
 from mcphost.host.event_bus import EventBus
-from mcphost.host.events import ToolFinished, ToolStarted
+from mcphost.host.events import CallOutcome, ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
 from mcphost.host.servers.running_calls import ActiveCall, RunningCalls
@@ -221,7 +221,7 @@ class _PendingCall:
         """Return why the call was not sent, as a phrase for the audit log."""
         return f"not sent{' again' * self._is_sent}: {error.reason}"
 
-    def finish(self, outcome: Any, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
+    def finish(self, outcome: CallOutcome, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
         """Publish and record the outcome of the call; return its duration in seconds.
 
         *shown* is the result as shown to the user, *size* the size of the received result in bytes, and *stored_file*
