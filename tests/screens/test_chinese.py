@@ -25,7 +25,7 @@ from mcphost.host.questions.form_fields import Field, validate_content
 from mcphost.host.questions.questions import ApproveTool, FillForm, ReviewToolChanges, ToolChange
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
 from mcphost.host.servers.accounts import describe_discovery, describe_validity
-from mcphost.host.servers.tool_changes import REVERTED_NOTE, diff_definitions
+from mcphost.host.servers.definition_diff import REVERTED_NOTE, diff_definitions
 from mcphost.sandbox import schema_worker
 from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter

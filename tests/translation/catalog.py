@@ -112,9 +112,9 @@ SENTENCE_MODULES = {
         "host/conversation": "attachment_fitting compaction result_shortening turn",
         "host/questions": "compaction sign_in",
         "host/server_requests": "elicitation request_handler sampling_costs",
-        "host/servers": "accounts catalog command_risks connection import_plan lock_drift orphaned_tasks "
-        "project_lock registry_installer running_calls server_editor server_file_editor server_log servers status "
-        "tool_changes",
+        "host/servers": "accounts catalog command_risks connection definition_diff import_plan lock_drift "
+        "orphaned_tasks project_lock registry_installer running_calls server_editor server_file_editor server_log "
+        "servers status tool_changes",
         "host/tools": "approval_checks call_executor schema_validation tool_outcome",
         "llm": "errors litellm_model response_limits worker",
         "registry": "client entries install_guide lookalikes package_digests package_grammar plan plan_inputs",
@@ -129,7 +129,7 @@ PHRASE_MODULES = {
     "auth/sign_in_context.py", "host/project_file_approvals.py", "host/consent/auto_approve.py",
     "host/consent/grants.py", "host/conversation/compaction.py", "host/conversation/turn.py",
     "host/questions/form_fields.py", "host/servers/server_approval.py",
-    "host/servers/tool_changes.py", "llm/model_finder.py",
+    "host/servers/definition_diff.py", "host/servers/tool_changes.py", "llm/model_finder.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_folders.py",
     "host/server_requests/sampling_policy.py",
 }  # fmt: skip

@@ -10,8 +10,8 @@ from mcphost.client.session import ServerFacts
 from mcphost.config.lock_file import LockedServer, LockedTool
 from mcphost.config.risky_variables import classify_variable
 from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.host.servers.definition_diff import definition_lines, diff_definitions
 from mcphost.host.servers.project_lock import ProjectLock
-from mcphost.host.servers.tool_changes import definition_lines, diff_definitions
 from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, encode, replace, to_builtins

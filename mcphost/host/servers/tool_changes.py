@@ -5,112 +5,23 @@ meantime.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator
-from difflib import SequenceMatcher
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
 
 import anyio
 import anyio.to_thread
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import MalformedMessage, StoreError
+from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
-from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprint
+from mcphost.host.servers.catalog import ServerListing, ToolDefinition
+from mcphost.host.servers.definition_diff import REVERTED_NOTE, UNLOCKED_NOTE, diff_definitions
 from mcphost.host.servers.project_lock import ProjectLock
-from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, dumps, loads, replace
+from mcphost.serialization import Struct, replace
 from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
-
-MAX_LINES = 1_000
-"""Maximum lines of a definition to compare; a longer definition ends with a note and its fingerprint."""
-REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
-UNLOCKED_NOTE = "  The project's lock file does not contain this tool's definition; this is the current one."
-UNKNOWN_NOTE = "  The previous definition is unknown; this is the current one."
-FORMATTING_NOTE = "  Only the formatting differs."
-DIFFERENCE_NOTES = frozenset({REVERTED_NOTE, UNLOCKED_NOTE, UNKNOWN_NOTE, FORMATTING_NOTE})
-"""Lines of a diff that mcphost wrote; all other lines contain text from the server."""
-MAX_WIDTH = 160
-CONTEXT_LINES = 2
-MAX_DEPTH = 64
-
-
-def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
-    """Return a line diff of two tool definitions: `- ` removed, `+ ` added, two spaces for unchanged.
-
-    Only the unchanged lines next to changes are included. An empty *before* means that the previous definition is
-    unknown.
-    """
-    new = definition_lines(after)
-    if not before:
-        return (UNKNOWN_NOTE, *(f"+ {line}" for line in new))
-    old = definition_lines(before)
-    out: list[str] = []
-    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES):
-        if out:
-            out.append("  …")
-        for kind, a, b, c, d in group:
-            if kind == "equal":
-                out += [f"  {line}" for line in old[a:b]]
-            else:
-                out += [f"- {line}" for line in old[a:b]] + [f"+ {line}" for line in new[c:d]]
-    return tuple(out) or (FORMATTING_NOTE,)
-
-
-def definition_lines(definition: bytes) -> list[str]:
-    """Return a tool definition, or other JSON, as sanitized lines for comparison.
-
-    After MAX_LINES, a note with the definition's fingerprint replaces the rest.
-    """
-    try:
-        flat = _flatten("", loads(definition))
-    except MalformedMessage:
-        flat = iter((("", definition.decode(errors="replace")),))
-    out: list[str] = []
-    for path, text in flat:
-        parts = [sanitize(part, keep_newlines=False) for part in _wrap(text)]
-        head = f"{sanitize(path, keep_newlines=False)}: " if path else ""
-        out += [head + parts[0], *(f"    {part}" for part in parts[1:])]
-        if len(out) > MAX_LINES:
-            # Different definitions must not look the same when truncated.
-            mark = fingerprint(definition)[:16]
-            return [*out[:MAX_LINES], f"… and more: {len(definition):,} bytes in all, with the fingerprint {mark}"]
-    return out
-
-
-def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value and depth < MAX_DEPTH:
-        members = cast("dict[str, Any]", value)
-        for key in sorted(members):
-            yield from _flatten(f"{path}.{key}" if path else key, members[key], depth + 1)
-    elif (
-        isinstance(value, list)
-        and depth < MAX_DEPTH
-        and any(isinstance(item, dict) for item in cast("list[Any]", value))
-    ):
-        for number, item in enumerate(cast("list[Any]", value)):
-            yield from _flatten(f"{path}[{number}]", item, depth + 1)
-    else:
-        yield path, value if isinstance(value, str) else dumps(value)
-
-
-def _wrap(text: str) -> Iterator[str]:
-    """Split *text* into lines of at most MAX_WIDTH characters, at newlines or after sentences if possible.
-
-    Splitting after sentences limits how many lines differ when one word changes.
-    """
-    for line in text.split("\n"):
-        start = 0
-        while len(line) - start > MAX_WIDTH:
-            stop = line.rfind(". ", start, start + MAX_WIDTH)
-            stop = stop + 2 if stop > start else start + MAX_WIDTH
-            yield line[start:stop]
-            start = stop
-        yield line[start:]
-
 
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
 """Function that transfers grants; arguments: server, server digest, tool, the tool's previous and new digests."""

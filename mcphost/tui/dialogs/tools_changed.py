@@ -8,7 +8,7 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
-from mcphost.host.servers.tool_changes import DIFFERENCE_NOTES
+from mcphost.host.servers.definition_diff import DIFFERENCE_NOTES
 from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line

@@ -20,15 +20,9 @@ from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
 from mcphost.host.servers import tool_changes as drift_module
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprint
+from mcphost.host.servers.definition_diff import MAX_LINES, REVERTED_NOTE, diff_definitions
 from mcphost.host.servers.servers import Quarantine
-from mcphost.host.servers.tool_changes import (
-    INLINE_DIGEST_BYTES,
-    MAX_LINES,
-    REVERTED_NOTE,
-    ToolChangeTracker,
-    ToolChangeTrackerFactory,
-    diff_definitions,
-)
+from mcphost.host.servers.tool_changes import INLINE_DIGEST_BYTES, ToolChangeTracker, ToolChangeTrackerFactory
 from mcphost.serialization import Raw, dumps, replace
 from mcphost.store.accepted_tools import (
     MAX_DEFINITION_BYTES,
@@ -441,6 +435,7 @@ def test_a_hostile_diff_raises_no_error() -> None:
     deep = b'{"a":' * 500 + b"1" + b"}" * 500
     assert diff_definitions(deep, b"not json")
     assert diff_definitions(b"", b"{}") == ("  The previous definition is unknown; this is the current one.", "+ {}")
+    assert diff_definitions(b'{"a":{"b":1}}', b'{"a.b":1}') == ("- a.b: 1", '+ "a.b": 1')
     assert diff_definitions(b'{"a":1}', b'{ "a": 1 }') == ("  Only the formatting differs.",)
 
 
