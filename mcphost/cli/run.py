@@ -147,8 +147,9 @@ def _run_turn(args: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import require_server
-        from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
+        from mcphost.headless.run import RunFrontend, run_turn
         from mcphost.headless.run_input import RunInput, open_answer_schema, read_system_prompt
+        from mcphost.headless.run_rules import check_servers, parse_rules
         from mcphost.serialization import replace
 
         def add_rules(config: "HostConfig") -> "HostConfig":

@@ -2,17 +2,23 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from shlex import quote
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import anyio
 
 from mcphost.client.capabilities import NO_USER_HINT
-from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
+from mcphost.config.rules import format_rule
 from mcphost.config.schema import find_unread_settings
-from mcphost.errors import ConfigError, ConsentDenied, LockFileError, McpHostError, UsageError
+from mcphost.errors import ConfigError, ConsentDenied, LockFileError, McpHostError
 from mcphost.headless.run_input import AnswerSchema, RunInput, read_files, retry_prompt
+from mcphost.headless.run_rules import (
+    can_run_any_tool,
+    find_rules_without_tool,
+    print_quarantined_tools,
+    quote_rule,
+)
 from mcphost.host.events import (
     AnyEvent,
     ModelRetrying,
@@ -31,45 +37,12 @@ from mcphost.host.events import (
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
-from mcphost.host.reserved_names import LOAD_SKILL
-from mcphost.host.server_views import ServerView, TurnResult
+from mcphost.host.server_views import TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode, replace
 from mcphost.store.conversations import RUN_PREFIX
 from mcphost.translation import N_, _, join_list, translate_sentence
-
-
-def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Parse each string as a rule; the first slash in a string separates the server from the tool.
-
-    Raises UsageError if a string is not a rule; the message quotes the string.
-    """
-    return tuple(parse_rule(text) for text in texts)
-
-
-def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError if a rule has an unescaped slash in the name of a configured server.
-
-    A slash in a server's name must be written as %2F. Otherwise, the name in the rule ends at the slash, and the
-    rule applies to a different server. *texts* are the rules, and *names* the names of the configured servers.
-    """
-    known = frozenset(names)
-    for text in texts:
-        rule, *others = parse_alternatives(text)
-        meant = next((other.server for other in others if other.server in known), "")
-        if meant and rule.server not in known:
-            raise UsageError(
-                f"The rule {sanitize(text[:200], keep_newlines=False)!r} is about a server {rule.server!r}, which is "
-                "not configured. A server's name ends at the first slash.",
-                f"For the server {meant!r} write {format_rule(Rule(server=meant))}",
-            )
-
-
-def quote_rule(server: str, tool: str = "") -> str:
-    """Return a rule for exactly this server and, if given, this tool, escaped and quoted for a shell."""
-    return shlex.quote(format_rule(Rule(server=server, tool=exact_pattern(tool) if tool else "")))
-
 
 A = TypeVar("A")
 OutputFormat = Literal["text", "json", "events"]
@@ -271,9 +244,12 @@ async def run_turn(
         for flag, rule in find_rules_without_tool(host):
             text = _("{flag} {rule}: the server has no such tool")
             printer.print_message(text.format(flag=flag, rule=shlex.quote(format_rule(rule))), always=True)
+        is_missing_tool = print_quarantined_tools(host, printer.print_message, yes=yes)
         result = await host.conversation.send(prompt, attachments)
         if schema is not None:
             result, value = await _enforce_schema(host, schema, result, printer.print_message)
+        if is_missing_tool and not result.exit_code:
+            result = replace(result, exit_code=ConsentDenied.exit_code)
         for event in feed.drain():
             printer.handle(event)
         tasks.cancel_scope.cancel()
@@ -307,35 +283,6 @@ async def _enforce_schema(
         return result, check.value if check else None
     error = f"The answer does not match the schema of --schema. {check.problem}"
     return replace(result, outcome="failed", error=error, hint="", exit_code=7), None
-
-
-async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether a rule, a granted permission or `trustAnnotations` may allow calls to any of this server's tools.
-
-    Raises StoreError.
-    """
-    config = host.config
-    if view.config.trust_annotations or any(
-        rule.server == view.name for rule in (*config.allow_rules, *config.pass_rules)
-    ):
-        return True
-    return any(one.state == "counts" for one in await host.grants.list_grants(server=view.name))
-
-
-def find_rules_without_tool(host: Host) -> list[tuple[str, Rule]]:
-    """Return the `--allow` and `--pass-results` rules that cover no tool of their server, each with its option.
-
-    Rules for servers that are not ready are left out.
-    """
-    flagged = [("--allow", rule) for rule in host.config.allow_rules]
-    flagged += [("--pass-results", rule) for rule in host.config.pass_rules]
-    found: list[tuple[str, Rule]] = []
-    for flag, rule in flagged:
-        view = host.servers.view(rule.server)
-        names = (*(tool.name for tool in view.catalog.tools), LOAD_SKILL)
-        if view.state == "ready" and not any(rule.covers(rule.server, name) for name in names):
-            found.append((flag, rule))
-    return found
 
 
 async def wait_for_servers(

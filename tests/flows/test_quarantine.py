@@ -85,6 +85,24 @@ async def test_a_changed_tool_is_declined_in_a_run_that_allows_it(
     assert "--allow" not in error_text
 
 
+@pytest.mark.parametrize(("rule", "code"), [("shape/t", 5), ("shape", 0), ("shape/*", 0)])
+def test_a_run_names_the_quarantined_tools_of_its_rules_and_is_declined_if_a_rule_names_one(
+    program: Program, rule: str, code: int
+) -> None:
+    flags = ("--model", "demo", "--allow", rule, "--quiet", "--output", "json")
+    done = program.run("run", "hello", *flags)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["exit_code"], document["outcome"]) == (code, code, "done")
+    assert document["declined"] == 0
+    assert done.stderr.decode() == (
+        "mcphost: shape/t changed and is quarantined, so the model cannot use it. "
+        "Review the change with: mcphost servers changes shape\n"
+    )
+    assert program.run("servers", "changes", "shape", "--keep", "--yes").returncode == 0
+    done = program.run("run", "hello", *flags)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_the_pipe_asks_about_a_changed_tool_and_accepts_only_an_answer_about_it(program: Program) -> None:
     with program.pipe() as pipe:
         asked = pipe.event("question", kind="tools_changed")

@@ -3,7 +3,8 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.headless.run import RunFrontend, check_servers, parse_rules, quote_rule
+from mcphost.headless.run import RunFrontend
+from mcphost.headless.run_rules import check_servers, parse_rules, quote_rule
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Deny, TrustServer
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcphost.config.schema import AuditConfig
-from mcphost.headless.run import parse_rules
+from mcphost.headless.run_rules import parse_rules
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ResultReviewed, ToolFinished

@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.headless.run import parse_rules
+from mcphost.headless.run_rules import parse_rules
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny

@@ -1,0 +1,100 @@
+"""The rules of `mcphost run`: reading them, and which servers and tools they cover."""
+
+import shlex
+from collections.abc import Callable, Iterable
+
+from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
+from mcphost.errors import UsageError
+from mcphost.host.host import Host
+from mcphost.host.reserved_names import LOAD_SKILL
+from mcphost.host.server_views import ServerView
+from mcphost.pluralize import translate_count
+from mcphost.sanitize import sanitize
+from mcphost.translation import _
+
+MAX_NAMED_TOOLS = 5
+"""Maximum quarantined tools of a server that a run names; more are counted."""
+
+
+def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """Parse each string as a rule; the first slash in a string separates the server from the tool.
+
+    Raises UsageError if a string is not a rule; the message quotes the string.
+    """
+    return tuple(parse_rule(text) for text in texts)
+
+
+def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
+    """Raise UsageError if a rule has an unescaped slash in the name of a configured server.
+
+    A slash in a server's name must be written as %2F. Otherwise, the name in the rule ends at the slash, and the
+    rule applies to a different server. *texts* are the rules, and *names* the names of the configured servers.
+    """
+    known = frozenset(names)
+    for text in texts:
+        rule, *others = parse_alternatives(text)
+        meant = next((other.server for other in others if other.server in known), "")
+        if meant and rule.server not in known:
+            raise UsageError(
+                f"The rule {sanitize(text[:200], keep_newlines=False)!r} is about a server {rule.server!r}, which is "
+                "not configured. A server's name ends at the first slash.",
+                f"For the server {meant!r} write {format_rule(Rule(server=meant))}",
+            )
+
+
+def quote_rule(server: str, tool: str = "") -> str:
+    """Return a rule for exactly this server and, if given, this tool, escaped and quoted for a shell."""
+    return shlex.quote(format_rule(Rule(server=server, tool=exact_pattern(tool) if tool else "")))
+
+
+async def can_run_any_tool(host: Host, view: ServerView) -> bool:
+    """Return whether a rule, a granted permission or `trustAnnotations` may allow calls to any of this server's tools.
+
+    Raises StoreError.
+    """
+    config = host.config
+    if view.config.trust_annotations or any(
+        rule.server == view.name for rule in (*config.allow_rules, *config.pass_rules)
+    ):
+        return True
+    return any(one.state == "counts" for one in await host.grants.list_grants(server=view.name))
+
+
+def find_rules_without_tool(host: Host) -> list[tuple[str, Rule]]:
+    """Return the `--allow` and `--pass-results` rules that cover no tool of their server, each with its option.
+
+    Rules for servers that are not ready are left out.
+    """
+    flagged = [("--allow", rule) for rule in host.config.allow_rules]
+    flagged += [("--pass-results", rule) for rule in host.config.pass_rules]
+    found: list[tuple[str, Rule]] = []
+    for flag, rule in flagged:
+        view = host.servers.view(rule.server)
+        names = (*(tool.name for tool in view.catalog.tools), LOAD_SKILL)
+        if view.state == "ready" and not any(rule.covers(rule.server, name) for name in names):
+            found.append((flag, rule))
+    return found
+
+
+def print_quarantined_tools(host: Host, print_message: Callable[..., None], *, yes: bool) -> bool:
+    """Print which tools the rules of the run, or `--yes`, would allow but the model is not offered, and why.
+
+    Returns whether an `--allow` rule names exactly one of these tools.
+    """
+    allowed = host.config.allow_rules
+    rules = (*allowed, *host.config.pass_rules)
+    exact = {(rule.server, rule.exact_tool) for rule in allowed}
+    is_named = False
+    for view in host.servers.views():
+        tools = [tool for tool in view.quarantined if yes or any(rule.covers(view.name, tool) for rule in rules)]
+        is_named = is_named or any((view.name, tool) in exact for tool in tools)
+        for tool in tools[:MAX_NAMED_TOOLS]:
+            text = _(
+                "{name} changed and is quarantined, so the model cannot use it. "
+                "Review the change with: mcphost servers changes {server}"
+            )
+            print_message(text.format(name=f"{view.name}/{tool}", server=shlex.quote(view.name)), always=True)
+        if more := len(tools[MAX_NAMED_TOOLS:]):
+            text = _("{server}: {tools} more changed and are quarantined")
+            print_message(text.format(server=view.name, tools=translate_count(more, "tool")), always=True)
+    return is_named
