@@ -67,11 +67,10 @@ class ConfigChangeNotices:
             add_problem("warning", problem)
         if change.needs_confirmation:
             lines = "; ".join(change.describe(_))
-            self._add_replaceable(
-                "info",
-                _("The configuration files changed: {lines}.").format(lines=lines),
-                _("Review and apply it with /reload."),
-            )
+            hint = _("Review and apply it with /reload.")
+            if change.added:
+                hint = _("New servers wait until you apply the other changes. Review and apply all with /reload.")
+            self._add_replaceable("info", _("The configuration files changed: {lines}.").format(lines=lines), hint)
         elif not change.is_empty:
             self._apply(change)
 

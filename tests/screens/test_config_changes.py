@@ -65,6 +65,23 @@ async def test_changes_are_told_reviewed_and_applied_together(files: Files) -> N
         await driver.until(lambda: "Nothing changed in the configuration files." in driver.text(), "the answer")
 
 
+async def test_a_server_added_while_another_change_waits_is_said_to_wait_for_it(files: Files) -> None:
+    files.write_servers(time={"command": "/nowhere/a"})
+    async with files.open((200, 40)) as driver:
+        files.write_settings('[consent]\nnever = ["fs/delete"]\n')
+        await driver.until(lambda: "forbid fs/delete" in driver.transcript(), "the notice")
+        assert "New servers wait" not in driver.transcript()
+        files.write_servers(time={"command": "/nowhere/a"}, clock={"command": "/nowhere/b"})
+        await driver.until(lambda: "add clock" in driver.transcript(), "the newer notice")
+        hint = "New servers wait until you apply the other changes. Review and apply all with /reload."
+        assert hint in " ".join(driver.transcript().split())
+        await command(driver, "/reload")
+        await driver.until(lambda: "new server" in driver.text(), "the page")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Applied from" in driver.transcript(), "the notice")
+        assert [view.name for view in driver.host.servers.views()] == ["time", "clock"]
+
+
 async def test_a_hook_runs_from_the_next_call_after_it_was_reviewed_and_until_its_removal_is(files: Files) -> None:
     files.write_servers(demo=DEMO_ENTRY)
     async with files.open((120, 40)) as driver:
