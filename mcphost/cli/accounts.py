@@ -361,13 +361,16 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     config = await _load_config(options)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
     accounts = await registry.list_accounts(tuple(map(resolve_target, config.servers)))
+    storage = registry.token_store.storage
+    locked_place = "encrypted" if storage.is_encrypted_file_locked else None
     if as_json:
-        print_json({"accounts": [stored_account_json(stored) for stored in accounts]})
+        documents = [stored_account_json(stored, is_locked=stored.account.place == locked_place) for stored in accounts]
+        print_json({"accounts": documents})
         return 0
     rows = [
         (
             f"{'*' if stored.used_by else ' '} {stored.account.server} {stored.account.name}",
-            _describe_state(stored.account),
+            _describe_state(stored.account, is_locked=stored.account.place == locked_place),
             describe_storage(stored.account, _),
             stored.account.issuer,
             " ".join(stored.account.scopes),
@@ -379,8 +382,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
         print_note(_("You are not signed in to any server."))
     elif any(stored.used_by for stored in accounts):
         print_note(_("* is in use. To use another one: mcphost accounts use SERVER NAME"))
-    storage = registry.token_store.storage
-    if storage.is_encrypted_file_locked and any(stored.account.place == "encrypted" for stored in accounts):
+    if any(stored.account.place == locked_place for stored in accounts):
         print_note(
             _("{file} is locked. The sign-ins in it are used once you enter its passphrase, in a terminal.").format(
                 file=storage.encrypted_path
@@ -395,12 +397,17 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     return 0
 
 
-def _describe_state(account: "Account") -> str:
-    """Describe whether an account is still signed in, such as "signed in for 3 more hours"."""
+def _describe_state(account: "Account", *, is_locked: bool) -> str:
+    """Describe whether an account is still signed in, such as "signed in for 3 more hours".
+
+    With *is_locked*, the file with its tokens is locked, so they cannot be used.
+    """
     from mcphost.host.servers.accounts import describe_validity, validity
 
     if validity(account) == "ended":
         return _("expired")
+    if is_locked:
+        return _("locked")
     text = _("signed in, {validity}") if account.is_renewable else _("signed in {validity}")
     return text.format(validity=describe_validity(account, translate=_))
 

@@ -147,10 +147,16 @@ def account_state(account: Account) -> str:
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
 
 
-def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
-    """Return a stored account as JSON, including the configured servers that use it."""
+def stored_account_json(stored: StoredAccount, *, is_locked: bool = False) -> dict[str, Any]:
+    """Return a stored account as JSON, including the configured servers that use it.
+
+    With *is_locked*, the file with its tokens is locked; an account that has not expired then has the state "locked".
+    """
+    document = account_json(stored.account)
+    if is_locked and document["state"] != "expired":
+        document["state"] = "locked"
     return {
-        **account_json(stored.account),
+        **document,
         "in_use": bool(stored.used_by),
         "servers": list(stored.servers),
         "used_by": list(stored.used_by),

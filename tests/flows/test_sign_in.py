@@ -341,9 +341,13 @@ async def test_removing_a_server_says_that_its_sign_in_is_kept_or_revokes_it_on_
         index = program.home / "data" / "sign-ins.json"
         stored = index.read_text()
         index.write_text(stored.replace('"file"', '"encrypted"'))
-        assert f"{index.with_name('secrets.sealed.json')} is locked." in await text("accounts")
+        shown = await text("accounts")
+        assert f"{index.with_name('secrets.sealed.json')} is locked." in shown
+        assert ("locked  " in shown, "signed in" in shown) == (True, False)
+        assert json.loads(await text("accounts", "--json"))["accounts"][0]["state"] == "locked"
         index.write_text(stored)
-        assert "is locked" not in await text("accounts")
+        shown = await text("accounts")
+        assert ("locked" in shown, "signed in" in shown) == (False, True)
         sign_in = f"sign-in: default at {peer.origin}"
         assert f"  kept: {sign_in}\n" in await text("servers", "remove", "tracker")
         said = await text("servers", "remove", "tracker", "--forget", "--yes")
