@@ -264,14 +264,14 @@ class ServerConnection:
         if self._scope is not None:
             self._scope.cancel()
 
-    def withdraw(self, why: ServerError | None = None) -> None:
+    def withdraw(self, why: ServerError) -> None:
         """Close the connection permanently, because the server was removed or its configuration changed.
 
-        Code that is waiting for the session gets *why*, or a general ServerError.
+        Code that is waiting for the session gets *why*.
         """
         self._is_withdrawn = True
-        changed = f"{self.config.name} was removed, or its configuration was changed."
-        self._end(why or ServerError(changed, "Call it again."))
+        self._close()
+        self._status.set_withdrawn(why)
 
     def stop(self) -> None:
         """Close the connection until `restart` is called; for a local server, also end its process.
@@ -279,11 +279,11 @@ class ServerConnection:
         Code that is waiting for the session gets a ServerError.
         """
         self._is_stopped = True
-        self._end(ServerError(f"{self.config.name} was stopped.", "Start it: F3, then r."))
+        self._close()
+        self._status.set_stopped(ServerError(f"{self.config.name} was stopped.", "Start it: F3, then r."))
 
-    def _end(self, why: ServerError) -> None:
+    def _close(self) -> None:
         self._session = self._watcher = None
-        self._status.set_stopped(why)
         self._restart.set()
         if self._scope is not None:
             self._scope.cancel()

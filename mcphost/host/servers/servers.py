@@ -80,7 +80,7 @@ class Servers:
         """Remove a server and close its connection in the background. Raises UsageError for an unknown name."""
         connection = self.find(name)
         del self._connections[name]
-        connection.withdraw()
+        connection.withdraw(ServerError(f"{name} was removed."))
 
     def update(self, config: ServerConfig, shown: ShownValues = ONLY_MASKED) -> None:
         """Replace a server's configuration, keep its position in the list, and connect again.
@@ -89,8 +89,11 @@ class Servers:
         """
         if shown:
             self._approvals.show_values(config, shown)
-        why = ServerError(f"You disabled {config.name}.", "Enable it: F3, then d.") if config.disabled else None
-        self.find(config.name).withdraw(why)
+        self.find(config.name).withdraw(
+            ServerError(f"You disabled {config.name}.", "Enable it: F3, then d.")
+            if config.disabled
+            else ServerError(f"The configuration of {config.name} was changed.", "Call it again.")
+        )
         self._connections[config.name] = ServerConnection(config, self._parts)
         self.start(config.name)
 

@@ -33,7 +33,7 @@ class ServerStatus:
         self._inputs = inputs
         self._connecting_since: float | None = None
         self._retry_seconds = 0.0
-        self._is_by_user = False
+        self._is_by_user = self._is_final = False
         self.state: ServerStateName = "disabled" if server.disabled else "waiting"
         self.detail = ""
         self.hint = ""
@@ -59,7 +59,12 @@ class ServerStatus:
         retry_seconds: float = 0.0,
         by_user: bool = False,
     ) -> None:
-        """Set the state, its message (*detail*) and its hint, and publish a `ServerState` event."""
+        """Set the state, its message (*detail*) and its hint, and publish a `ServerState` event.
+
+        Does nothing after `set_withdrawn`.
+        """
+        if self._is_final:
+            return
         if state in ("ready", "unreachable"):
             self.starting_since = None
         elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
@@ -84,7 +89,7 @@ class ServerStatus:
 
         *by_user* means that the user caused the state, for example by signing out.
         """
-        self.error = error
+        self._set_error(error)
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
         self.set_state(state, error.message, error.hint or RESTART_HINT, by_user=by_user)
 
@@ -93,7 +98,7 @@ class ServerStatus:
 
         *retry* is the next automatic attempt.
         """
-        self.error = error
+        self._set_error(error)
         seconds, attempt, attempts = retry
         hint = (
             f"mcphost starts it again in {seconds:g} s (attempt {attempt} of {attempts})."
@@ -104,14 +109,26 @@ class ServerStatus:
 
     def set_given_up(self, error: McpHostError, attempts: int) -> None:
         """Set the state "failed" after the last of *attempts* automatic attempts; mcphost no longer retries."""
-        self.error = error
+        self._set_error(error)
         detail = f"{error.message} mcphost gave up after {attempts} attempts."
         self.set_state("failed", detail, error.hint or RESTART_HINT)
 
     def set_stopped(self, error: McpHostError) -> None:
         """Set the state "stopped" at the user's request; *error* is raised in code that waits for the server."""
-        self.error = error
+        self._set_error(error)
         self.set_state("stopped", error.message, error.hint, by_user=True)
+
+    def set_withdrawn(self, error: McpHostError) -> None:
+        """Set the state "stopped" for the last time, because the server was removed or replaced.
+
+        A failure while its connection closes is no longer shown: the user can neither restart it nor sign in.
+        """
+        self.set_stopped(error)
+        self._is_final = True
+
+    def _set_error(self, error: McpHostError) -> None:
+        if not self._is_final:
+            self.error = error
 
     def set_reachable(self, error: McpHostError | None) -> None:
         """Change "ready" to "unreachable" for the reason *error*, or back to "ready" if it is None.

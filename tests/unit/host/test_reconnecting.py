@@ -131,6 +131,21 @@ async def test_a_server_stopped_while_it_would_be_tried_again_is_not_started(
         assert (host.servers.view("peer").state, note.read_text().count('"method":"initialize"')) == ("stopped", starts)
 
 
+async def test_a_removed_server_reports_no_later_failure_and_no_hint_to_restart_it(tmp_path: Path) -> None:
+    async with open_server_host(tmp_path, faulty_config("", era="handshake")) as host:
+        host.start()
+        await host.servers.ensure_ready("peer")
+        connection = host.servers.find("peer")
+        feed = host.events.subscribe()
+        host.servers.remove("peer")
+        with pytest.raises(ServerError) as exc_info:
+            await connection.session()
+        assert (exc_info.value.message, exc_info.value.hint) == ("peer was removed.", "")
+        await connection.sign_out()
+        states = [event for event in feed.drain() if isinstance(event, ServerState)]
+        assert [(event.state, event.detail, event.hint) for event in states] == [("stopped", "peer was removed.", "")]
+
+
 @pytest.mark.req("stdio.restart", "stdio.restart.retry")
 async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
