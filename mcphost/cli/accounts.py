@@ -86,13 +86,14 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _login(options: "Options", args: argparse.Namespace) -> int:
+    from mcphost import paths
     from mcphost.auth.accounts import FETCHED_ON_DEMAND
     from mcphost.auth.interactive_sign_in import SignInNotRequired
     from mcphost.auth.tokens import split_scopes
     from mcphost.cli.build_host import open_grants_and_audit
     from mcphost.cli.printing import end_status, format_error, print_json, print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalFrontend
-    from mcphost.config.loader import add_file_name
+    from mcphost.config.loader import SETTINGS_FILE, add_file_name
 
     try:
         async with open_grants_and_audit() as (_grants, audit):
@@ -130,7 +131,10 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     if account.place == FETCHED_ON_DEMAND:
         print_note(_("The token is not stored: each run requests one when it needs it."))
     elif not account.is_stored:
-        print_note(_('The sign-in is not stored and ends with this command. To keep it, set [secrets] store = "file".'))
+        text = _(
+            'The sign-in is not stored and ends with this command. To keep it, set [secrets] store = "file" in {file}.'
+        )
+        print_note(text.format(file=paths.config_dir(options.config_dir) / SETTINGS_FILE))
     return 0
 
 

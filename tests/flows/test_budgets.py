@@ -21,6 +21,7 @@ from mcphost.host.questions.cost import (
     StopTurn,
     UseCheaperModel,
 )
+from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AllowOnce, ApproveUnchanged
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.llm.messages import ToolUsePart, Usage
@@ -81,8 +82,15 @@ async def test_stopping_sends_nothing_keeps_the_message_and_names_the_setting(op
         assert (await host.spending.load_totals(host.conversation.id)).day.requests == 0
     assert (result.outcome, result.exit_code, model.requests) == ("budget", 7, [])
     assert "ask_above = $0.05" in result.error
-    assert "ask_above under [budget]" in result.hint
+    in_chat = "Send again to raise it for this conversation, or raise ask_above under [budget] in config.toml."
+    assert result.hint == in_chat
     assert [event.outcome for event in finished] == ["budget"]
+
+
+async def test_a_front_end_that_cannot_ask_names_only_the_setting(open_host: OpenHost) -> None:
+    async with open_host(priced_model(), RefusingFrontend(), budget=BudgetConfig(ask_above=0.05)) as host:
+        result = await host.conversation.send("hi")
+    assert result.hint == "Raise ask_above under [budget] in config.toml."
 
 
 async def test_a_turn_that_passes_its_budget_stops_before_its_next_request_and_keeps_what_came(

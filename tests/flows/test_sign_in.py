@@ -81,8 +81,10 @@ async def test_login_accepts_a_pasted_url(program: Program) -> None:
             assert process.stdin
             await process.stdin.send(f"{params['redirect_uri']}?code=typed&state={params['state']}\n".encode())
             output = b"".join([chunk async for chunk in process.stdout])
+            told = b"".join([chunk async for chunk in process.stderr]).decode()
             assert await process.wait() == 0
     assert output.startswith(b"Signed in to tracker at http://127.0.0.1:")
+    assert f'To keep it, set [secrets] store = "file" in {program.home / "config" / "config.toml"}.' in told
 
 
 async def test_login_can_be_interrupted_and_closes_its_port(program: Program) -> None:

@@ -139,9 +139,10 @@ class BudgetCheck:
             case CompactConversation() if question.can_compact and self.compact is not None:
                 if await self.compact():
                     return model
-                raise make_budget_error(exceeded[0], question.cost)
+                raise make_budget_error(exceeded[0], question.cost, can_ask=True)
             case _:
-                raise make_budget_error(exceeded[0], question.cost)
+                can_ask = question.KIND in self._frontend.kinds
+                raise make_budget_error(exceeded[0], question.cost, can_ask=can_ask)
 
     async def _switch_model(self, name: str) -> ChatModel:
         priced = await self._list_models() if self._list_models is not None else ()

@@ -177,14 +177,18 @@ def _raise_limit(limit: float, needed: float) -> float:
     return limit * max(2, math.ceil(needed / limit - _TOLERANCE))
 
 
-def make_budget_error(use: BudgetUse, cost: float | None) -> BudgetReached:
+def make_budget_error(use: BudgetUse, cost: float | None, *, can_ask: bool = False) -> BudgetReached:
     """Return the error for a request that would exceed the budget without the user's consent.
 
-    The error names the limit.
+    The error names the limit. With *can_ask*, its hint says that sending the message again asks again.
     """
     limit = format_dollars(use.limit)
     flag = ", or with --max-cost" if use.name == "per_turn" else ""
-    hint = f"Raise {use.name} under [budget] in config.toml{flag}."
+    hint = (
+        f"Send again to raise it for this conversation, or raise {use.name} under [budget] in config.toml{flag}."
+        if can_ask
+        else f"Raise {use.name} under [budget] in config.toml{flag}."
+    )
     if use.name == "ask_above":
         return BudgetReached(f"The request may cost {format_dollars(cost or 0)}, above ask_above = {limit}.", hint)
     more = f" and the next request may cost {format_dollars(cost)}" if cost is not None else ""
