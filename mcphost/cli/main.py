@@ -71,7 +71,7 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
     module: Any = import_module(module_of(command))
     parser = command_parser(command)
     module.add_arguments(command, parser)
-    return module.run, parser.parse_intermixed_args(rest)
+    return module.run, parser.parse_intermixed_args(parser.prepare(rest))
 
 
 def module_of(command: str, action: str = "") -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -71,6 +71,9 @@ class CommandParser(argparse.ArgumentParser):
 
     names: Mapping[str, str] = {}
     """Summaries of the subcommands or actions to list in the description, keyed by name."""
+
+    prepare: Callable[[list[str]], list[str]] = list
+    """Function that changes the command line before it is parsed."""
 
     def format_help(self) -> str:
         """Return the help text in the user's language."""

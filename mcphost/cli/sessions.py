@@ -1,6 +1,7 @@
 """Command `sessions`: lists, searches, shows, exports, renames and deletes saved conversations."""
 
 import argparse
+import re
 import sys
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
-    from mcphost.cli.parser import Options
+    from mcphost.cli.parser import CommandParser, Options
     from mcphost.host.conversation.export import ExportFormat
     from mcphost.host.conversation.stored_conversations import StoredConversations
     from mcphost.llm.messages import ToolReturnPart
@@ -21,12 +22,15 @@ ACTIONS = ("list", "search", "show", "export", "rename", "delete")
 INDEXING_SECONDS = 20.0
 """Maximum number of seconds that `search` spends indexing older conversations before it searches."""
 _LISTED = 100
+_EXCLUDED_WORD = re.compile(r"-(?!-|[ho]?$)")
+"""Matches the beginning of a word that a search leaves out; `-h` and `-o` are options."""
 ROLES = (N_("user"), N_("assistant"), N_("system"))
 """Roles of messages, which are translated when they are shown."""
 
 
-def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+def add_arguments(command: str, parser: "CommandParser") -> None:
     """Add the arguments of the `sessions` command to *parser*."""
+    parser.prepare = _protect_excluded_words
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default: list)")
     parser.add_argument("id", nargs="?", metavar="ID|TEXT", help="the beginning of an id; search: the text to find")
     parser.add_argument("rest", nargs="*", metavar="WORD", help="search: more words; rename: the new title")
@@ -42,6 +46,14 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="WHEN", help="search: only messages from before then")
     parser.add_argument("--yes", action="store_true", help="delete: do not ask for confirmation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _protect_excluded_words(arguments: list[str]) -> list[str]:
+    """Put a space before each word of a search that begins with `-`, so that it is not parsed as an option."""
+    if next((word for word in arguments if not word.startswith("-")), "") != "search":
+        return arguments
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [f" {word}" if at < end and _EXCLUDED_WORD.match(word) else word for at, word in enumerate(arguments)]
 
 
 def run(command: str, args: argparse.Namespace) -> int:

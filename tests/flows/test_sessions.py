@@ -30,6 +30,20 @@ def test_a_search_is_limited_to_a_period_by_options(program: Program) -> None:
     )
 
 
+def test_a_search_may_begin_with_a_word_that_is_left_out(program: Program) -> None:
+    harbour, hello = save_conversation(program, "Plan the harbour festival"), save_conversation(program, "hello there")
+
+    def found(*words: str) -> set[str]:
+        return {one["id"] for one in json.loads(program.text("sessions", "search", *words))["conversations"]}
+
+    assert found("-hello", "role:user", "--json") == {harbour}
+    assert found("--json", "role:user", "-hello") == found("--json", "--", "-hello", "role:user") == {harbour}
+    assert found("there", "-octopus", "--since", "today", "--json") == {hello}
+    assert "usage: mcphost sessions" in program.text("sessions", "search", "-h")
+    assert "Unrecognized arguments: --hello" in program.error("sessions", "search", "--hello", code=2)
+    assert "Unrecognized arguments: -x" in program.error("sessions", "rename", hello, "search", "-x", code=2)
+
+
 def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Program) -> None:
     kept = save_conversation(program, "Plan the harbour festival")
     gone = save_conversation(program, "The secret ingredient is saffron 藏红花粉")
