@@ -134,7 +134,10 @@ _BODY = "CASE WHEN typeof(body) = 'blob' THEN body ELSE x'' END"
 RUN_PREFIX = "run: "
 """The beginning of the titles that `mcphost run` gives."""
 
-_IS_RUN = f"(substr(c.title, 1, {len(RUN_PREFIX)}) = '{RUN_PREFIX}' AND c.named IS NOT 2 AND c.pinned IS NULL)"
+IS_TITLED_AS_RUN = f"(substr(c.title, 1, {len(RUN_PREFIX)}) = '{RUN_PREFIX}' AND c.named IS NOT 2)"
+"""SQL condition on a conversation `c` that has the title of a run, not one that the user gave it."""
+
+_IS_RUN = f"({IS_TITLED_AS_RUN} AND c.pinned IS NULL)"
 _COUNT_RUNS = f"SELECT count(*) FROM conversations c WHERE {_IS_RUN}"  # noqa: S608 - only constants
 _LIST_QUERY = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated,

@@ -17,6 +17,7 @@ from mcphost.errors import StoreError
 from mcphost.llm.messages import Role
 from mcphost.serialization import Struct
 from mcphost.store import search_index
+from mcphost.store.conversations import IS_TITLED_AS_RUN
 from mcphost.store.database import Database
 from mcphost.store.search_index import (
     EVERY_MESSAGE,
@@ -32,10 +33,12 @@ MAX_QUERY_CHARS = 500
 MAX_TERMS = 20
 MIN_PREFIX_CHARS = 2
 LABEL_FILTERS = ("server", "tool", "role")
+ORIGINS = ("run", "chat")
+"""The values of the filter `from:`; `run` is a conversation of `mcphost run` that nobody continued or renamed."""
 ROLES = ("user", "assistant", "tool", "title")
 """The values of the filter `role:`; `title` is the title of a conversation."""
 _DAY = 86_400
-_TERM = re.compile(r'(-?)(?:(server|tool|role|before|after):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
+_TERM = re.compile(r'(-?)(?:(server|tool|role|from|before|after):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
 _AGE = re.compile(r"(\d{1,5})([hdwmy])")
 _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
@@ -46,7 +49,8 @@ class SearchQuery(NamedTuple):
 
     `match` is the expression, or "" if there is nothing to search for. `marks` are the words and phrases to mark in
     matches, and `notes` are sentences about ignored parts. `is_ranked` tells whether relevance can be computed
-    quickly; it is False for single characters and -words.
+    quickly; it is False for single characters and -words. `is_run` limits the search to conversations of `mcphost run`,
+    or to all others; None does neither.
     """
 
     match: str
@@ -55,6 +59,7 @@ class SearchQuery(NamedTuple):
     before: float | None = None
     notes: tuple[str, ...] = ()
     is_ranked: bool = True
+    is_run: bool | None = None
 
 
 def parse_query(text: str, *, now: float, is_typing: bool = False) -> SearchQuery:
@@ -83,6 +88,7 @@ class _QueryBuilder:
         self._marks: list[str] = []
         self._after: float | None = None
         self._before: float | None = None
+        self._is_run: bool | None = None
         self.notes: list[str] = []
 
     def add(self, term: re.Match[str], *, is_open: bool) -> None:
@@ -92,6 +98,11 @@ class _QueryBuilder:
         field = (field or "").lower()
         if field in LABEL_FILTERS:
             self._add_label(field, value, is_negative=bool(sign))
+        elif field == "from":
+            if value.lower() in ORIGINS:
+                self._is_run = (value.lower() == "run") != bool(sign)
+            else:
+                self._add_words(f"from {value}", is_prefix=is_open, is_negative=bool(sign))
         elif field:
             self._add_time(field, value)
         else:
@@ -128,14 +139,15 @@ class _QueryBuilder:
 
     def build(self) -> SearchQuery:
         """Return the search built from the terms added so far."""
-        has_time = self._after is not None or self._before is not None
+        has_limit = any(limit is not None for limit in (self._after, self._before, self._is_run))
         match = " AND ".join(self._wanted)
-        if not match and (self._unwanted or has_time):
+        if not match and (self._unwanted or has_limit):
             match = f"labels : {EVERY_MESSAGE}"
         for unwanted in self._unwanted:
             match = f"({match}) NOT {unwanted}"
         is_ranked = bool(self._marks) and not self._unwanted and min(map(len, self._marks)) > 1
-        return SearchQuery(match, tuple(self._marks), self._after, self._before, tuple(self.notes), is_ranked)
+        notes = tuple(self.notes)
+        return SearchQuery(match, tuple(self._marks), self._after, self._before, notes, is_ranked, self._is_run)
 
 
 def _split_scripts(text: str) -> list[str]:
@@ -194,10 +206,11 @@ _EXCERPT_CHARS = 160
 _CHARS_BEFORE = 16
 _MAX_EXCERPT_BODY = 1_000_000
 _AGE_OF_HALF = 30 * 86_400
-_NEWEST = (
-    "SELECT rowid FROM search_index WHERE search_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
-)
-_RANKED = "SELECT rowid, -bm25(search_index) FROM search_index WHERE search_index MATCH ? AND rowid BETWEEN ? AND ?"
+_MATCHES = "FROM search_index WHERE search_index MATCH ? AND rowid BETWEEN ? AND ?"
+_OF_RUN = f"""
+    EXISTS (SELECT 1 FROM search_documents d JOIN conversations c ON c.id = d.conversation
+    WHERE d.id = search_index.rowid AND {IS_TITLED_AS_RUN})
+"""  # noqa: S608 - only constants
 _INFO = "SELECT title, model, created, updated FROM conversations WHERE id = ?"
 MAX_PROMPTS = 200
 MAX_READ = 1_000
@@ -350,17 +363,34 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
         return SearchResult(notes=(NO_FULL_TEXT,))
     if not query.match:
         return SearchResult(notes=query.notes)
-    limits = (query.match, *search_index.id_range(query.after, query.before))
-    newest = [document for (document,) in db.execute(_NEWEST, (*limits, MAX_RANKED + 1))]
+    newest = _find_newest(db, query, MAX_RANKED + 1)
     # For very common words, relevance means little and is slow to compute.
     is_complete = len(newest) <= MAX_RANKED
     is_ranked = is_complete and query.is_ranked
-    relevance = dict(db.execute(_RANKED, limits).fetchall()) if is_ranked else dict.fromkeys(newest, 1.0)
+    relevance = _measure_relevance(db, query) if is_ranked else dict.fromkeys(newest, 1.0)
     ranked = sorted(relevance, key=lambda document: (-_score(relevance[document], document, now), -document))
     notes = query.notes
     if search_index.has_pending(db):
         notes = (*notes, STILL_INDEXING)
     return SearchResult(_group(db, ranked, query.marks), is_complete, notes)
+
+
+def _find_newest(db: sqlite3.Connection, query: SearchQuery, limit: int) -> list[int]:
+    """Return the ids of the newest documents that match, newest first."""
+    matches, values = _select_matches(query)
+    return [document for (document,) in db.execute(f"SELECT rowid {matches} ORDER BY rowid DESC LIMIT {limit}", values)]
+
+
+def _measure_relevance(db: sqlite3.Connection, query: SearchQuery) -> dict[int, float]:
+    """Return the text relevance of each matching document, keyed by its id."""
+    matches, values = _select_matches(query)
+    return dict(db.execute(f"SELECT rowid, -bm25(search_index) {matches}", values).fetchall())
+
+
+def _select_matches(query: SearchQuery) -> tuple[str, tuple[str | int, ...]]:
+    """Return the end of an SQL statement that selects the matching documents, and its values."""
+    origin = {None: "", True: f" AND {_OF_RUN}", False: f" AND NOT {_OF_RUN}"}[query.is_run]
+    return f"{_MATCHES}{origin}", (query.match, *search_index.id_range(query.after, query.before))
 
 
 def _score(relevance: float, document: int, now: float) -> float:
@@ -473,10 +503,9 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
     if not search_index.has_index(db):
         return EarlierPrompts(notes=(search_index.NO_FULL_TEXT,))
     query = parse_query(f"role:user {text}", now=now, is_typing=True)
-    limits = search_index.id_range(query.after, query.before)
     found: dict[str, EarlierPrompt] = {}
     size = read = 0
-    for (document,) in db.execute(_NEWEST, (query.match, *limits, MAX_READ)):
+    for document in _find_newest(db, query, MAX_READ):
         read += 1
         row = db.execute(_PROMPT_QUERY, (document, _MAX_BODY)).fetchone()
         if row is None:

@@ -44,6 +44,22 @@ def test_a_search_may_begin_with_a_word_that_is_left_out(program: Program) -> No
     assert "Unrecognized arguments: -x" in program.error("sessions", "rename", hello, "search", "-x", code=2)
 
 
+def test_a_search_finds_only_runs_or_none_of_them(program: Program) -> None:
+    run, named = (
+        save_conversation(program, "Plan the harbour festival"),
+        save_conversation(program, "The harbour again"),
+    )
+    program.text("sessions", "rename", named, "Harbour notes")
+
+    def found(*words: str) -> set[str]:
+        return {one["id"] for one in json.loads(program.text("sessions", "search", *words, "--json"))["conversations"]}
+
+    assert found("harbour") == {run, named}
+    assert found("from:run") == found("harbour", "from:RUN") == found("-from:chat", "festival") == {run}
+    assert found("from:chat") == found("harbour", "-from:run") == {named}
+    assert found("from:harbour") == set()  # other words after from: are text
+
+
 def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Program) -> None:
     kept = save_conversation(program, "Plan the harbour festival")
     gone = save_conversation(program, "The secret ingredient is saffron 藏红花粉")
