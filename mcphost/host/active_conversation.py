@@ -16,7 +16,7 @@ from mcphost.llm.messages import Message
 from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, find_active_compaction
-from mcphost.store.conversations import ConversationStore
+from mcphost.store.conversations import RUN_PREFIX, ConversationStore
 from mcphost.store.message_list import MessageList
 
 TITLE_COLUMNS = 60
@@ -87,6 +87,7 @@ class Conversation:
         self._unsaved: list[tuple[Message, str]] = []
         self._unsaved_draft: Message | None = None
         self._is_failing = False
+        self._is_run_continued = False
         self._save_lock = anyio.Lock(fast_acquire=True)  # background results may arrive at any time
 
     @classmethod
@@ -203,6 +204,8 @@ class Conversation:
         if not self.id:
             self.id = secrets.token_hex(6)
             self.title = f"{self.title_prefix}{_title(message)}"
+        elif message.role == "user" and self.title.startswith(RUN_PREFIX) and not self.title_prefix:
+            self._is_run_continued = True
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))
@@ -238,6 +241,9 @@ class Conversation:
                         self.title = title
                     self._numbers[len(self._numbers) - len(self._unsaved)] = number
                     del self._unsaved[0]
+                if self._is_run_continued:
+                    self.title = await self._store.drop_run_prefix(self.id)
+                    self._is_run_continued = False
                 while self._unsaved_prompts and self.messages:
                     await self._store.system_prompts.add(self.id, self._unsaved_prompts[0])
                     del self._unsaved_prompts[0]

@@ -449,6 +449,24 @@ class ConversationStore:
 
         await self._database.run(work)
 
+    async def drop_run_prefix(self, conversation_id: str) -> str:
+        """Remove the mark of `mcphost run` from a title that the user did not choose, because the user goes on with it.
+
+        Returns the title, or "" if the conversation was deleted. Raises StoreError.
+        """
+
+        def work(db: sqlite3.Connection) -> str:
+            query = "SELECT title, named IS 2 FROM conversations WHERE id = ?"
+            title, is_named = db.execute(query, (conversation_id,)).fetchone() or ("", True)
+            shorter = title.removeprefix(RUN_PREFIX)
+            if is_named or shorter == title:
+                return title
+            db.execute("UPDATE conversations SET title = ? WHERE id = ?", (shorter, conversation_id))
+            search_index.replace_title(db, conversation_id, title, shorter)
+            return shorter
+
+        return await self._database.run(work)
+
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
         """Pin a conversation to the top of the conversation list, or unpin it. Raises StoreError."""
         pinned = time.time() if is_pinned else None
