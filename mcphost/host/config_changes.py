@@ -114,7 +114,9 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         """Return one line for each kind of change that can be applied, translated with *translate*."""
         names: tuple[tuple[str, Iterable[str]], ...] = (
             (N_("add {names}"), [server.name for server in self.added]),
-            (N_("change {names}"), [_describe_server(server, translate) for _, server in self.changed]),
+            (N_("change {names}"), [new.name for old, new in self.changed if old.disabled == new.disabled]),
+            (N_("enable {names}"), [new.name for old, new in self.changed if old.disabled and not new.disabled]),
+            (N_("disable {names}"), [new.name for old, new in self.changed if new.disabled and not old.disabled]),
             (N_("remove {names}"), self.removed),
             (N_("use the model {names}"), [_describe_model(self.model, translate)] if self.model else ()),
             (N_("another system prompt"), ("",) if self.system_prompt is not None else ()),
@@ -125,7 +127,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("change the profiles {names}"), self.profiles),
             (N_("use the project's instructions"), ("",) if self.project_instructions else ()),
             (N_("no longer use the project's instructions"), ("",) if self.project_instructions is False else ()),
-            (N_("set {names}"), [f"{one.name} = {format_setting(one.after)}" for one in self.settings]),
+            ("{names}", [f"{one.name} = {format_setting(one.after)}" for one in self.settings]),
             (N_("the theme {names}"), [self.theme or translate(N_("default"))] if self.theme is not None else ()),
         )
         return tuple(
@@ -377,10 +379,6 @@ def _join_names(names: Iterable[str], translate: Callable[[str], str]) -> str:
     listed = [_clean(name) for name in names]
     shown, more = translate(N_(", ")).join(listed[:_MAX_NAMES_SHOWN]), len(listed) - _MAX_NAMES_SHOWN
     return translate(N_("{shown} and {more} more")).format(shown=shown, more=more) if more > 0 else shown
-
-
-def _describe_server(server: ServerConfig, translate: Callable[[str], str]) -> str:
-    return translate(N_("{name} (disabled)")).format(name=server.name) if server.disabled else server.name
 
 
 def _describe_model(model: ModelConfig, translate: Callable[[str], str]) -> str:

@@ -136,7 +136,8 @@ async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -
     except (RegistryError, UnsafeUrl):
         raise
     except McpHostError as error:
-        raise RegistryError(f"The bundle was not downloaded from {host}: {error.message}.", "Try again.") from error
+        reason = error.message.rstrip(".")
+        raise RegistryError(f"The bundle was not downloaded from {host}: {reason}.", "Try again.") from error
     return ""
 
 

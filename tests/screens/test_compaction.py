@@ -155,7 +155,7 @@ async def test_the_end_of_summarizing_and_a_refused_summary_are_told(
             await send(driver, f"{LONG} say {word}", f"{word} word")
         await run_command(driver, "/compact")
         await driver.enter_question()
-        assert "Summarized 6 messages." in driver.transcript()
+        assert "A summary of 6 messages was written." in driver.transcript()
         await driver.pilot.press("escape")
         await driver.until(lambda: "The summary is not used" in driver.transcript(), "the refusal")
         assert "Summarizing" not in driver.transcript()

@@ -98,7 +98,7 @@ def test_a_server_disabled_in_one_chat_is_told_in_the_other_and_disabled_there_o
     first.terminal.wait_for("implementation", "10 tools")
     first.terminal.press("d")
     first.terminal.wait_for("disabled")
-    second.terminal.wait_for("The configuration files changed", "demo (disabled)", "/reload", seconds=30)
+    second.terminal.wait_for("The configuration files changed", "disable demo", "/reload", seconds=30)
     second.send("/reload")
     second.terminal.wait_for("Changes in the configuration files", "disabled", "apply all")
     second.terminal.wait_between_keys()

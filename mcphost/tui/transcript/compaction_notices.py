@@ -7,7 +7,7 @@ from mcphost.tui.transcript.blocks import NoticeBlock
 from mcphost.tui.transcript.transcript import Transcript
 
 _ENDINGS = {
-    "done": N_("Summarized {messages}."),
+    "done": N_("A summary of {messages} was written."),
     "failed": N_("Summarizing {messages} failed."),
     "stopped": N_("Summarizing {messages} was stopped; nothing has changed."),
 }

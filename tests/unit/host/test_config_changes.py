@@ -130,7 +130,7 @@ async def test_changed_limits_budget_registry_and_notifications_count_once_they_
         )
         changes = await config_change_detector(host).check()
         assert changes.describe() == (
-            "set limits.max_rounds = 6, budget.per_day = 2.5, budget.show_in_answers = false, "
+            "limits.max_rounds = 6, budget.per_day = 2.5, budget.show_in_answers = false, "
             "registry.url = https://r.example, notifications.mode = bell",
         )
         assert (changes.needs_confirmation, changes.at_start) == (True, ())
@@ -172,7 +172,7 @@ async def test_choosing_a_profile_leaves_changed_limits_to_the_review(tmp_path: 
         write_settings(tmp_path, "[budget]\nper_day = 9\n[profiles.p]\nmodel = 'openai/y'\n")
         assert (await config_change_detector(host).use_profile("p")).describe() == ("use the model openai/y",)
         assert host.settings.budget.per_day == 1
-        assert (await config_change_detector(host).check()).describe() == ("set budget.per_day = 9",)
+        assert (await config_change_detector(host).check()).describe() == ("budget.per_day = 9",)
 
 
 PROFILE = "[profiles.p]\nsystem_prompt = 'short'\n"
@@ -267,7 +267,17 @@ async def test_a_misspelt_key_does_not_hide_a_changed_limit(tmp_path: Path) -> N
         write_settings(tmp_path, "[budget]\nask_above = 0.5\n[limits]\nmax_round = 3\n")
         changes = await config_change_detector(host).check()
         assert 'did you mean "limits.max_rounds"?' in changes.problems[0]
-        assert changes.describe() == ("set budget.ask_above = 0.5",)
+        assert changes.describe() == ("budget.ask_above = 0.5",)
+
+
+async def test_a_server_that_is_only_disabled_or_enabled_is_named_as_such(tmp_path: Path) -> None:
+    off = {"command": "/nowhere/off", "disabled": True}
+    write_servers(tmp_path, demo=DEMO_ENTRY, off=off)
+    async with open_setup(tmp_path) as (host, _):
+        write_servers(tmp_path, demo={**DEMO_ENTRY, "disabled": True}, off={"command": "/nowhere/off"})
+        assert (await config_change_detector(host).check()).describe() == ("enable off", "disable demo")
+        write_servers(tmp_path, demo=DEMO_ENTRY, off={**off, "command": "/nowhere/else"})
+        assert (await config_change_detector(host).check()).describe() == ("change off",)
 
 
 async def test_a_model_chosen_for_now_is_not_replaced_by_an_unrelated_edit(tmp_path: Path) -> None:
@@ -285,14 +295,14 @@ async def test_a_profile_is_applied_and_taken_back_while_the_host_runs(tmp_path:
     async with open_setup(tmp_path, frontend=frontend) as (host, _):
         host.start()
         changes = await config_change_detector(host).use_profile("p")
-        assert changes.describe() == ("change other (disabled)", "use the model openai/y")
+        assert changes.describe() == ("disable other", "use the model openai/y")
         assert host.servers.view("other").state == "disabled"
         with pytest.raises(UsageError, match=r"not in the profile 'p'"):
             await host.servers.find("other").session()
         with pytest.raises(UsageError, match="has no profile"):
             await config_change_detector(host).use_profile("q")
         assert (await config_change_detector(host).use_profile("")).describe() == (
-            "change other",
+            "enable other",
             "use the model openai/x",
         )
         assert host.servers.view("other").state != "disabled"

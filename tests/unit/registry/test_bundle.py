@@ -182,6 +182,14 @@ async def test_a_download_connects_to_the_address_that_was_checked(
     assert looked_up.count("localhost") == 1
 
 
+async def test_a_download_that_cannot_be_read_is_told_in_one_sentence(tmp_path: Path) -> None:
+    with registry_server([]) as server:
+        server.override = lambda _: (200, {"content-encoding": "br"}, b"x")
+        with pytest.raises(RegistryError) as exc_info:
+            await fetch_bundle(package(server.url, "0" * 64), tmp_path / "b", "notes")
+    assert exc_info.value.message.endswith("answered in the encoding 'br'.")
+
+
 async def test_a_download_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle_module, "MAX_BUNDLE_BYTES", 1_000)
     with registry_server([]) as server:
