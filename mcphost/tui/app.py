@@ -72,6 +72,7 @@ class SignInProgressDisplay(Protocol):
 
 
 DOUBLE_PRESS_SECONDS = 2.0
+QUIT_AGAIN_SECONDS = 8.0
 _ACTIONS_WITHOUT_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
 """Actions that work before a host is attached."""
 
@@ -148,8 +149,7 @@ class McpHostApp(NoticeApp):
         self._notifier: TerminalNotifier | None = None  # created when the host starts
         self._is_started = False
         self._deferred_calls: list[Callable[[], object]] = []
-        self._interrupted_at = 0.0
-        self._has_warned_of_calls = False
+        self._interrupted_at = self._warned_of_calls_at = float("-inf")
         self.is_suspended = False
         """Whether the user's editor is using the terminal; Ctrl+C then goes to the editor."""
 
@@ -369,11 +369,11 @@ class McpHostApp(NoticeApp):
         """Refuse all open questions and quit the app; if calls run in the background, on the second press only."""
         calls = self._host.running_calls.list() if self._host is not None else ()
         tools = [clean_line(call.tool, 60) for call in calls if call.is_in_background]
-        if tools and not self._has_warned_of_calls:
-            self._has_warned_of_calls = True
+        if tools and monotonic() - self._warned_of_calls_at >= QUIT_AGAIN_SECONDS:
+            self._warned_of_calls_at = monotonic()
             text = _("{tools} still runs in the background; quitting loses its result. Press {quit} again to quit.")
             said = keys_in_use(self).fill(text).format(tools=join_list(tools))
-            self.notify(said, severity="warning", markup=False, timeout=8)
+            self.notify(said, severity="warning", markup=False, timeout=QUIT_AGAIN_SECONDS)
             return
         self.request_quit()
 

@@ -127,3 +127,18 @@ async def test_quitting_with_a_call_in_the_background_takes_a_second_press(
             assert quits == []
             await driver.pilot.press("ctrl+q")
             await driver.until(lambda: quits == [True], "the end")
+
+
+async def test_the_second_press_to_quit_counts_only_while_its_warning_is_shown(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.tui.app.QUIT_AGAIN_SECONDS", 0)
+    async with run() as driver:
+        quits = list[bool]()
+        with monkeypatch.context() as patched, driver.host.running_calls.track("c1", "files", "index_files", "once"):
+            patched.setattr(driver.app, "request_quit", lambda: quits.append(True))
+            driver.host.running_calls.mark_background("c1")
+            await driver.pilot.press("ctrl+q")
+            await driver.pilot.press("ctrl+q")
+            await driver.pilot.pause()
+            assert quits == []
