@@ -313,6 +313,7 @@ class _LateParts:
         self._startup, self._opener = startup, opener
         self._setup, self._project, self._run_hook = setup, project, run_hook
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
+        self._editable_texts = Lazy(lambda: self.origins)
 
     def as_lazy_parts(self) -> LateParts:
         """Return the components that frontends use, wrapped so that each is created on first use."""
@@ -388,7 +389,7 @@ class _LateParts:
     def features(self) -> "ServerFeatures":
         from mcphost.host.servers.features import ServerFeatures
 
-        return ServerFeatures(self._servers, Lazy(lambda: self.origins))
+        return ServerFeatures(self._servers, self._editable_texts)
 
     @cached_property
     def auto_approval(self) -> "AutoApproval":
@@ -421,7 +422,7 @@ class _LateParts:
             self.call_scheduler.cancel_background(deleted)
 
         core = self._core
-        history = StoredConversations(core.store, core.conversation, core.results, cancel_calls)
+        history = StoredConversations(core.store, core.conversation, core.results, cancel_calls, self._editable_texts)
         self._core.lifetime.on_close(history.unsent.flush)
         return history
 

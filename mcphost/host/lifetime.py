@@ -7,7 +7,7 @@ from typing import Any, Generic, Self, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Lifetime:
@@ -60,15 +60,15 @@ class Lifetime:
                         await closing
 
 
-class Lazy(Generic[T]):
+class Lazy(Generic[T_co]):
     """Wrapper around a component of the host that is imported and created on first use."""
 
-    def __init__(self, create: Callable[[], T]) -> None:
+    def __init__(self, create: Callable[[], T_co]) -> None:
         self._create = create
-        self.created: T | None = None
+        self.created: T_co | None = None
         """The part, None until its first use."""
 
-    def get(self) -> T:
+    def get(self) -> T_co:
         """Return the component, which is created on the first call and then cached."""
         if self.created is None:
             self.created = self._create()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mcphost.errors import MalformedMessage
-from mcphost.llm.messages import Part
+from mcphost.llm.messages import CopiedText, Part
 from mcphost.serialization import Struct, decode, encode, replace
 from mcphost.store.database import Database
 
@@ -28,6 +28,8 @@ class UnsentText(Struct, frozen=True):
     """The unsent text in the input field, with the queued messages and attachments.
 
     `origin` tells whether the user typed the text ("typed"), entered it another way ("inserted"), or both ("mixed").
+    `sources` are the names of the servers whose prompts the texts contain; earlier versions stored only one, `source`.
+    `copies` are the parts of the text that came from servers, and `queued_copies` those of each queued message.
     """
 
     text: str = ""
@@ -35,6 +37,9 @@ class UnsentText(Struct, frozen=True):
     source: str = ""
     queued: tuple[str, ...] = ()
     attachments: tuple[Part, ...] = ()
+    sources: tuple[str, ...] = ()
+    copies: tuple[CopiedText, ...] = ()
+    queued_copies: tuple[tuple[CopiedText, ...], ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -73,6 +73,11 @@ class MessageQueue:
             return None
         return self._messages.pop(index)
 
+    @property
+    def sources(self) -> list[str]:
+        """The names of the servers whose prompts the messages contain."""
+        return [source for one in self._messages for source in one.draft.sources]
+
     def describe(self) -> list[tuple[str, bool]]:
         """Return a pair for each message: the text, and whether it has been passed to the running answer."""
         return [(one.draft.text, one.is_steering) for one in self._messages]

@@ -10,7 +10,8 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
 from mcphost.store.unsent_texts import UnsentText, UnsentTextStore
-from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.message_queue import QueuedMessage
+from mcphost.tui.widgets.composer import Composer, Draft
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +76,28 @@ async def test_the_server_of_a_restored_prompt_is_remembered(run: Run) -> None:
             await host.conversation.open(place)
             await driver.until(lambda text=text: driver.app.query_one(Composer).draft.text == text.text)
         assert host.features.noted == [("files", "prompt", "of a server")]
+
+
+async def test_every_server_of_a_draft_and_of_its_waiting_messages_is_restored(run: Run) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        chat = driver.app.chat
+        await driver.until(lambda: chat.drafts is not None)
+        chat.queue.add(QueuedMessage(Draft("waiting", "inserted", ("mail",))))
+        composer = driver.app.query_one(Composer)
+        composer.insert_prompt_text("crm", "of one server ")
+        composer.insert_prompt_text("shop", "of another")
+        while not await read_places(host.database):
+            await driver.pilot.pause(0.05)
+        (place,) = await read_places(host.database)
+        stored = await UnsentTextStore(host.database).load(place)
+        assert stored.sources == ("mail", "crm", "shop")
+        await UnsentTextStore(host.database).save({"c9": stored})
+        await host.conversation.open("c9")
+        await driver.until(lambda: composer.draft.text == "waiting\nof one server of another")
+        assert composer.draft.sources == ("mail", "crm", "shop")
+        assert [server for server, _, _ in host.features.noted] == ["mail", "crm", "shop"]
 
 
 async def test_each_conversation_gets_its_text_back_with_waiting_messages_and_attachments(run: Run) -> None:

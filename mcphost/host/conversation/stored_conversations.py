@@ -9,7 +9,8 @@ import anyio
 
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.conversation.unsent_texts import UnsentTexts
+from mcphost.host.conversation.unsent_texts import CopyFinder, UnsentTexts
+from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import Message
 from mcphost.serialization import Struct
 from mcphost.store.conversation_deletion import ConversationDeletion
@@ -47,11 +48,12 @@ class StoredConversations:
         active: ActiveConversation,
         results: ResultStore,
         cancel_calls: Callable[[str], object] | None = None,
+        copy_finder: Lazy[CopyFinder] | None = None,
     ) -> None:
         self._conversations = ConversationStore(database)
         self._deletion = ConversationDeletion(database)
         self._database = database
-        self.unsent = UnsentTexts(database)
+        self.unsent = UnsentTexts(database, copy_finder)
         """The unsent text of each conversation."""
 
         self._active = active

@@ -1,47 +1,87 @@
 """Texts that the user typed but did not send, remembered for each conversation and stored from time to time."""
 
 import logging
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import Protocol
+
+import anyio
 
 from mcphost.errors import StoreError
+from mcphost.host.lifetime import Lazy
+from mcphost.llm.messages import CopiedText
+from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.unsent_texts import UnsentText, UnsentTextStore, make_new_place
 
 _log = logging.getLogger(__name__)
 
 
+class CopyFinder(Protocol):
+    """Memory of the texts that servers provided for the user to edit, which finds copies of them."""
+
+    async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
+        """Return the parts of a text that were copied from servers."""
+        ...
+
+    def note_copies(self, text: str, copies: Iterable[CopiedText]) -> None:
+        """Remember the parts of a text that an earlier run found to be copied from servers."""
+        ...
+
+
 class UnsentTexts:
     """Unsent texts of input fields, keyed by place: the id of a conversation, or a key from `claim_new` for a new one.
 
-    If the store fails, the texts are lost when mcphost exits, and the failure is logged.
+    If the store fails, the texts are lost when mcphost exits, and the failure is logged. Texts are stored with the
+    parts that came from servers, so that these do not count as typed after a restart.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, copy_finder: Lazy[CopyFinder] | None = None) -> None:
+        """Create the texts; *copy_finder* is created by others once a server has provided text for the user to edit."""
         self._store = UnsentTextStore(database)
+        self._copy_finder = copy_finder
         self._waiting: dict[str, UnsentText] = {}
+        self._saving = anyio.Lock()
 
     def keep(self, place: str, text: UnsentText) -> None:
         """Remember the unsent text of a place, such as a conversation; the next `flush` stores it."""
         self._waiting[place] = text
 
     async def flush(self) -> None:
-        """Store all texts remembered since the last call. A StoreError is logged, not raised.
+        """Store all texts remembered since the last call. A StoreError is logged, not raised."""
+        async with self._saving:
+            waiting = dict(self._waiting)
+            if not waiting:
+                return
+            try:
+                await self._store.save({place: await self._mark_copies(text) for place, text in waiting.items()})
+            except StoreError as error:
+                _log.warning("an unsent text is not stored: %s", error)
+            for place, text in waiting.items():
+                if self._waiting.get(place) is text:
+                    del self._waiting[place]
 
-        Cancellation may lose texts that are not yet stored.
-        """
-        waiting, self._waiting = self._waiting, {}
-        if not waiting:
-            return
-        try:
-            await self._store.save(waiting)
-        except StoreError as error:
-            _log.warning("an unsent text is not stored: %s", error)
+    async def _mark_copies(self, text: UnsentText) -> UnsentText:
+        finder = None if self._copy_finder is None else self._copy_finder.created
+        if finder is None:
+            return text
+        queued = [await finder.find_copies(one) for one in text.queued]
+        return replace(text, copies=await finder.find_copies(text.text), queued_copies=tuple(queued))
+
+    def _note_copies(self, text: UnsentText) -> UnsentText:
+        if self._copy_finder is not None:
+            queued = zip_longest(text.queued, text.queued_copies[: len(text.queued)], fillvalue=())
+            for one, copies in (*queued, (text.text, text.copies)):
+                if copies:
+                    self._copy_finder.get().note_copies(str(one), copies)
+        return text
 
     async def load(self, place: str) -> UnsentText:
         """Return the unsent text of a place, such as a conversation; an empty text if the store fails."""
         if place in self._waiting:
             return self._waiting[place]
         try:
-            return await self._store.load(place)
+            return self._note_copies(await self._store.load(place))
         except StoreError:
             return UnsentText()
 
@@ -51,6 +91,7 @@ class UnsentTexts:
         The text is empty if there is none or the store fails.
         """
         try:
-            return await self._store.claim_new()
+            place, text = await self._store.claim_new()
         except StoreError:
             return make_new_place(), UnsentText()
+        return place, self._note_copies(text)

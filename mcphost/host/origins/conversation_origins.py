@@ -25,6 +25,8 @@ _MAX_SPANS = 100
 """If so many parts of a message were found to be copies, more of them may have been left out."""
 _MAX_NOTED = 400
 _MAX_NOTED_CHARACTERS = 1_000_000
+_MAX_UNSENT_CHARACTERS = 100_000
+"""Maximum length of an unsent text that is compared each time it is stored."""
 
 
 class ConversationOrigins:
@@ -62,7 +64,7 @@ class ConversationOrigins:
         If the remembered texts would become too many or too large, the text is dropped, and its server counts as
         unchecked in all conversations in which the user sends a message afterwards.
         """
-        self._conversation.set_copy_finder(self._find_copies)
+        self._conversation.set_copy_finder(self._mark_copies)
         if outside in self._noted:
             self._current.add(outside)
             return
@@ -71,8 +73,12 @@ class ConversationOrigins:
             self._noted.append(outside)
             self._current.add(outside)
         else:
-            self._left_out.add(outside.server)
-            self._current_left_out.add(outside.server)
+            self._leave_out(outside.server)
+
+    def _leave_out(self, server: str) -> None:
+        self._conversation.set_copy_finder(self._mark_copies)
+        self._left_out.add(server)
+        self._current_left_out.add(server)
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
         """Remember a server's prompt, which the user can edit and send as a message."""
@@ -82,32 +88,56 @@ class ConversationOrigins:
         """Remember text of a server that the user can edit and send as a message; *source* names what it is."""
         self.note(OutsideText(server, source, text))
 
-    async def _find_copies(self, message: Message) -> Message:
+    async def _mark_copies(self, message: Message) -> Message:
         """Return a typed message with the parts of its text that were copied from noted texts."""
-        noted, left_out = tuple(self._noted), frozenset(self._left_out)
-        async with self._lock:
-            return await anyio.to_thread.run_sync(self._mark_copies, message, noted, left_out)
-
-    def _mark_copies(self, message: Message, noted: Sequence[OutsideText], left_out: frozenset[str]) -> Message:
-        for outside in noted:
-            self._noted_index.add(outside)
-        unknown = tuple(CopiedText(server, "prompt") for server in sorted(left_out))
-        parts = tuple(
-            replace(part, copies=(*self._copies(part.text, noted), *unknown)) if isinstance(part, TextPart) else part
+        parts = [
+            replace(part, copies=await self._find_in(part.text)) if isinstance(part, TextPart) else part
             for part in message.parts
-        )
-        return replace(message, parts=parts)
+        ]
+        return replace(message, parts=tuple(parts))
 
-    def _copies(self, text: str, noted: Iterable[OutsideText]) -> Iterator[CopiedText]:
+    async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
+        """Return the parts of an unsent text that were copied from noted texts.
+
+        Unsent text is stored often, so a long one is not compared: all of it may be a copy.
+        """
+        if len(text) > _MAX_UNSENT_CHARACTERS:
+            return (*self._all_copied(text, self._noted), *self._unknown_copies())
+        return await self._find_in(text) if text and (self._noted or self._left_out) else ()
+
+    def note_copies(self, text: str, copies: Iterable[CopiedText]) -> None:
+        """Remember the parts of *text* that an earlier run found to be copied from servers."""
+        for copied in copies:
+            for start, end in copied.spans:
+                self.note(OutsideText(copied.server, copied.source, text[start:end]))
+            if not copied.spans:
+                self._leave_out(copied.server)
+
+    async def _find_in(self, text: str) -> tuple[CopiedText, ...]:
+        noted, unknown = tuple(self._noted), tuple(self._unknown_copies())
+        async with self._lock:
+            copies = await anyio.to_thread.run_sync(lambda: tuple(self._copies(text, noted)))
+        return (*copies, *unknown)
+
+    def _unknown_copies(self) -> Iterator[CopiedText]:
+        for server in sorted(self._left_out):
+            yield CopiedText(server, "prompt")
+
+    def _all_copied(self, text: str, noted: Iterable[OutsideText]) -> Iterator[CopiedText]:
+        for server in sorted({outside.server for outside in noted}):
+            yield CopiedText(server, "prompt", ((0, len(text)),))
+
+    def _copies(self, text: str, noted: Sequence[OutsideText]) -> Iterator[CopiedText]:
         """Yield the parts of *text* that were copied; if it was not compared completely, the whole text may be a copy.
 
         Text that a server encoded is not decoded here, but when the message is compared with a call.
         """
+        for outside in noted:
+            self._noted_index.add(outside)
         whole = ((0, len(text)),)
         found = find_origins(self._noted_index, "", {"text": text})
         if OTHER_SERVERS in found.unchecked:
-            for server in sorted({outside.server for outside in noted}):
-                yield CopiedText(server, "prompt", whole)
+            yield from self._all_copied(text, noted)
             return
         for origin in found.found:
             if origin.spans:

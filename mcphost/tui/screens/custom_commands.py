@@ -94,7 +94,7 @@ class CustomCommandRunner:
         if command.model:
             await self._use_model(command.model)
         if command.is_sent:
-            self._send(Draft(text, "inserted", f"/{command.name}"))
+            self._send(Draft(text, "inserted", (f"/{command.name}",)))
         else:
             self._screen.query_one(Composer).insert_prompt_text(f"/{command.name}", text)
             self._screen.query_one(Composer).composer_input.focus()

@@ -106,7 +106,9 @@ class DraftSaver:
         draft = self._screen.query_one(Composer).draft
         queued = tuple(text for text, _ in self._queue.describe())
         text = "" if is_api_key(draft.text) else draft.text
-        return UnsentText(text, draft.origin, draft.source, queued, tuple(self._attachments.parts))
+        sources = tuple(dict.fromkeys((*self._queue.sources, *draft.sources)))
+        source = sources[0] if sources else ""
+        return UnsentText(text, draft.origin, source, queued, tuple(self._attachments.parts), sources)
 
     def _clear(self) -> None:
         self._queue.take_all()
@@ -123,9 +125,12 @@ class DraftSaver:
         if is_api_key(text.text):  # stored by an earlier version; the next save deletes it
             text = replace(text, text="")
         if not text.is_empty and self._screen.is_attached:
-            if text.source and not text.source.startswith("/"):  # a slash means the user's own command
-                self._host.features.note_text(text.source, "prompt", text.text)
-            drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))
+            sources = text.sources or ((text.source,) if text.source else ())
+            compared = {copied.server for copies in (text.copies, *text.queued_copies) for copied in copies}
+            for source in sources:
+                if not source.startswith("/") and source not in compared:  # a slash means the user's own command
+                    self._host.features.note_text(source, "prompt", "\n".join((*text.queued, text.text)))
+            drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), sources))
             self._restore_draft(join_drafts(*drafts), text.attachments)
 
 

@@ -49,13 +49,13 @@ the text begins with pasted text, a server's prompt or an earlier message.
 class Draft(NamedTuple):
     """Unsent text in the composer, and how it was entered.
 
-    `origin` is "typed" if the user typed all of the text. `source` is the name of the server whose prompt the text
-    contains, or "" if it contains none.
+    `origin` is "typed" if the user typed all of the text. `sources` are the names of the servers whose prompts the text
+    contains.
     """
 
     text: str
     origin: TextOrigin = "inserted"
-    source: str = ""
+    sources: tuple[str, ...] = ()
 
     @property
     def is_call(self) -> bool:
@@ -79,10 +79,10 @@ def describe_origin(draft: Draft, lines: int) -> str:
     what = _("call") if draft.is_call else _("command") if draft.is_command else ""
     if what and draft.origin == "mixed":
         return _("Partly not typed: type the {what} to run it, or start with a space.").format(what=what)
-    if draft.source:
+    if draft.sources:
         count = _(", {lines:,} lines").format(lines=lines) if lines > 1 else ""
         return _("Text from {source}{count}: enter sends it as a message.").format(
-            source=clean_line(draft.source, 24), count=count
+            source=clean_line(", ".join(draft.sources), 24), count=count
         )
     if what:
         return _("Not typed: enter sends it as a message. Type the {what} to run it.").format(what=what)
@@ -96,8 +96,8 @@ def join_drafts(*drafts: Draft) -> Draft:
     """
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
-    source = next((draft.source for draft in kept if draft.source), "")
-    return Draft("\n".join(draft.text for draft in kept), origin, source)
+    sources = tuple(dict.fromkeys(source for draft in kept for source in draft.sources))
+    return Draft("\n".join(draft.text for draft in kept), origin, sources)
 
 
 PLACEHOLDER = N_("Type a message     @ attach a file or resource    / command or prompt    ! call a tool")
@@ -280,7 +280,7 @@ class Composer(Vertical):
         self._history_index = 0
         self._saved_draft = Draft("", "typed")
         self._origin: TextOrigin = "typed"
-        self._source = ""
+        self._sources: tuple[str, ...] = ()
         self._can_restore_insertion = False
         self._paste_guard: PasteGuard | None = None
 
@@ -329,28 +329,28 @@ class Composer(Vertical):
 
     @property
     def draft(self) -> Draft:
-        """The current text with its origin and source.
+        """The current text with its origin and sources.
 
         Placeholders of folded pastes are replaced by the full text.
         """
-        return Draft(self.pastes.expand(self.composer_input.text), self._origin, self._source)
+        return Draft(self.pastes.expand(self.composer_input.text), self._origin, self._sources)
 
-    def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
-        """Replace the text, and record *origin* and *source* for it.
+    def set_text(self, text: str, origin: TextOrigin = "inserted", sources: tuple[str, ...] = ()) -> None:
+        """Replace the text, and record *origin* and *sources* for it.
 
         By default, the text is marked as inserted, so that it can only be sent as a message and not run as a command.
         """
-        self.set_draft(Draft(text, origin, source))
+        self.set_draft(Draft(text, origin, sources))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace the text, its origin and its source.
+        """Replace the text, its origin and its sources.
 
         The cursor moves to the end, and the completion popup closes.
         """
         self.popup.is_suppressed = True
         self.composer_input.text = draft.text  # this also clears the undo history
         self.pastes.clear()
-        self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
+        self._origin, self._sources = (draft.origin, draft.sources) if draft.text else ("typed", ())
         self._can_restore_insertion = self._origin != "typed"
         self.composer_input.move_cursor(self.composer_input.document.end)
         self.popup.close()
@@ -364,7 +364,7 @@ class Composer(Vertical):
         self._start_guard()
         written = self.draft
         origin: TextOrigin = "mixed" if written.text.strip() and written.origin != "inserted" else "inserted"
-        self.set_text(f"{written.text}{text}", origin, source)
+        self.set_text(f"{written.text}{text}", origin, tuple(dict.fromkeys((*written.sources, source))))
 
     def recall_history(self, by: int) -> bool:
         """Show the next (*by* = 1) or previous (*by* = -1) history entry; return False if there is none.
@@ -409,9 +409,9 @@ class Composer(Vertical):
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """If the text is empty, reset its recorded origin to "typed" and its source to ""."""
+        """If the text is empty, reset its recorded origin to "typed" and forget its sources."""
         if self._origin != "typed" and self.composer_input.is_blank:
-            self._origin, self._source = "typed", ""
+            self._origin, self._sources = "typed", ()
 
     def is_too_soon(self, key: str, ago: float) -> bool:
         """Return whether *key* must be ignored because it is an Enter pressed right after text was inserted.
@@ -445,7 +445,7 @@ class Composer(Vertical):
         document = self.composer_input.document
         # The first line is enough; the text may have a size of megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
-        said = describe_origin(Draft(beginning, self._origin, self._source), document.line_count)
+        said = describe_origin(Draft(beginning, self._origin, self._sources), document.line_count)
         said = (
             self._describe_paste() or said or self._mentions.describe_unsent(document.lines, self.popup.word_at_cursor)
         )

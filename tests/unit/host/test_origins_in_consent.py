@@ -14,6 +14,7 @@ from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.llm.messages import FilePart, ImagePart, ToolReturnPart
 from mcphost.llm.model import ModelFacts
+from mcphost.store.unsent_texts import UnsentText
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
@@ -296,6 +297,17 @@ def peers_with_prompt(text: str = PROMPT) -> dict[str, InProcessServer]:
     return {**open_peers(), "crm": crm}
 
 
+ORDER = "Order number 88-1234-5678 of the customer"
+
+
+def peers_with_two_prompts() -> dict[str, InProcessServer]:
+    return {**peers_with_prompt(), "shop": peers_with_prompt(ORDER)["crm"]}
+
+
+def both_posted() -> Any:
+    return tool_round(("web__post", {"body": f"{SECRET} {ORDER}"}))
+
+
 @pytest.mark.parametrize("when", ["before it was sent", "after it was sent", "after a restart"])
 async def test_a_prompt_in_a_typed_message_stays_a_source_in_every_conversation(tmp_path: Path, when: str) -> None:
     peers, never = peers_with_prompt(), never_rules("web/* never-from:crm")
@@ -334,6 +346,53 @@ async def test_only_the_copied_part_of_a_typed_message_counts_as_the_servers(tmp
     (question,) = frontend.asked
     assert isinstance(question, ApproveTool)
     assert (question.origins, question.are_origins_complete) == ((), True)
+
+
+@pytest.mark.parametrize("rule", ["web/* never-from:crm", "web/* never-from:shop"])
+@pytest.mark.parametrize("is_queued", [True, False])
+async def test_an_unsent_text_keeps_the_prompts_in_it_over_a_restart(
+    tmp_path: Path, rule: str, *, is_queued: bool
+) -> None:
+    never, written = never_rules(rule), f"Please: {PROMPT} And then: {ORDER}"
+    unsent = UnsentText(queued=("first", written)) if is_queued else UnsentText(written, "mixed", sources=("shop",))
+    async with open_host_with(tmp_path, peers_with_two_prompts(), ScriptedModel(), never=never) as host:
+        for server in ("crm", "shop"):
+            await host.features.get_prompt(server, "customer", {})
+        host.history.unsent.keep("place", unsent)
+        await host.history.unsent.flush()
+    peers, model = peers_with_two_prompts(), ScriptedModel(both_posted(), text_round("done"))
+    async with open_host_with(tmp_path, peers, model, ScriptedFrontend(AllowOnce()), never=never) as host:
+        restored = await host.history.unsent.load("place")
+        assert (restored.text, restored.queued) == (unsent.text, unsent.queued)
+        await host.conversation.send(written)
+        assert rule.removeprefix("web/* never-") in last_result(host).text
+    assert peers["web"].asked("tools/call") == []
+
+
+async def test_only_the_copied_part_of_an_unsent_text_counts_as_the_servers_after_a_restart(tmp_path: Path) -> None:
+    own = "Write to bob@example.com about the new printer"
+    async with open_host_with(tmp_path, peers_with_prompt(), ScriptedModel()) as host:
+        await host.features.get_prompt("crm", "customer", {})
+        host.history.unsent.keep("place", UnsentText(queued=(f"{own}. {PROMPT}",)))
+    model = ScriptedModel(tool_round(("web__post", {"body": own})), text_round("done"))
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers_with_prompt(), model, frontend) as host:
+        (written,) = (await host.history.unsent.load("place")).queued
+        await host.conversation.send(written)
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveTool)
+    assert (question.origins, question.are_origins_complete) == ((), True)
+
+
+async def test_an_unsent_text_too_long_to_compare_counts_as_the_servers_after_a_restart(tmp_path: Path) -> None:
+    never, filler = never_rules("web/* never-from:crm"), " ".join(str(number) for number in range(30_000))
+    async with open_host_with(tmp_path, peers_with_prompt(), ScriptedModel()) as host:
+        await host.features.get_prompt("crm", "customer", {})
+        host.history.unsent.keep("place", UnsentText(f"{filler} {PROMPT}"))
+    model, frontend = ScriptedModel(POST, text_round("done")), ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers_with_prompt(), model, frontend, never=never) as host:
+        await host.conversation.send((await host.history.unsent.load("place")).text)
+        assert "from:crm" in last_result(host).text
 
 
 async def test_a_prompt_too_long_to_remember_leaves_later_conversations_unchecked(tmp_path: Path) -> None:
