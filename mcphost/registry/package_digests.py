@@ -48,6 +48,8 @@ _HARMLESS_VALUE_OPTIONS = {
     "pypi": frozenset({"--from", "--with", "-w", "--python", "-p"}),
 }
 """Options of npx and uvx that do not change where packages come from; any other might."""
+_PACKAGE_OPTIONS = {"npm": ("--package", "-p"), "pypi": ("--from", "--with", "-w")}
+"""Options of npx and uvx that name a package."""
 _TOOL_VARIABLES = ("HOME", "USERPROFILE", "XDG_", "PATH", "NPM_CONFIG_", "UV_")
 """Prefixes of variables that decide which package tool runs, and with which configuration."""
 # Digests as npm prints them (Subresource Integrity); SHA-1 is not accepted.
@@ -100,6 +102,8 @@ def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
         return "The command does not name an exact version."
     if option := _find_unknown_option(package.type, server.argv):
         return f"The option {option} of its command can change where the package comes from."
+    if _has_other_packages(package.type, server.argv):
+        return "The command names more than one package, and a digest of one would say nothing about the others."
     if server.env_file and not server.env_file_digest:
         return "Its environment file, which can change where the package comes from, could not be read."
     for name in (*server.env, *server.env_file_names):
@@ -124,6 +128,17 @@ def _find_unknown_option(kind: str, argv: tuple[str, ...]) -> str:
         else:
             return sanitize(option[:100], keep_newlines=False)
     return ""
+
+
+def _has_other_packages(kind: str, argv: tuple[str, ...]) -> bool:
+    """Return whether a command line without unknown options names more than one package."""
+    named: list[str] = []
+    at = 1
+    while at < len(argv) and argv[at].startswith("-"):
+        option, equals, _ = argv[at].partition("=")
+        named += [option] if option in _PACKAGE_OPTIONS[kind] else []
+        at += 2 if option in _HARMLESS_VALUE_OPTIONS[kind] and not equals else 1
+    return len(named) > 1 or any(option in ("--with", "-w") for option in named)
 
 
 def _find_npm_settings(folder: str) -> str:

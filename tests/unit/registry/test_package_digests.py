@@ -83,6 +83,10 @@ OBSTACLES: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
     "a registry": (("npx", "--registry=https://ada:pass@x.example", "files@1.2.3"), {}, "The option --registry of"),
     "a registry behind the package": (("npx", "--package", "files@1.2.3", "--registry", "x"), {}, "--registry"),
     "an index": (("uvx", "--index-url", "https://x.example", "files==1.2.3"), {}, "The option --index-url of"),
+    "a second package of npx": (("npx", "-p", "files@1.2.3", "-p", "other", "files"), {}, "more than one package"),
+    "a second version": (("npx", "--package=files@1.2.3", "--package=other@1.0.0", "x"), {}, "more than one package"),
+    "a package beside it": (("uvx", "--with", "other", "files==1.2.3"), {}, "more than one package"),
+    "a package beside another": (("uvx", "--from", "files==1.2.3", "-w", "other==1", "x"), {}, "more than one package"),
     "a variable": (("npx", "files@1.2.3"), {"env": {"npm_config_registry": "x"}}, "The variable npm_config_registry"),
     "a variable of a file": (
         ("uvx", "files==1.2.3"),
