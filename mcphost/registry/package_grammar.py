@@ -6,7 +6,7 @@ interpret.
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from mcphost.errors import RegistryError
 from mcphost.registry.container_mounts import MOUNT_OPTIONS, check_mount
@@ -45,9 +45,8 @@ _FRAMING_HEADERS = frozenset({
     "accept", "accept-encoding", "origin", "cookie",
 })  # fmt: skip
 """HTTP and MCP headers that no registry entry may set."""
-_NUGET_INDEX = "api.nuget.org"
-_HOSTS = {"npm": "registry.npmjs.org", "pypi": "pypi.org", "nuget": _NUGET_INDEX}
-"""The package registry that each runner uses by default, keyed by the package's `registryType`."""
+_PRIVATE_DOMAINS = frozenset({"intranet", "internal", "private", "corp", "home", "lan", "local", "localdomain", "test"})
+"""Top-level domains of private networks (RFC 6762, appendix G)."""
 
 
 class Runner(Struct, frozen=True):
@@ -139,18 +138,24 @@ def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
 
 
 def _check_host(package: RegistryPackage) -> None:
-    """Raise RegistryError if the package is not in the registry that its runner uses by default."""
-    expected = _HOSTS.get(package.registry_type)
-    if expected is None or not package.registry_base_url:
+    """Raise RegistryError if the package may not be in the public registry that its runner uses by default.
+
+    The address is never used: the runner takes the package from the registry that the user configured. There, a package
+    of a private registry could be another one with the same name. The domains of public registries begin with their
+    type, such as npm.
+    """
+    kind, address = package.registry_type, package.registry_base_url
+    if kind == "oci" or not address:
         return
     try:
-        parts = split_url(package.registry_base_url)
-        is_usual = parts.scheme == "https" and parts.netloc == expected
+        parts = split_url(address)
+        *_, name, top = parts.netloc.lower().split(".")
+        is_usual = parts.scheme == "https" and "@" not in parts.netloc and ":" not in parts.netloc
     except ValueError:
-        is_usual = False
-    if not is_usual:
+        name, top, is_usual = "", "", False
+    if not is_usual or not name.startswith(kind) or top in _PRIVATE_DOMAINS:
         raise RegistryError(
-            f"The package is in the package registry {_show(package.registry_base_url)} instead of {expected}."
+            f"The package is in the package registry {_show(address)}, which {RUNNERS[kind].program} does not use."
         )
 
 
@@ -186,18 +191,26 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
 _NETWORKS = frozenset({"none", "bridge", "default"})
 """Networks that a container may join. Any other one connects it to this machine or to the containers of a project."""
+_PORT = r"(?:[0-9]{1,5}(?:-[0-9]{1,5})?|<[^<>]{1,100}>)"
+_LOCAL_PORT = re.compile(rf"(?:127\.0\.0\.1|\[::1\]):{_PORT}?:{_PORT}(?:/(?:tcp|udp|sctp))?")
+"""A port that only this machine can reach; `<port>` stands for a value that the user has not entered yet."""
+_PORT_OPTIONS = frozenset({"-p", "--publish"})
+_VARIABLE_OPTIONS = frozenset({"-e", "--env"})
 
 
-def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
+def runtime_words(kind: str, words: Sequence[str], variables: Collection[str] = ()) -> tuple[str, ...]:
     """Return the runtime arguments in *words* without those that mcphost always adds itself.
 
-    *kind* is the type of the package. Raises RegistryError for any option that is not known to be harmless, because it
+    *kind* is the type of the package. A container gets each of its *variables* only if it has a value, so their bare
+    names are left out. Raises RegistryError for any option that is not known to be harmless, because it
     could run a program other than the package or give a container access to this machine.
     """
     kept: list[str] = []
     for option, value, used in _split_options(kind, words):
         if value is None:
             kept += [] if option in _IMPLIED else used
+            continue
+        if kind == "oci" and option in _VARIABLE_OPTIONS and value in variables:
             continue
         _check_option_value(kind, option, value)
         kept += used
@@ -209,6 +222,11 @@ def mount_values(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     for option, value, _ in _split_options("oci", words):
         if option in MOUNT_OPTIONS and value is not None:
             yield option, value
+
+
+def opens_port(words: Sequence[str]) -> bool:
+    """Return whether the runtime arguments of a container open a port; see `runtime_words`."""
+    return any(option in _PORT_OPTIONS for option, _, _ in _split_options("oci", words))
 
 
 def _split_options(kind: str, words: Sequence[str]) -> Iterator[tuple[str, str | None, list[str]]]:
@@ -241,11 +259,29 @@ def _check_option_value(kind: str, option: str, value: str) -> None:
         raise RegistryError(f"The runtime argument {option} {_show(value)} is not a version of Python.")
     if kind == "oci" and option in MOUNT_OPTIONS:
         check_mount(option, value)
+    if kind == "oci" and option in _PORT_OPTIONS and not _LOCAL_PORT.fullmatch(value):
+        raise RegistryError(
+            f"The runtime argument {option} {_show(value)} could open a port of the container to other machines."
+        )
+    if kind == "oci" and option in _VARIABLE_OPTIONS:
+        _check_container_variable(option, value)
     if option == "--network" and value not in _NETWORKS:
         raise RegistryError(
             f"The runtime argument --network {_show(value)} could connect the container to this machine or to "
             "a network of other containers."
         )
+
+
+def _check_container_variable(option: str, value: str) -> None:
+    """Check a variable in a runtime argument. Without a value, docker would take the one of this machine."""
+    name, equals, _ = value.partition("=")
+    is_unknown = re.fullmatch(r"<[^<>]{1,100}>", name) is not None
+    if not equals and not is_unknown:
+        raise RegistryError(
+            f"The runtime argument {option} {_show(value)} could give the container your own variable of this name."
+        )
+    if not is_unknown:
+        check_variable_name(name)
 
 
 def _show(text: str) -> str:

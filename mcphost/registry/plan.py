@@ -17,6 +17,7 @@ from mcphost.registry.package_grammar import (
     check_header_name,
     check_variable_name,
     mount_values,
+    opens_port,
     package_words,
     runtime_words,
 )
@@ -285,7 +286,8 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
     words = package_words(package)
     variables = values.plan("env", package.environment_variables)
     env = planned_pairs(variables)
-    runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name))
+    names = {variable.name for variable in package.environment_variables}
+    runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name), names)
     if kind == "oci":
         # Without a value, docker takes the variable from its own environment, so the arguments contain no secret.
         runtime = (*runtime, *(word for name in env for word in ("-e", name)))
@@ -296,7 +298,7 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
         entry["env"] = env
     notes = words.notes
     if kind == "oci":
-        notes = (*notes, *_mount_notes(runtime))
+        notes = (*notes, *_mount_notes(runtime), *_port_notes(runtime))
     return PlannedEntry(entry=entry, values=variables, notes=notes)
 
 
@@ -305,6 +307,10 @@ def _mount_notes(runtime: Sequence[str]) -> tuple[str, ...]:
     notes = ("the container gets access to folders of this machine.",) if "" in volumes else ()
     shared = (name for name in dict.fromkeys(volumes) if name)
     return (*notes, *(f"the container uses the volume {name}, with everything in it." for name in shared))
+
+
+def _port_notes(runtime: Sequence[str]) -> tuple[str, ...]:
+    return ("the container opens a port that every program on this machine can use.",) if opens_port(runtime) else ()
 
 
 def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:

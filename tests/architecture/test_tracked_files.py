@@ -10,7 +10,9 @@ FORBIDDEN = {
     "a registry of a lock file": re.compile(r'registry = "h[t]tp'),
     "a package index": re.compile(r"^\s*(extra-)?index[-_]url\s*[=:]", re.MULTILINE),
     "a package address": re.compile(r'https?://[^ "]*/(simple/?"|[p]ackages/[0-9a-f]{2}/)'),
-    "a registry's host": re.compile(r"https?://[\w.-]*(registry\.[n]pmjs|[p]ypi\.org/simple|files\.[p]ythonhosted)"),
+    "a registry's host": re.compile(
+        r"\bregistry\.[n]pmjs|\b[p]ypi\.org\b|\bapi\.[n]uget\.org|\bfiles\.[p]ythonhosted", re.IGNORECASE
+    ),
     "a path of a workplace": re.compile(r"/w[o]rk/[a-z.]|/f[a]rm/|\.\./s[h]ared"),
 }
 PICTURES = {".png", ".svg", ".ico", ".gif"}

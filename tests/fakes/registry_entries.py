@@ -5,7 +5,7 @@ from typing import Any
 from tests.fakes.registry_server import published
 
 SHA256 = "fe333e598595000ae021bd27117db32ec69af6987f507ba7a63c90638ff633ce"
-NPM_HOST = "registry.npmjs.org"
+NPM_HOST = "registry.npm.example"
 STDIO = {"type": "stdio"}
 
 

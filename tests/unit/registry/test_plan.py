@@ -282,11 +282,81 @@ def test_a_python_version_is_passed_on_to_uvx(value: str) -> None:
         ("--device", "/dev/sda"),
         ("--security-opt", "seccomp=unconfined"),
         ("--env-file", "/root/.env"),
+        ("-P", None),
+        ("--publish-all", None),
+        ("-p", "8080:8080"),
+        ("-p", "8080"),
+        ("--publish", "0.0.0.0:80:80"),
+        ("--publish", "[::]:80:80"),
+        ("-p", "127.0.0.10:80:80"),
+        ("-p", "target=80,published=8080"),
+        ("-p", "127.0.0.1:80:80,published=81,target=80"),
+        ("-e", "HOME"),
+        ("--env", "AWS_SECRET_ACCESS_KEY"),
+        ("-e", "=x"),
+        ("-e", "A B=x"),
     ],
 )
 def test_a_container_never_gets_the_machine(name: str, value: str | None) -> None:
     argument = {"type": "named", "name": name, **({"value": value} if value else {})}
     assert problem(server("a.b/c", packages=[package("oci", "a/b:1", "", runtimeArguments=[argument])]))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+def test_a_port_of_a_container_is_open_to_this_machine_only_and_pointed_out(address: str) -> None:
+    document = container(("-p", f"{address}:{{port}}:80/tcp", {"variables": {"port": {"isRequired": True}}}))
+    option = choose_option(entry_of(document), "", ALL)
+    plan = plan_entry(option, {"port": ["8080-8081"]})
+    assert f"{address}:8080-8081:80/tcp" in plan.entry["args"]
+    assert any("opens a port" in note for note in plan.notes)
+    for port in ("80:80,published=81", "0.0.0.0:80", "${env:PORT}"):
+        with pytest.raises(RegistryError, match="other machines"):
+            plan_entry(option, {"port": [port]})
+
+
+def test_a_container_gets_no_variable_of_this_machine_that_somebody_names_through_an_input() -> None:
+    document = container(("-e", "{name}", {"variables": {"name": {"isRequired": True}}}))
+    with pytest.raises(RegistryError, match="your own variable"):
+        planned(document, name="HOME")
+    assert "MODE=fast" in planned(document, name="MODE=fast")["args"]
+    assert problem(container(("--env", None, {"default": "HOME"})))
+
+
+def test_a_container_gets_a_variable_that_the_entry_asks_for_only_if_it_has_a_value() -> None:
+    runtime = [{"type": "named", "name": "-e", "value": "HOME"}, {"type": "named", "name": "-e", "value": "MODE=a"}]
+    variables = [{"name": "HOME"}]
+    packages = [package("oci", "a/b:1", "", runtimeArguments=runtime, environmentVariables=variables)]
+    document = server("a.b/c", packages=packages)
+    assert planned(document)["args"] == ["run", "-i", "--rm", "-e", "MODE=a", "a/b:1"]
+    entry = planned(document, HOME="/data")
+    assert entry["args"] == ["run", "-i", "--rm", "-e", "MODE=a", "-e", "HOME", "a/b:1"]
+    assert entry["env"] == {"HOME": "/data"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "address"),
+    [
+        ("npm", "https://npm.internal.example"),
+        ("npm", "https://registry.pypi.example"),
+        ("npm", "https://ada:pass@registry.npm.example"),
+        ("npm", "https://npm"),
+        ("npm", "https://[npm.example"),
+        ("pypi", "https://pypi.internal.example/a"),
+        ("nuget", "https://internal.example/nuget"),
+    ],
+)
+def test_a_package_of_another_registry_is_not_taken_from_the_usual_one(kind: str, address: str) -> None:
+    words = package(kind, "x", registryBaseUrl=address)
+    assert "does not use" in problem(server("io.github.ada/x", packages=[words]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "host"), [("npm", "npmfiles.example"), ("pypi", "pypi.example"), ("nuget", "api.nuget.example")]
+)
+def test_a_package_of_a_public_registry_is_taken_from_the_one_that_the_user_configured(kind: str, host: str) -> None:
+    document = server("io.github.ada/x", packages=[package(kind, "x", registryBaseUrl=f"https://{host}")])
+    assert problem(document) == ""
+    assert host not in json.dumps(planned(document))
 
 
 @pytest.mark.parametrize("network", ["none", "bridge", "default"])
