@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeVar
 
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, dumps
 
 FILES = "@file"
 """Name that stands for attached local files, in origins and in rules."""
@@ -22,6 +22,16 @@ class MediaOrigin(Struct, frozen=True):
 
     server: str
     kind: MediaKind
+
+
+def argument_path(name: str) -> str:
+    """Return the path of an argument; a name that could be taken for a longer path becomes a JSON string."""
+    return dumps(name) if name[:1] == '"' or any(mark in name for mark in ".[]") else name
+
+
+def member_path(path: str, key: str) -> str:
+    """Return the path of a member of the object at *path*, such as `a.b` or `a["b.c"]`."""
+    return f"{path}.{key}" if key.isidentifier() else f"{path}[{dumps(key)}]"
 
 
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):

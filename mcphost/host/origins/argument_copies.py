@@ -7,7 +7,14 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, cast
 
-from mcphost.host.argument_origins import OTHER_SERVERS, ArgumentOrigin, ArgumentOrigins, shorten
+from mcphost.host.argument_origins import (
+    OTHER_SERVERS,
+    ArgumentOrigin,
+    ArgumentOrigins,
+    argument_path,
+    member_path,
+    shorten,
+)
 from mcphost.host.origins.copy_index import CopyBudget
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, rotate_13
 from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts
@@ -24,6 +31,7 @@ MAX_COMPARISONS = 1_000_000
 MAX_FOLDED = 3_000_000
 """Maximum number of characters that are compared in one call, in all encodings and in joined arguments."""
 _MAX_DEPTH = 64
+_MAX_PATH = 200
 _MIN_NUMBER = 100
 """Shorter numbers are left out, because many lists of them occur everywhere, such as 1, 2, 3."""
 _MAX_SPANS = 100
@@ -151,9 +159,9 @@ class _Name(str):
 def _members(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, member in cast("dict[str, Any]", value).items():
-            inner = f"{path}.{name}" if path else name
-            yield f"name of {inner}"[:200], _Name(name)
-            yield inner[:200], member
+            inner = member_path(path, name[:_MAX_PATH]) if path else argument_path(name[:_MAX_PATH])
+            yield f"name of {inner}"[:_MAX_PATH], _Name(name)
+            yield inner[:_MAX_PATH], member
     else:
         items = cast("list[Any]", value)
         beginning = items[:MAX_VISITED]

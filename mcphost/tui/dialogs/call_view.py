@@ -11,7 +11,15 @@ from typing import Any, NamedTuple, cast
 from textual.content import Content
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaKind, MediaOrigin, shorten
+from mcphost.host.argument_origins import (
+    FILES,
+    ArgumentOrigin,
+    MediaKind,
+    MediaOrigin,
+    argument_path,
+    member_path,
+    shorten,
+)
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.protocol.tools import ToolAnnotations
@@ -103,7 +111,9 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             if edit:
                 counts[edit] += 1
                 styles[len(pairs)] = CHANGED_STYLES
-            for part, inner in split_argument(name, value) if len(pairs) < _MAX_PAIRS else [(name, value)]:
+            for part, inner in (
+                split_argument(name, value) if len(pairs) < _MAX_PAIRS else [(argument_path(name), value)]
+            ):
                 limit = min(MAX_VALUE_CHARACTERS, room)
                 text, unrendered = render_beginning(inner, limit)
                 kept, rest = clean_beginning(text, limit, lines)
@@ -129,7 +139,10 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     for name in islice(removed, _MAX_PAIRS):
         counts["removed"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
-        pairs += [(_clean_path(name, name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
+        pairs += [
+            (_clean_path(name, argument_path(name)), _("removed by you")),
+            (_("  asked for"), _render_original(original[name])),
+        ]
     hidden = _have_hidden_characters(arguments)
     changes = join_list(f"{count} {_(word)}" for word, count in counts.items() if count)
     is_unusual = any(map(is_unusual_name, {**original, **arguments}))
@@ -187,36 +200,39 @@ def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
     There is one pair for each innermost value. Any other argument is returned as a single pair. So is an object
     or list that is too large or too deeply nested.
     """
+    start = argument_path(name)
     if not isinstance(value, dict | list):
-        return [(name, value)]
+        return [(start, value)]
     texts = list(_iter_texts(cast("Any", value), _MAX_PARTS * (_MAX_DEPTH + 2)))
     if None in texts or not any(map(_is_multiline, texts)):
-        return [(name, value)]
+        return [(start, value)]
     leaves: list[tuple[str, Any]] = []
-    waiting: list[tuple[str, Any, int]] = [(name, cast("Any", value), 0)]
+    waiting: list[tuple[str, Any, int]] = [(start, cast("Any", value), 0)]
     while waiting:
         where, one, depth = waiting.pop()
         inner: list[tuple[str, Any]] = []
         if isinstance(one, dict):
-            inner = [(f"{where}{_path_segment(key)}", member) for key, member in cast("dict[str, Any]", one).items()]
+            inner = [(member_path(where, key), member) for key, member in cast("dict[str, Any]", one).items()]
         elif isinstance(one, list):
             inner = [(f"{where}[{number}]", member) for number, member in enumerate(cast("list[Any]", one))]
         if not inner:
             leaves.append((where, cast("Any", one)))
         elif depth == _MAX_DEPTH or len(leaves) + len(waiting) + len(inner) > _MAX_PARTS:
-            return [(name, value)]
+            return [(start, value)]
         waiting += [(*pair, depth + 1) for pair in reversed(inner)]
     return leaves
 
 
-def _path_segment(key: str) -> str:
-    return f".{key}" if key.isidentifier() else f"[{dumps(key)}]"
-
-
 def _clean_path(name: str, path: str) -> str:
     """Return the path of a value in the argument *name* for display; an unusual name is quoted."""
-    shown = quote_unusual_name(name[:_MAX_NAME_LENGTH]) + path[len(name) :][:_MAX_NAME_LENGTH]
+    shown = _quote_name(name[:_MAX_NAME_LENGTH]) + path[len(argument_path(name)) :][:_MAX_NAME_LENGTH]
     return clean(mark_unusual_spaces(shown))
+
+
+def _quote_name(name: str) -> str:
+    """Return the name of an argument, as a JSON string if it is unusual or could be taken for a path."""
+    path = argument_path(name)
+    return quote_unusual_name(name) if path == name else path
 
 
 def _render_original(value: Any) -> str:
@@ -298,7 +314,7 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
             _("── argument {number} of {count}: {part}{kind_suffix}").format(
                 number=number,
                 count=count,
-                part=quote_unusual_name(name) + part[len(name) :],
+                part=_quote_name(name) + part[len(argument_path(name)) :],
                 kind_suffix=_kind_suffix(inner),
             ),
             render_value(inner),
@@ -330,7 +346,7 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
     for name, value in arguments.items():
         if used > limit:
             break
-        word = f"{quote_unusual_name(name[: limit + 1])} {render_beginning(value, limit + 1)[0][: limit + 1]}"
+        word = f"{_quote_name(name[: limit + 1])} {render_beginning(value, limit + 1)[0][: limit + 1]}"
         words.append(word)
         used += len(word) + 2
     return "  ".join(words) or _("no arguments")

@@ -6,6 +6,8 @@ import pytest
 from textual.content import Content
 
 from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaOrigin
+from mcphost.host.origins.argument_copies import find_origins
+from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts
 from mcphost.translation import LANGUAGES, set_language
 from mcphost.tui.dialogs.call_view import COPIED_STYLE, CopyMarker, argument_sections, render_call, render_origins
 from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
@@ -201,6 +203,33 @@ def test_calls_with_different_names_of_arguments_never_look_the_same(
 ) -> None:
     assert shown_rows(one) != shown_rows(other)
     assert render_call(one).has_unusual_names
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a.b": "1\n2"}, {"a": {"b": "1\n2"}}),
+        ({"a[0]": "1\n2"}, {"a": ["1\n2"]}),
+        ({"a.b": {"c": "1\n2"}}, {"a": {"b": {"c": "1\n2"}}}),
+        ({"a": {"b.c": "1\n2"}}, {"a": {"b": {"c": "1\n2"}}}),
+    ],
+)
+def test_a_dot_or_bracket_in_a_name_never_looks_like_a_path(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert shown_rows(one) != shown_rows(other)
+    headings = [[section.heading for section in argument_sections(arguments)] for arguments in (one, other)]
+    assert headings[0] != headings[1]
+    assert not render_call(one).has_unusual_names  # so it can be allowed always
+
+
+def test_copied_text_is_marked_in_an_argument_with_a_dot_in_its_name() -> None:
+    arguments = {"a.b": "copied from the inbox", "a": {"b": "own\ntext"}}
+    index = OutsideTexts()
+    index.add(OutsideText("mail", "read", "copied from the inbox"))
+    (origin,) = find_origins(index, "web", arguments).found
+    dialog = ToolConsentDialog(tool_question(arguments=arguments, origins=(origin,)))
+    (sent,) = [part for part in dialog.body() if isinstance(part, KeyValueList)]
+    assert any(str(span.style) == COPIED_STYLE for span in sent.render().spans)
+    assert origin.argument == '"a.b"'
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
