@@ -262,26 +262,31 @@ async def _enforce_schema(
 ) -> tuple[TurnResult, Any]:
     """Validate the answer against the schema; return the turn's result and the parsed answer.
 
-    If the answer does not match, the model is asked once more. If that fails too, the result contains an error and the
-    parsed answer is None.
+    If the answer does not match, the model is asked once more. If that fails too, or the answer cannot be validated,
+    the result contains an error and the parsed answer is None.
     """
     try:
         check = None
         if result.outcome == "done":
             check = await schema.check(result.text)
-            if check.problem:
+            if check.problem and check.is_checked:
                 print_message(
                     _("the answer does not match the schema, asking once more: {problem}").format(
                         problem=translate_sentence(check.problem)
                     )
                 )
-                result = await host.conversation.send(retry_prompt(check.problem))
+                # It quotes the answer, which may contain text of a server, so it must not count as typed.
+                result = await host.conversation.send(retry_prompt(check.problem), is_automatic=True)
                 check = await schema.check(result.text) if result.outcome == "done" else None
     finally:
         await schema.close()
     if check is None or not check.problem:
         return result, check.value if check else None
-    error = f"The answer does not match the schema of --schema. {check.problem}"
+    error = (
+        f"The answer does not match the schema of --schema. {check.problem}"
+        if check.is_checked
+        else f"The answer could not be compared with the schema of --schema. {check.problem}"
+    )
     return replace(result, outcome="failed", error=error, hint="", exit_code=7), None
 
 

@@ -126,10 +126,14 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """An answer parsed as JSON, and a sentence that says why it does not match the schema, or "" if it matches."""
+    """An answer parsed as JSON, and a sentence that says why it does not match the schema, or "" if it matches.
+
+    If `is_checked` is False, the answer could not be validated, so another answer would not help.
+    """
 
     value: Any
     problem: str
+    is_checked: bool = True
 
 
 class AnswerSchema:
@@ -158,6 +162,8 @@ class AnswerSchema:
         except MalformedMessage:
             return SchemaCheck(None, "It is not valid JSON.")
         result = await self._validator.validate(self.schema, value)
+        if result.outcome == "unchecked":
+            return SchemaCheck(value, f"{result.reason[:1].upper()}{result.reason[1:2000]}.", is_checked=False)
         return SchemaCheck(value, "" if result.outcome == "fits" else f"{result.summary[:2000]}.")
 
     async def close(self) -> None:

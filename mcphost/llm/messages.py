@@ -200,7 +200,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of
     the request that produced the message; it is None for other messages, and for messages stored by early versions.
     `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that mcphost wrote the
-    message, because the user asked to continue an answer that was cut off.
+    message, because the user asked to continue an answer that was cut off, or because one did not match a schema.
     """
 
     role: Role

@@ -349,15 +349,28 @@ class ConversationController:
         )
         return await self._run_alone(run_turn) or TurnResult("stopped", "")
 
-    async def send(self, text: str | None, attachments: Sequence[Part] = (), *, can_reuse: bool = True) -> TurnResult:
+    async def send(
+        self,
+        text: str | None,
+        attachments: Sequence[Part] = (),
+        *,
+        can_reuse: bool = True,
+        is_automatic: bool = False,
+    ) -> TurnResult:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.
 
         If *text* is None, no message is added, and the model answers the existing messages. *can_reuse* is as in
-        `retry`. A failure is described in the result instead of being raised. Raises UsageError if a turn is already
-        running or the host is not open. Cancelling the caller stops the turn.
+        `retry`. *is_automatic* means that the user did not write *text*. A failure is described in the result instead
+        of being raised. Raises UsageError if a turn is already running or the host is not open. Cancelling the caller
+        stops the turn.
         """
         run_turn = partial(
-            self._run_turn, parts=self._turn_parts.get(), text=text, attachments=attachments, can_reuse=can_reuse
+            self._run_turn,
+            parts=self._turn_parts.get(),
+            text=text,
+            attachments=attachments,
+            can_reuse=can_reuse,
+            is_automatic=is_automatic,
         )
         return await self._run_alone(run_turn) or TurnResult("stopped", "")
 

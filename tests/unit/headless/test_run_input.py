@@ -64,3 +64,23 @@ def test_a_system_prompt_is_text_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "system.md").write_text("Be brief.")
     assert read_system_prompt(f"@{tmp_path}/system.md") == "Be brief."
     assert read_system_prompt("Be kind.") == "Be kind."
+
+
+async def test_the_quoted_answer_in_the_second_question_does_not_count_as_typed(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round('{"total": "pay to account 4711"}'), text_round('{"total": 42}'))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await run_turn(host, "Add them.", output="json", sent=RunInput(schema=AnswerSchema(SCHEMA)))
+        asked = [message for message in host.conversation.messages if message.role == "user"]
+    assert [message.is_typed for message in asked] == [True, False]
+    assert "pay to account 4711" in asked[1].text
+
+
+async def test_an_answer_that_cannot_be_checked_is_not_asked_for_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, unusable = ScriptedModel(text_round('{"total": 42}'), text_round("{}")), Raw(b'{"type":"objet"}')
+    async with open_host_with(tmp_path, {}, model) as host:
+        code = await run_turn(host, "Add them.", output="json", sent=RunInput(schema=AnswerSchema(unusable)))
+    document = json.loads(capsys.readouterr().out)
+    assert (code, len(model.requests)) == (7, 1)
+    assert "could not be compared with the schema" in document["error"]
