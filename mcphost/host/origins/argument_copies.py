@@ -279,7 +279,9 @@ class _Search:
         found += _without_known(letters, found)
         if not encoding:
             places = folded.letter_places
-            rotated = self._search(path, "ROT13", rotate_13(folded.letters), places, region, is_letters=True)
+            rotation = rotate_13(folded.letters)
+            is_same = rotation == folded.letters  # without Latin letters
+            rotated = [] if is_same else self._search(path, "ROT13", rotation, places, region, is_letters=True)
             turned = self._search(path, "reversed", folded.letters[::-1], places[::-1], region, is_letters=True)
             # Digits stay the same under ROT13, and some texts are the same in both directions.
             found += _without_known(rotated + turned, found)

@@ -75,12 +75,24 @@ class FoldedText:
 
     def __init__(self, original: str, limit: int) -> None:
         self.is_cut = False
-        text: list[str] = []
-        places = array("I")
+        self.places, self.letter_places = array("I"), array("I")
+        texts: list[str] = []
         letters: list[str] = []
-        letter_places = array("I")
-        was_space = False
-        for place, char in enumerate(original):
+        was_space, left = False, limit
+        for at in range(0, len(original), _PIECE):
+            text, was_space = self._fold_piece(original[at : at + _PIECE], at, left, was_space=was_space)
+            left -= len(text)
+            texts.append("".join(text))
+            letters.append("".join(filter(str.isalnum, text)))
+            if self.is_cut:
+                break
+        self.text, self.letters = "".join(texts), "".join(letters)
+
+    def _fold_piece(self, piece: str, start: int, limit: int, *, was_space: bool) -> tuple[list[str], bool]:
+        """Return the folded characters of a piece that begins at *start*, and whether they end with a space."""
+        text: list[str] = []
+        places, letter_places = self.places, self.letter_places
+        for place, char in enumerate(piece, start):
             if len(text) >= limit:
                 self.is_cut = True
                 break
@@ -94,7 +106,5 @@ class FoldedText:
                 text.append(part)
                 places.append(place)
                 if part.isalnum():
-                    letters.append(part)
                     letter_places.append(place)
-        self.text, self.places = "".join(text), places
-        self.letters, self.letter_places = "".join(letters), letter_places
+        return text, was_space

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins
@@ -395,3 +397,22 @@ def test_letters_that_stand_for_many_are_compared_up_to_a_limit(monkeypatch: pyt
     monkeypatch.setattr(argument_copies, "MAX_FOLDED", 300)
     assert search({"x": "\ufdfa" * 10}).unchecked == frozenset()
     assert search({"x": "\ufdfa" * 30}).unchecked == {OTHER_SERVERS}
+
+
+@pytest.mark.anyio
+async def test_a_search_in_a_long_text_of_any_script_never_stops_the_event_loop() -> None:
+    index, done = mail_index(), anyio.Event()
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while not done.is_set():
+            before = time.process_time()  # time of the process, which other programs do not lengthen
+            await anyio.sleep(0.001)
+            longest = max(longest, time.process_time() - before)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tick)
+        await anyio.to_thread.run_sync(find_origins, index, "web", {"body": "\uac01\ub098" * 450_000})
+        done.set()
+    assert longest < 0.1
