@@ -30,7 +30,7 @@ from mcphost.host.servers.connection import ConnectionParts
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.rule_notices import NeverRuleNotices
 from mcphost.host.servers.running_calls import RunningCalls
-from mcphost.host.servers.server_approval import ServerApprovals
+from mcphost.host.servers.server_approval import RunApprovals, ServerApprovals
 from mcphost.host.servers.servers import Quarantine, Servers, ServerStartup
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.servers.tool_registry import ToolRegistry
@@ -161,6 +161,7 @@ class _Core(NamedTuple):
     roots: Roots
     tool_toggles: ToolToggles
     config_rules: ConfigRules
+    run_approvals: RunApprovals
     spending: "Lazy[SpendingTracker]"
     budget: "Lazy[BudgetLimits]"
 
@@ -200,6 +201,7 @@ def _create_core(
         roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish),
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
         config_rules=ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
+        run_approvals=RunApprovals(config.servers),
         spending=spending,
         budget=Lazy(lambda: _create_budget(settings, spending, events)),
     )
@@ -253,7 +255,7 @@ def _create_servers(
     connection_parts = ConnectionParts(
         opener=opener,
         approvals=ServerApprovals(
-            GrantStore(core.store), core.frontend, core.audit, core.config.servers, notify=core.events.notify
+            GrantStore(core.store), core.frontend, core.audit, core.run_approvals, notify=core.events.notify
         ),
         events=core.events, handler_factory=handler_factory, orphaned_tasks=core.orphaned_tasks,
         tracker_factory=tracker_factory,
@@ -342,7 +344,9 @@ class _LateParts:
             return None
         core = self._core
         places, secrets, _ = self._setup
-        editor = ServerFileEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
+        editor = ServerFileEditor(
+            places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets, core.run_approvals
+        )  # fmt: skip
         setup = Setup(
             places, self._servers, core.model_selection, editor, secrets, core.settings, self.config_change_detector,
             core.events.notify,

@@ -99,6 +99,26 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
     return tuple(f"It {hide_secret_values(server, danger)}" for danger in risks)
 
 
+class RunApprovals:
+    """Approvals that end with this run: those of servers in `--mcp-config` files, and those for this session."""
+
+    def __init__(self, servers: Iterable[ServerConfig] = ()) -> None:
+        """Create the approvals; of *servers*, those in `--mcp-config` files are approved as configured now."""
+        self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
+        self._session_approvals: set[tuple[str, str]] = set()
+
+    def add(self, name: str, digest: str) -> None:
+        """Approve the server *name* with this digest until mcphost exits."""
+        self._session_approvals.add((name, digest))
+
+    def find_source(self, server: ServerConfig, digest: str) -> str:
+        """Return "session" or "flag" if the server with this digest is approved for this run, else ""."""
+        if (server.name, digest) in self._session_approvals:
+            return "session"
+        is_named = (server.name, digest) in self._named_by_flag and is_approved_by_flag(server)
+        return "flag" if is_named else ""
+
+
 class ServerApprovals:
     """Approvals of servers, permanent or for this session; asks the user about unapproved servers."""
 
@@ -107,21 +127,16 @@ class ServerApprovals:
         grants: GrantStore,
         frontend: Frontend,
         audit: AuditLog,
-        servers: Iterable[ServerConfig] = (),
+        run: RunApprovals,
         *,
         notify: Callable[[NoticeLevel, str], None] = lambda level, text: None,
     ) -> None:
-        """Create the approvals for one run; *servers* are those configured when the run starts.
-
-        A server from a file named with `--mcp-config` is approved as configured at that time; later changes to the file
-        are not approved. *notify* receives user-facing messages with their level.
-        """
+        """Create the approvals for one run; *notify* receives user-facing messages with their level."""
         self.audit = audit
         self._notify = notify
-        self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
+        self._run = run
         self._grants = grants
         self._frontend = frontend
-        self._session_approvals: set[tuple[str, str]] = set()
         self._shown: dict[tuple[str, str], ShownValues] = {}
 
     def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
@@ -151,9 +166,9 @@ class ServerApprovals:
                 return False
         if verdict is None:
             return True
-        self._session_approvals.add((server.name, digest))
+        self._run.add(server.name, digest)
         if isinstance(verdict, TrustAlways):
-            await self.approve(bound_server)
+            await approve(self._grants, self.audit, bound_server)
         return True
 
     async def _ask_until_approved(self, question: TrustServer, bound_server: ServerConfig) -> TrustVerdict | None:
@@ -221,22 +236,7 @@ class ServerApprovals:
 
         Raises StoreError.
         """
-        return bool(await self.approval_source(server))
-
-    async def approval_source(self, server: ServerConfig) -> str:
-        """Return how this server was approved, or "" if it was not.
-
-        "session" means until mcphost exits, "flag" the option `--mcp-config`, "demo" the demo server, and "always" a
-        stored approval. Raises StoreError.
-        """
-        if server.source == "demo":
-            return "demo"
-        digest = server_digest(server)
-        if (server.name, digest) in self._session_approvals:
-            return "session"
-        if (server.name, digest) in self._named_by_flag and is_approved_by_flag(server):
-            return "flag"
-        return await _stored_approval(self._grants, server.name, digest)
+        return bool(await approval_source(self._grants, server, self._run))
 
     @asynccontextmanager
     async def record_connection(self, server: ServerConfig, is_begun: Callable[[], bool]) -> AsyncGenerator[None]:
@@ -247,7 +247,7 @@ class ServerApprovals:
         """
         kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
         subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
-        span = await self.audit.start_span(subject, who=await self.approval_source(server))
+        span = await self.audit.start_span(subject, who=await approval_source(self._grants, server, self._run))
         outcome = "closed"
         try:
             yield
@@ -256,13 +256,6 @@ class ServerApprovals:
             raise
         finally:
             span.end(outcome)
-
-    async def approve(self, server: ServerConfig) -> None:
-        """Store the user's approval of a server permanently and record it in the audit log.
-
-        Raises StoreError, ConsentDenied or ConfigError.
-        """
-        await approve(self._grants, self.audit, server)
 
 
 def is_approved_by_flag(server: ServerConfig) -> bool:
@@ -276,14 +269,21 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
     return Path(os.path.realpath(server.file)).is_relative_to(os.path.realpath(server.startup_folder))
 
 
-async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
+async def approval_source(grants: GrantStore, server: ServerConfig, run: RunApprovals | None = None) -> str:
     """Return how this exact server configuration was approved, or "" if it was not.
 
-    "flag" means the option `--mcp-config`, "demo" the demo server, and "always" a stored approval. Raises StoreError.
+    "session" means until mcphost exits, "flag" the option `--mcp-config`, "demo" the demo server, and "always" a
+    stored approval. A running chat passes *run*, because `--mcp-config` approves only what its files contained at the
+    start; without *run*, a command has just read these files. Raises StoreError.
     """
-    if server.source == "demo" or is_approved_by_flag(server):
-        return server.source
-    return await _stored_approval(grants, server.name, server_digest(server))
+    if server.source == "demo":
+        return "demo"
+    digest = server_digest(server)
+    source = ("flag" if is_approved_by_flag(server) else "") if run is None else run.find_source(server, digest)
+    if source:
+        return source
+    earlier = await find_approval(grants, server.name)
+    return "always" if earlier is not None and earlier.digest == digest else ""
 
 
 async def find_approval(grants: GrantStore, name: str) -> TrustedServer | None:
@@ -293,11 +293,6 @@ async def find_approval(grants: GrantStore, name: str) -> TrustedServer | None:
     never the name of an approved server.
     """
     return None if os.path.isabs(name) else await grants.find_trusted(name)
-
-
-async def _stored_approval(grants: GrantStore, name: str, digest: str) -> str:
-    earlier = await find_approval(grants, name)
-    return "always" if earlier is not None and earlier.digest == digest else ""
 
 
 async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> None:

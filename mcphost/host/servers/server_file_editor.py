@@ -39,6 +39,7 @@ from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_in
 from mcphost.errors import ConfigError, KeyringMissing, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.servers.server_approval import (
+    RunApprovals,
     approval_source,
     approve,
     approve_project,
@@ -145,17 +146,24 @@ class ServerFileEditor:
     """
 
     def __init__(
-        self, config_dir: Path, folder: Path, grants: GrantStore, audit: AuditLog, secrets: SecretEntries
+        self,
+        config_dir: Path,
+        folder: Path,
+        grants: GrantStore,
+        audit: AuditLog,
+        secrets: SecretEntries,
+        run: RunApprovals | None = None,
     ) -> None:
         """Create an editor; *folder* is the folder mcphost was started in.
 
-        *secrets* stores secrets that are found in entries.
+        *secrets* stores secrets that are found in entries. A running chat passes its *run*; see `approval_source`.
         """
         self.config_dir = config_dir
         self.folder = folder
         self._grants = grants
         self._audit = audit
         self._secrets = secrets
+        self._run = run
 
     def list_files(self) -> dict[Scope, Path]:
         """Return the configuration file of each scope to which a server can be added, the usual scope first."""
@@ -212,8 +220,11 @@ class ServerFileEditor:
         return await self._set(plan, is_approved=is_approved)
 
     async def is_approved(self, server: ServerConfig) -> bool:
-        """Return whether a configured server is approved as it is now. Raises StoreError."""
-        return bool(await approval_source(self._grants, server))
+        """Return whether a configured server is approved as it is now, for longer than this session.
+
+        Raises StoreError.
+        """
+        return await approval_source(self._grants, server, self._run) not in ("", "session")
 
     async def approve(self, server: ServerConfig) -> None:
         """Approve a configured server as it is now. Raises StoreError, ConsentDenied or ConfigError."""

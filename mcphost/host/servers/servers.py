@@ -177,14 +177,6 @@ class Servers:
         """
         return await self._approvals.is_approved(self.find(name).config)
 
-    async def approve(self, name: str) -> None:
-        """Store the user's approval of a server, which is valid until its command, URL or related settings change.
-
-        Raises UsageError for an unknown name, and StoreError, ConsentDenied or ConfigError if the approval cannot be
-        recorded.
-        """
-        await self._approvals.approve(self.find(name).config)
-
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
         """Turn a tool on or off for the model, in this and later runs.
 

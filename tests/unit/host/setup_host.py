@@ -1,7 +1,7 @@
 """A host that can set up models and servers, with its own home folder."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -35,10 +35,11 @@ async def open_setup(
     frontend: ScriptedFrontend | None = None,
     model_factory: Callable[[ModelConfig], ScriptedModel] = lambda _: ScriptedModel(),
     audit_log: AuditLog | None = None,
+    named_files: Sequence[str] = (),
 ) -> AsyncIterator[tuple[Host, Setup]]:
     """Open a host with the configuration in *home*; the default addresses of Ollama and Anthropic are closed ports.
 
-    A model server that a test starts may take up to 30 seconds to answer.
+    A model server that a test starts may take up to 30 seconds to answer. *named_files* are those of `--mcp-config`.
     """
     folder = home / "project"
     folder.mkdir(exist_ok=True)
@@ -50,7 +51,7 @@ async def open_setup(
     database = Database(home / "store.db")
 
     async def load(profile: str | None) -> HostConfig:
-        return load_config(config_dir, overrides=Overrides(profile=profile))
+        return load_config(config_dir, files=named_files, overrides=Overrides(profile=profile))
 
     files = tuple(config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE))
     config = await load(None)

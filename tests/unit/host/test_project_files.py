@@ -10,7 +10,7 @@ from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServer
-from mcphost.host.servers.server_approval import ServerApprovals, make_question
+from mcphost.host.servers.server_approval import RunApprovals, ServerApprovals, approve, make_question
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
@@ -126,7 +126,7 @@ async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_
 
     database = Database(tmp_path / "s.db")
     frontend = ScriptedFrontend(swapped, DoNotTrust())
-    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())
+    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log(), RunApprovals())
     assert not await trusting.ask_approval(web)
     assert not await trusting.is_approved(web)
     shown = [question.ca_file for question in frontend.asked if isinstance(question, TrustServer)]
@@ -142,8 +142,9 @@ async def test_unreadable_certificates_are_refused_before_a_question(tmp_path: P
     web = project_server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
     frontend = ScriptedFrontend(TrustAlways())
-    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())
-    for refused in (trusting.ask_approval(web), trusting.authorize(web), trusting.approve(web)):
+    grants, audit_log = GrantStore(database), create_in_memory_log()
+    trusting = ServerApprovals(grants, frontend, audit_log, RunApprovals())
+    for refused in (trusting.ask_approval(web), trusting.authorize(web), approve(grants, audit_log, web)):
         with pytest.raises(ConfigError) as exc_info:
             await refused
         assert str(file) in exc_info.value.message
@@ -159,7 +160,7 @@ async def test_certificates_of_any_length_up_to_the_limit_are_bound_by_their_con
     web = project_server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
     frontend = ScriptedFrontend(TrustAlways(), DoNotTrust())
-    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())
+    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log(), RunApprovals())
     file.write_text("x" * 3_999_999 + "1")
     assert await trusting.authorize(web) is not None
     file.write_text("x" * 3_999_999 + "2")

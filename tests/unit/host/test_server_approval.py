@@ -11,7 +11,7 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
-from mcphost.host.servers.server_approval import ServerApprovals, approve, carry_over, make_question
+from mcphost.host.servers.server_approval import RunApprovals, ServerApprovals, approve, carry_over, make_question
 from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore, TrustedServer
@@ -41,7 +41,7 @@ async def grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
 def create_approvals(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
     """Return the server approvals of one run, with a front end that gives these answers."""
     frontend = ScriptedFrontend(*answers)
-    return ServerApprovals(grants, frontend, create_in_memory_log()), frontend
+    return ServerApprovals(grants, frontend, create_in_memory_log(), RunApprovals()), frontend
 
 
 @pytest.mark.parametrize(("answer", "later"), [(TrustOnce(), False), (TrustAlways(), True), (DoNotTrust(), False)])
@@ -78,7 +78,11 @@ async def test_a_question_is_withdrawn_once_another_process_approved_exactly_thi
     database, notices = Database(tmp_path / "s.db"), list[tuple[str, str]]()
     seen, frontend, audit_log = ObservedGrantStore(database), ScriptedFrontend(), create_audit_log(tmp_path)
     asking = ServerApprovals(
-        seen, audit_log.wrap_frontend(frontend), audit_log, notify=lambda *notice: notices.append(notice)
+        seen,
+        audit_log.wrap_frontend(frontend),
+        audit_log,
+        RunApprovals(),
+        notify=lambda *notice: notices.append(notice),
     )
     results: list[bool] = []
 
@@ -99,7 +103,7 @@ async def test_a_question_is_withdrawn_once_another_process_approved_exactly_thi
     assert (frontend.waiting, len(frontend.asked)) == (0, 1)
     assert notices == [("info", "The server 'files' was approved elsewhere, so its question was withdrawn.")]
     assert [(row.event, row.decision) for row in await read_rows(audit_log, "trust")] == [("withdrawn", "")]
-    assert await ServerApprovals(grants, ScriptedFrontend(), audit_log).is_approved(SERVER)
+    assert await ServerApprovals(grants, ScriptedFrontend(), audit_log, RunApprovals()).is_approved(SERVER)
     await database.close()
 
 
@@ -171,7 +175,7 @@ async def test_a_named_file_approves_servers_in_its_own_folder_and_nothing_elsew
     inside = replace(named, name="inside", startup_folder=str(tmp_path / "clone"))
     outside = replace(named, name="outside", startup_folder=str(tmp_path / "other"))
     frontend = ScriptedFrontend(DoNotTrust())
-    one = ServerApprovals(grants, frontend, create_in_memory_log(), (named, inside, outside))
+    one = ServerApprovals(grants, frontend, create_in_memory_log(), RunApprovals((named, inside, outside)))
     assert await one.is_approved(named)
     assert await one.is_approved(inside)
     assert not await one.ask_approval(outside)
@@ -195,7 +199,7 @@ async def test_naming_a_file_approves_only_what_it_contained_at_the_start(grants
     env_file.write_text("A=1\n")
     named = replace(SERVER, source="flag", env_file=str(env_file))
     frontend = ScriptedFrontend(*[DoNotTrust()] * 3)
-    one = ServerApprovals(grants, frontend, create_in_memory_log(), (named,))
+    one = ServerApprovals(grants, frontend, create_in_memory_log(), RunApprovals((named,)))
     assert await one.authorize(named)
     for later in (replace(named, name="added"), replace(named, command="sh")):
         assert not await one.ask_approval(later)
