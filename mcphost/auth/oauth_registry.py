@@ -24,9 +24,6 @@ from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import UsageError
 from mcphost.serialization import replace
 
-WarnCallback = Callable[[str], None]
-AccountCallback = Callable[[Account | None], None]
-
 
 class OAuthRegistry:
     """The OAuth providers of all servers; each provider is created on first use.
@@ -52,23 +49,14 @@ class OAuthRegistry:
         self._providers: dict[tuple[str, str, OAuthConfig, str], OAuthProvider] = {}
         self._http_clients: dict[tuple[str, str, OAuthConfig, str], OAuthHttpClient] = {}
 
-    def get_provider(
-        self,
-        server: ServerConfig,
-        *,
-        warn: WarnCallback,
-        proxy_for: Callable[[str], str],
-        on_account_changed: AccountCallback | None = None,
-    ) -> OAuthProvider | None:
+    def get_provider(self, server: ServerConfig, *, proxy_for: Callable[[str], str]) -> OAuthProvider | None:
         """Return the provider that all connections to a server share, or None if the server does not use OAuth.
 
-        Variable references such as `${keyring:NAME}` in *server* must already be expanded. *warn* is called with
-        warnings about secret storage; *on_account_changed* is called with the current account, now and after each
-        change.
+        Variable references such as `${keyring:NAME}` in *server* must already be expanded. If *server* has the digest
+        of its file of certificate authorities, the provider accepts no other content of that file from then on.
         """
         if not uses_oauth(server):
             return None
-        self.token_store.warn = warn
         key = (server.name, server.url, server.oauth, server.ca_file)
         provider = self._providers.get(key)
         if provider is None:
@@ -86,8 +74,6 @@ class OAuthRegistry:
             )
         if server.ca_digest:
             self._http_clients[key].pin_ca_digest(server.ca_digest)
-        if on_account_changed is not None:
-            provider.set_account_listener(on_account_changed)
         return provider
 
     # -- accounts
@@ -129,9 +115,7 @@ class OAuthRegistry:
         await self.token_store.choose_account(target.canonical_url, account_key(account))
         self.discard_providers(server)
 
-    async def sign_in(
-        self, server: ServerConfig, account: str, *, warn: WarnCallback, proxy_for: Callable[[str], str]
-    ) -> None:
+    async def sign_in(self, server: ServerConfig, account: str, *, proxy_for: Callable[[str], str]) -> None:
         """Let the user sign in to the account named *account*, and select it once the sign-in is complete.
 
         Variable references such as `${keyring:NAME}` in *server* must already be expanded. Raises SignInRequired or
@@ -140,7 +124,7 @@ class OAuthRegistry:
         if server.oauth.account != account:
             self._choosable_target(server)
         with_account = replace(server, oauth=replace(server.oauth, account=account or DEFAULT_ACCOUNT_NAME))
-        provider = self.get_provider(with_account, warn=warn, proxy_for=proxy_for)
+        provider = self.get_provider(with_account, proxy_for=proxy_for)
         if provider is None:
             raise UsageError(f"The server {server.name!r} has a configured Authorization header.")
         await provider.login()

@@ -119,16 +119,7 @@ class TokenStore:
         self._settle_lock = anyio.Lock()
         self.storage_listeners: list[Callable[[], None]] = []
         """Functions to call after sign-ins have been stored in another place; they must not raise."""
-        self.warn = warn
-
-    @property
-    def warn(self) -> Callable[[str], None]:
-        """Function to call with warnings about secret storage."""
-        return self.storage.warn
-
-    @warn.setter
-    def warn(self, value: Callable[[str], None]) -> None:
-        self.storage.warn = value
+        self.storage.warn = warn
 
     # -- sign-ins
     async def load(
@@ -438,7 +429,7 @@ class TokenStore:
     def _report(self, text: str) -> None:
         if text not in self._reported:
             self._reported.add(text)
-            self.warn(text.strip())
+            self.storage.warn(text.strip())
 
     async def _indexed_accounts(self) -> tuple[Account, ...]:
         if self._index is None:

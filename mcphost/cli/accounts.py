@@ -153,7 +153,6 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
 
     config = await _load_config(options)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
-    registry.token_store.warn = print_note
     server = next((server for server in config.servers if server.name == args.server), None)
     stored_accounts = [one for one in await registry.token_store.accounts() if one.server == args.server]
     if not stored_accounts:
@@ -257,13 +256,12 @@ async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, a
 
     The next sign-in then registers a new client. Raises ConsentDenied if the server is not approved.
     """
-    from mcphost.cli.printing import print_note
     from mcphost.config.variable_references import resolve_target
     from mcphost.transport.http_client import proxy_for
 
     if not approved:
         raise _not_approved_error(server)
-    oauth = registry.get_provider(resolve_target(server), warn=print_note, proxy_for=proxy_for)
+    oauth = registry.get_provider(resolve_target(server), proxy_for=proxy_for)
     return oauth is not None and await oauth.forget_client()
 
 
@@ -285,7 +283,6 @@ async def _create_oauth_provider(
 
     from mcphost.cli.build_host import create_oauth_registry, load_configuration, open_grants
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.printing import print_note
     from mcphost.cli.server_session_opener import expand_references
     from mcphost.cli.terminal_frontend import SignInProgressPrinter
     from mcphost.host.servers.server_approval import approval_source
@@ -310,7 +307,7 @@ async def _create_oauth_provider(
     server = await anyio.to_thread.run_sync(expand_references, server)
     on_progress = None if options.quiet else SignInProgressPrinter().update
     oauth = create_oauth_registry(options, frontend, config.secret_store, on_progress=on_progress).get_provider(
-        server, warn=print_note, proxy_for=proxy_for
+        server, proxy_for=proxy_for
     )
     if oauth is None:
         raise SignInRequired(
@@ -327,7 +324,7 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     """
     from mcphost.cli.build_host import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.printing import print_json, print_note, print_text
+    from mcphost.cli.printing import print_json, print_text
     from mcphost.config.variable_references import resolve_target
     from mcphost.host.audit.audit_log import AuditSubject
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -336,7 +333,6 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     require_server(config, args.server)
     server = next(server for server in config.servers if server.name == args.server)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
-    registry.token_store.warn = print_note
     async with open_grants_and_audit() as (_grants, audit):
         span = await audit.start_span(AuditSubject(kind="account", server=server.name, name=args.account), who="person")
         chosen = False
@@ -432,12 +428,10 @@ class StoredSignIns:
         if server.is_stdio:
             return cls((), None, None)
         from mcphost.cli.build_host import create_oauth_registry
-        from mcphost.cli.printing import print_note
         from mcphost.config.variable_references import resolve_target
         from mcphost.host.questions.frontend import RefusingFrontend
 
         registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
-        registry.token_store.warn = print_note
         stored = await registry.list_accounts(tuple(map(resolve_target, config.servers)))
         own = [one.account for one in stored if one.servers == (server.name,)]
         return cls(own, registry, await approved_or_none(server))

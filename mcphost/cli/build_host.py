@@ -101,8 +101,9 @@ async def open_host(
 
             def create_registry() -> "OAuthRegistry":
                 registry = create_oauth_registry(
-                    options, audited_frontend, config.secret_store, audited_open, host.servers.update_sign_in
-                )
+                    options, audited_frontend, config.secret_store, audited_open, host.servers.update_sign_in,
+                    partial(events.notify, "warning"),
+                )  # fmt: skip
                 tasks.start_soon(registry.token_store.watch_pending)
                 return registry
 
@@ -276,12 +277,13 @@ def create_oauth_registry(
     storage: SecretStore,
     open_url: OpenUrl | None = None,
     on_progress: "Callable[[SignInProgress], None] | None" = None,
+    warn: Callable[[str], None] = print_note,
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
     The data directory contains an index of the tokens. If the front end cannot ask the user, interactive sign-in is
     disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser; *on_progress* is called
-    with each step of a sign-in.
+    with each step of a sign-in, and *warn* with warnings about the storage of secrets.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -311,7 +313,7 @@ def create_oauth_registry(
         save_choice=save_choice,
     )
     person = SignInPrompts(frontend, open_url, can_open_browser) if SignInQuestion.KIND in frontend.kinds else None
-    token_store = TokenStore(places, paths.data_dir())
+    token_store = TokenStore(places, paths.data_dir(), warn)
     return OAuthRegistry(token_store, person, on_progress=on_progress or ignore_progress, max_timeout=options.timeout)
 
 

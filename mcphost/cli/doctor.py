@@ -241,8 +241,9 @@ async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_k
     from mcphost.host.servers.accounts import STORAGE_LABELS
 
     warnings: list[str] = []
-    token_store = create_oauth_registry(options, RefusingFrontend(), config.secret_store).token_store
-    token_store.warn = warnings.append
+    token_store = create_oauth_registry(
+        options, RefusingFrontend(), config.secret_store, warn=warnings.append
+    ).token_store
     count = Counter(one.place for one in await token_store.accounts())
     chosen = "in the keyring; you are asked if there is none"
     if config.secret_store:

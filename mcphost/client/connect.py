@@ -99,8 +99,8 @@ class ClientSessionOpener:
         digest = endpoint_digest(server)
         if self._oauth_registry is not None and not server.is_stdio:
             await self._oauth_registry.apply_account_choice(server)
-        oauth = self.oauth_provider(server, observer)
-        connector = self._create_connector(server, observer)
+        oauth = self._observed_provider(server, observer)
+        connector = self._create_connector(server, observer, oauth)
         first_error: ServerError | None = None
         deadline = anyio.current_time() + self._limits.connect_timeout
         is_restarted = is_era_fixed = False
@@ -139,7 +139,7 @@ class ClientSessionOpener:
                     if first_error is not None or not _may_be_sse(server, error):
                         raise
                     first_error, plan, is_era_fixed = error, "handshake", True
-                    connector = self._create_http_connector(server, observer, sse=True, deadline=deadline)
+                    connector = self._create_http_connector(server, observer, oauth, sse=True, deadline=deadline)
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
@@ -173,7 +173,7 @@ class ClientSessionOpener:
         from mcphost.transport.http_client import proxy_for
 
         self.ask_passphrase_again()
-        oauth = self.oauth_provider(server, observer)
+        oauth = self._observed_provider(server, observer)
         if oauth is None:
             raise SignInRequired(
                 f"The server {server.name!r} has a configured Authorization header, or you cannot sign in here.",
@@ -183,11 +183,11 @@ class ClientSessionOpener:
         if account is None or self._oauth_registry is None:
             await oauth.login()
         else:
-            await self._oauth_registry.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
+            await self._oauth_registry.sign_in(server, account, proxy_for=proxy_for)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """Delete and revoke the current account's tokens; see `SessionOpener.sign_out`."""
-        oauth = self.oauth_provider(server, observer)
+        oauth = self._observed_provider(server, observer)
         if oauth is None or self._oauth_registry is None:
             return False
         return await self._oauth_registry.sign_out(server, oauth)
@@ -278,7 +278,17 @@ class ClientSessionOpener:
             includes_user_time=self._limits.includes_user_time,
         )
 
-    def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
+    def _observed_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
+        """Return the OAuth provider for a remote server; it reports the account to *observer*, now and when it changes.
+
+        See `oauth_provider`.
+        """
+        oauth = self.oauth_provider(server)
+        if oauth is not None:
+            oauth.set_account_listener(observer.on_account_changed)
+        return oauth
+
+    def oauth_provider(self, server: ServerConfig) -> "OAuthProvider | None":
         """Return the OAuth provider for a remote server.
 
         Returns None if the server is local, if there is no OAuth registry, or if the configuration sets the
@@ -288,11 +298,11 @@ class ClientSessionOpener:
             return None
         from mcphost.transport.http_client import proxy_for  # takes 3 MB of memory, which local servers do not need
 
-        return self._oauth_registry.get_provider(
-            server, warn=observer.warn, proxy_for=proxy_for, on_account_changed=observer.on_account_changed
-        )
+        return self._oauth_registry.get_provider(server, proxy_for=proxy_for)
 
-    def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
+    def _create_connector(
+        self, server: ServerConfig, observer: SessionObserver, oauth: "OAuthProvider | None"
+    ) -> Connector:
         if server.is_stdio:
             from mcphost.transport.stdio import StdioConnector
 
@@ -307,10 +317,16 @@ class ClientSessionOpener:
                 message_limit=self._message_limit,
                 watchdog=self._watchdog,
             )
-        return self._create_http_connector(server, observer, sse=server.transport == "sse")
+        return self._create_http_connector(server, observer, oauth, sse=server.transport == "sse")
 
     def _create_http_connector(
-        self, server: ServerConfig, observer: SessionObserver, *, sse: bool, deadline: float = math.inf
+        self,
+        server: ServerConfig,
+        observer: SessionObserver,
+        oauth: "OAuthProvider | None",
+        *,
+        sse: bool,
+        deadline: float = math.inf,
     ) -> Connector:
         if sse:
             from mcphost.transport.legacy_sse import SseConnector as MadeBy
@@ -323,7 +339,7 @@ class ClientSessionOpener:
             server.url,
             headers,
             warn=observer.warn,
-            authorizer=self.oauth_provider(server, observer),
+            authorizer=oauth,
             message_limit=self._message_limit,
             ca_file=server.ca_file,
             ca_digest=server.ca_digest,

@@ -162,7 +162,7 @@ class FuzzOpener(ClientSessionOpener):
         )
         self._peer = peer
 
-    def _create_connector(self, server: ServerConfig, observer: object) -> Any:
+    def _create_connector(self, server: ServerConfig, observer: object, oauth: object) -> Any:
         return self._peer
 
 

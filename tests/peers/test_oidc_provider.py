@@ -48,7 +48,7 @@ async def test_the_lifecycle_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> No
         assert user.times == 2
         assert oidc.grants("grant.error") == []
         identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path), user)
-        auth = identities.get_provider(oidc.server, warn=print, proxy_for=lambda url: "")
+        auth = identities.get_provider(oidc.server, proxy_for=lambda url: "")
         assert auth is not None
         gone, revoked = await auth.logout()
         assert gone is not None
@@ -85,7 +85,7 @@ async def test_a_code_is_entered_anywhere_and_the_token_arrives_here(npm_peers: 
     user = OidcUser()
     async with run_oidc_provider() as oidc:
         identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path), user)
-        auth = identities.get_provider(oidc.server, warn=print, proxy_for=lambda url: "")
+        auth = identities.get_provider(oidc.server, proxy_for=lambda url: "")
         assert auth is not None
         await auth.login(use_device_code=True)
         async with create_oidc_opener(tmp_path, user).open(

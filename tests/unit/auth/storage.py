@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.auth.token_store import TokenStore
+from mcphost.errors import McpHostError
 from mcphost.serialization import replace
 from tests.fakes.memory_backend import MemoryBackend
 
@@ -53,6 +54,13 @@ class SharedFolderBackend(MemoryBackend):
 
     async def delete(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
+
+
+class ReadOnlyBackend(MemoryBackend):
+    """A keyring that cannot store anything."""
+
+    async def set(self, name: str, secret: str) -> None:
+        raise McpHostError("The keyring is locked.", "Unlock it.")
 
 
 class OpenMemoryBackend(MemoryBackend):

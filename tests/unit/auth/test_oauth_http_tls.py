@@ -63,7 +63,7 @@ async def test_a_changed_authority_file_is_used_without_a_restart(tmp_path: Path
     async with raw_http.serve(answer_hello, authority.context("127.0.0.1")) as server:
         for ca_file, error in ((authority.file, UntrustedMetadata), ("", EndpointUnreachable)):
             provider = registry.get_provider(
-                ServerConfig(name="x", url=server.url, ca_file=ca_file), warn=print, proxy_for=lambda url: ""
+                ServerConfig(name="x", url=server.url, ca_file=ca_file), proxy_for=lambda url: ""
             )
             assert provider is not None
             with pytest.raises(error):

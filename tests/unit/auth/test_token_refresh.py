@@ -26,16 +26,9 @@ from tests.unit.auth.oauth_peer import (
     send_request,
     send_with_sign_in,
 )
-from tests.unit.auth.storage import OpenMemoryBackend, SharedFolderBackend, age_sign_in
+from tests.unit.auth.storage import OpenMemoryBackend, ReadOnlyBackend, SharedFolderBackend, age_sign_in
 
 pytestmark = pytest.mark.anyio
-
-
-class ReadOnlyBackend(MemoryBackend):
-    """A keyring that cannot store anything."""
-
-    async def set(self, name: str, secret: str) -> None:
-        raise McpHostError("The keyring is locked.", "Unlock it.")
 
 
 @pytest.mark.req("auth.refresh.use", "auth.refresh.rotation", "auth.resource.refresh", "auth.refresh.confidential")

@@ -138,7 +138,7 @@ class PipeOpener(ClientSessionOpener):
 
     peer: ScriptedServer
 
-    def _create_connector(self, server: ServerConfig, observer: Any) -> Connector:
+    def _create_connector(self, server: ServerConfig, observer: Any, oauth: Any) -> Connector:
         return self.peer.pipe
 
 

@@ -1,6 +1,7 @@
 """Tests for sessions with servers that require an account: sign-in while connecting, and more scopes during a call."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,6 +20,7 @@ from mcphost.transport.channel import HttpStatusError
 from tests.event_loop import wait_until
 from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, ToolsPeer, run_peer
+from tests.unit.auth.storage import ReadOnlyBackend
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
@@ -292,7 +294,7 @@ def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
             created.append(self.get_provider)
 
     opening = ClientSessionOpener(expand=str, accounts=RecordingRegistry(TokenStore(MemoryBackend(), None), None))
-    assert opening.oauth_provider(ServerConfig(name="local", command="true"), RecordingObserver()) is None
+    assert opening.oauth_provider(ServerConfig(name="local", command="true")) is None
     assert created == []
 
 
@@ -366,3 +368,29 @@ async def test_the_time_limit_for_connecting_applies_to_a_silent_stream_of_2024_
         with anyio.fail_after(5), pytest.raises(StartupError, match="'peer' did not answer"):
             async with opener.open(server, FakeRequestHandler(), RecordingObserver()):
                 pass
+
+
+async def test_a_warning_about_the_storage_of_secrets_is_no_warning_about_the_server_that_connected_last(
+    tmp_path: Path,
+) -> None:
+    messages: list[str] = []
+    registry = OAuthRegistry(TokenStore(ReadOnlyBackend(), tmp_path, messages.append), BrowserUser())
+    opener, observer = ClientSessionOpener(expand=str, accounts=registry), RecordingObserver()
+    async with run_peer(kind=ToolsPeer) as peer:
+        server = ServerConfig(name="peer", url=peer.url)
+        async with opener.open(server, FakeRequestHandler(), observer) as session:
+            await session.request(ListTools())
+    assert messages == ["This sign-in is kept only until mcphost quits. The keyring is locked. Unlock it."]
+    assert observer.warnings == []
+
+
+async def test_a_connection_is_told_its_account_once() -> None:
+    opener = create_opener(BrowserUser())
+    async with run_peer(kind=ToolsPeer) as peer:
+        server = ServerConfig(name="peer", url=peer.url)
+        async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
+            await session.request(ListTools())
+        observer = RecordingObserver()
+        async with opener.open(server, FakeRequestHandler(), observer) as session:
+            await session.request(ListTools())
+    assert [account.server for account in observer.accounts] == ["peer"]

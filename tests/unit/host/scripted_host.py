@@ -103,7 +103,7 @@ class PeerOpener(ClientSessionOpener):
         super().__init__(expand=str)
         self._peers = peers
 
-    def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
+    def _create_connector(self, server: ServerConfig, observer: SessionObserver, oauth: Any) -> Connector:
         return self._peers[server.name]
 
 
@@ -215,7 +215,7 @@ class PeerSequenceOpener(ClientSessionOpener):
         self._peers = list(peers)
         self._tasks = tasks
 
-    def _create_connector(self, server: ServerConfig, observer: Any) -> Connector:
+    def _create_connector(self, server: ServerConfig, observer: Any, oauth: Any) -> Connector:
         peer = self._peers.pop(0)
         self._tasks.start_soon(peer.serve)
         return peer.pipe

@@ -36,7 +36,7 @@ def documented_connector() -> Any:
 class UnixSocketOpener(ClientSessionOpener):
     """An opener for servers whose address is the path of a Unix socket, using the documented transport."""
 
-    def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
+    def _create_connector(self, server: ServerConfig, observer: SessionObserver, oauth: Any) -> Connector:
         return documented_connector()(server.name, server.url, observer.warn)
 
 
