@@ -1,5 +1,6 @@
 """Tests for the audit log screen: paging, search, verification, and revoking a grant with two key presses."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +34,18 @@ async def test_rows_are_newest_first_explained_searched_and_cleaned(run: Run, tm
         await driver.type(" nowhere")
         await driver.until(lambda: "Nothing" in driver.text())
         await driver.pilot.press("escape")
+        await driver.host.audit.close()
+
+
+async def test_the_time_of_a_row_comes_first_and_is_not_cut_on_a_small_terminal(run: Run, tmp_path: Path) -> None:
+    row = AuditRecord(
+        at=1, kind="tool", event="started", server="a-server-with-a-long-name " * 3, subject="tool" * 9, who="person"
+    )
+    async with run(size=(80, 24)) as driver:
+        driver.host.audit = create_example_audit_log(tmp_path, [row])
+        await driver.pilot.press("f10")
+        shown = re.compile(r"^ *\d{4}-\d\d-\d\d \d\d:\d\d · a-server", re.MULTILINE)
+        await driver.until(lambda: shown.search(driver.text()), "the time")
         await driver.host.audit.close()
 
 

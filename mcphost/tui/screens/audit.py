@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.audit.audit_labels import event_label, kind_label, search_text, source_label
@@ -194,10 +194,6 @@ class AuditScreen(ListScreen):
                 Content.styled(_("Checking… {done:,} of {total:,} rows").format(done=done, total=total), "$muted")
             )
 
-    def action_search(self) -> None:
-        """Focus the search line."""
-        self.query_one("#search", Input).focus()
-
 
 def _has_stored_grant(row: AuditRow) -> bool:
     """Return whether an audit log row refers to a stored grant.
@@ -220,7 +216,7 @@ def _list_row(row: AuditRow) -> ListRow:
     return ListRow(
         row,
         event_label(row.kind, row.event, row.decision),
-        f"{what}{by} · {format_time(row.at / 1_000_000)}",
+        f"{format_time(row.at / 1_000_000)} · {what}{by}",
         mark,
         style,
     )
@@ -229,7 +225,7 @@ def _list_row(row: AuditRow) -> ListRow:
 def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
     """Return a row's columns as name-value pairs, the most important ones first.
 
-    Small screens show only the first few pairs.
+    Small screens show only the first few pairs, and the list already shows the time.
     """
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""

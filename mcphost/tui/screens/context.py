@@ -56,7 +56,7 @@ class ContextScreen(ListScreen):
         ("a", N_("automatic"), "screen.prefer('auto')"),
     )
     DEFAULT_CSS = """
-    ContextScreen #entries, ContextScreen #side { width: 1fr; }
+    ContextScreen EntryList, ContextScreen #side { width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "prefer('pinned')", show=False),

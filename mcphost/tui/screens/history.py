@@ -94,7 +94,7 @@ class HistoryScreen(TypeAheadListScreen):
     there is no search.
     """
 
-    DEFAULT_CSS = "HistoryScreen #entries, HistoryScreen #side { width: 1fr; }"
+    DEFAULT_CSS = "HistoryScreen EntryList, HistoryScreen #side { width: 1fr; }"
     TITLE_TEXT: ClassVar[str] = N_("History")
     EMPTY_TEXT: ClassVar[str] = N_("No conversations yet. They are saved here as you go.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -142,6 +142,7 @@ class HistoryScreen(TypeAheadListScreen):
     async def _load_conversations(self) -> None:
         try:
             self._run_count = await self.host.history.count_runs()
+            self.searches_unlisted = bool(self._run_count)
             self._conversations = await self.host.history.list_recent(LISTED, with_runs=self._shows_runs)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)

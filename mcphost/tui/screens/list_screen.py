@@ -7,7 +7,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.css.query import QueryType
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,9 +20,10 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.entry_list import EntryList
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.key_values import layout_pairs
-from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.long_text import LongText, Section
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.text_inputs import OrderedInput
@@ -51,11 +54,21 @@ class SearchLine(OrderedInput):
     ]
 
 
+class _DetailsText(LongText):
+    """Text below the name-value pairs of the details, which get its rows while it is empty."""
+
+    def show(self, text: str, sections: Sequence[Section] = (), *, language: str = "") -> None:
+        super().show(text, sections, language=language)
+        self.screen.set_class(not self.text, "no-text")
+
+
 class ListScreen(ScreenLifecycle, Screen[Any]):
     """Searchable list, with the selected entry's details beside the list or, on a narrow screen, below it."""
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY_TEXT: ClassVar[str] = N_("Nothing here yet.")
+    # Whether a search can also find entries that are not listed; otherwise, an empty list has no search line.
+    searches_unlisted: bool = False
     AUTO_FOCUS: ClassVar[str] = "#entries"  # pyright: ignore[reportIncompatibleVariableOverride]
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     # Actions of KEY_ROWS that also work if the list is empty.
@@ -70,8 +83,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ListScreen #head { height: 1; background: $surface; padding: 0 2; }
     ListScreen Input { margin: 1 2 0 2; background: $panel; border: none; height: 1; padding: 0 1; }
     ListScreen #halves { height: 1fr; margin: 1 2 0 2; }
+    ListScreen EntryList { width: 2fr; max-width: 60; height: 1fr; }
+    ListScreen #hidden-entries { height: 1; padding: 0 3; }
     ListScreen #entries {
-        width: 2fr; max-width: 60; height: 1fr; border: none; background: $surface; padding: 0;
+        width: 1fr; height: 1fr; border: none; background: $surface; padding: 0;
         text-wrap: nowrap; text-overflow: ellipsis;
         scrollbar-size-vertical: 1;
     }
@@ -84,14 +99,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ListScreen #facts:focus, ListScreen LongText:focus { background: $surface; }
     ListScreen #about { height: auto; color: $text; padding: 0 1; }
     ListScreen LongText { height: 1fr; background: $background; }
-    ListScreen.bare LongText { display: none; }
-    ListScreen.bare #facts { max-height: 100%; }
-    ListScreen.empty #entries { display: none; }
+    ListScreen.bare LongText, ListScreen.no-text LongText { display: none; }
+    ListScreen.bare #facts, ListScreen.no-text #facts { max-height: 100%; }
+    ListScreen.empty EntryList { display: none; }
+    ListScreen.empty LongText:focus { background: $background; }
+    ListScreen.narrow #search { margin: 0 2; }
     ListScreen.narrow #halves { layout: vertical; }
-    ListScreen.narrow #entries { width: 1fr; max-width: 100%; height: auto; }
-    ListScreen.narrow #side { width: 1fr; height: 1fr; margin: 1 0 0 0; }
+    ListScreen.narrow EntryList { width: 1fr; max-width: 100%; height: auto; }
+    ListScreen.narrow #entries { height: auto; }
+    ListScreen.narrow #side { width: 1fr; height: 1fr; margin: 0; }
     ListScreen.narrow #facts { max-height: 75%; }
-    ListScreen.narrow.bare #facts { max-height: 100%; }
+    ListScreen.narrow.bare #facts, ListScreen.narrow.no-text #facts { max-height: 100%; }
     """
 
     def __init__(self) -> None:
@@ -127,12 +145,12 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         yield Static(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
         yield SearchLine(placeholder=_("Search"), id="search", compact=True)
         with Horizontal(id="halves"):
-            yield OptionList(id="entries", markup=False, compact=True)
+            yield EntryList()
             with Vertical(id="side"):
                 yield ImageView(rows=ICON_ROWS, columns=2 * ICON_ROWS, id="icon")
                 with VerticalScroll(id="facts", can_focus=False):
                     yield Static("", id="about", markup=False)
-                yield LongText("", id="text")
+                yield _DetailsText("", id="text")
         yield KeyBar(self._key_bar_items(), rows=2)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
@@ -149,10 +167,47 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         if isinstance(self.focused, SearchLine):
             keys = tuple(key for key in keys if key[0] != "space" and any(len(name) > 1 for name in key[0].split()))
         self.query_one(KeyBar).show(keys)
+        self._update_search()
+
+    def _update_search(self) -> None:
+        """Show the search line only if there is something to search; give the focus to a list that is no longer empty.
+
+        Hiding the line never takes the focus from it.
+        """
+        search = self.query_one("#search", Input)
+        search.display = bool(self.entries or search.value or search.has_focus or self.searches_unlisted)
+        if self.entries and self.is_mounted and self.focused is None:
+            self.call_after_refresh(self._focus_first)
+
+    def _focus_first(self) -> None:
+        if self.focused is None:
+            self.query_one(self.AUTO_FOCUS).focus()
 
     def on_descendant_focus(self) -> None:
-        """Show the keys that work in the focused widget."""
+        """Show the keys that work in the focused widget, and give the list its rows back when it has the focus."""
         self.update_key_bar()
+        if not self._is_reading():
+            self._resize_details()
+
+    def _is_reading(self) -> bool:
+        return self.focused is not None and self.query_one("#side") in self.focused.ancestors
+
+    def _resize_details(self) -> None:
+        if self.has_class("reading") != self._is_reading():
+            self.set_class(self._is_reading(), "reading")
+            self._fit_list()
+
+    def focus_next(self, selector: str | type[QueryType] = "*") -> Widget | None:
+        """Focus the next widget; details that are reached with the keyboard get more rows on a narrow screen."""
+        widget = super().focus_next(selector)
+        self._resize_details()
+        return widget
+
+    def focus_previous(self, selector: str | type[QueryType] = "*") -> Widget | None:
+        """Focus the previous widget; details that are reached with the keyboard get more rows on a narrow screen."""
+        widget = super().focus_previous(selector)
+        self._resize_details()
+        return widget
 
     def on_mount(self) -> None:
         """Load the entries, select the first, and focus the list or the widget that AUTO_FOCUS names."""
@@ -163,9 +218,15 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         """Place the details beside the list, or below it on a narrow screen or in screen reader mode."""
         narrow = self.size.width < 100 or is_reader(self)
         self.set_class(narrow, "narrow")
-        # An entry has two rows; avoid showing only one of them.
-        self.query_one("#entries").styles.max_height = max(6, self.size.height // 3 // 2 * 2 - 2) if narrow else None
+        self.call_after_refresh(self._fit_list)
         self.call_after_refresh(lambda: self.show_about(self._about_content))
+
+    def _fit_list(self) -> None:
+        """Divide a narrow screen between the list and the details; the part that the user reads gets more rows."""
+        rows = self.query_one("#halves").size.height
+        share = rows // 3 if self.has_class("reading") else rows * 3 // 5 if self.has_class("bare") else rows // 2
+        limit = max(4, share)
+        self.query_one(EntryList).fit(limit if self.has_class("narrow") else None)
 
     def reload(self) -> None:
         """Load the entries again and apply the search.
@@ -296,7 +357,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def action_search(self) -> None:
         """Focus the search line."""
-        self.set_focus(self.query_one("#search"))
+        search = self.query_one("#search")
+        search.display = True
+        self.set_focus(search)
 
     def action_move_cursor(self, direction: str) -> None:
         """Move the list's cursor "up" or "down" while the search line has the focus."""

@@ -93,8 +93,8 @@ class ModelsScreen(ListScreen):
     """List of all models; its result is a ModelChoice, or None if the user cancels."""
 
     DEFAULT_CSS = """
-    ModelsScreen #entries, ModelsScreen #side { width: 1fr; }
-    ModelsScreen #entries { max-width: 70; }
+    ModelsScreen EntryList, ModelsScreen #side { width: 1fr; }
+    ModelsScreen EntryList { max-width: 70; }
     """
     TITLE_TEXT: ClassVar[str] = N_("Models")
     EMPTY_TEXT: ClassVar[str] = N_("Searching…")

@@ -51,6 +51,7 @@ class RegistryScreen(ListScreen):
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
+    searches_unlisted = True
     EMPTY_TEXT: ClassVar[str] = N_("No matches. Type a word and press Enter to search the registry.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", N_("install"), "screen.install"),

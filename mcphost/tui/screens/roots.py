@@ -98,7 +98,7 @@ class RootsScreen(ListScreen):
     Folders that are missing or that the user removed are listed as well.
     """
 
-    DEFAULT_CSS = "RootsScreen #entries, RootsScreen #side { width: 1fr; }"
+    DEFAULT_CSS = "RootsScreen EntryList, RootsScreen #side { width: 1fr; }"
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
     EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one.")
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})

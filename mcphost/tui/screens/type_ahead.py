@@ -69,6 +69,7 @@ class TypeAheadListScreen(ListScreen):
             self._word_timer = self.set_timer(WORD_SECONDS, self._handle_pause)
             return
         search = self.query_one("#search", Input)
+        search.display = True
         search.cursor_position = len(search.value)
         search.insert_text_at_cursor(self._typed)
         search.select_on_focus = False  # or the next letter would replace the first ones

@@ -1,0 +1,79 @@
+"""The entries of a list screen, with a line below them that counts the entries above and below the visible part."""
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.css.scalar import Scalar
+from textual.widgets import OptionList, Static
+
+from mcphost.translation import _
+
+
+class _Entries(OptionList):
+    """Option list that tells its parent when other entries may be visible than before."""
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self.call_after_refresh(self._count_hidden)
+
+    def watch_virtual_size(self) -> None:
+        self.call_after_refresh(self._count_hidden)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._count_hidden)
+
+    def _count_hidden(self) -> None:
+        if isinstance(self.parent, EntryList):
+            self.parent.show_hidden()
+
+
+class EntryList(Vertical):
+    """List of entries, and a line that says how many are above and below the visible ones.
+
+    `was_end_visible` says whether the last entry has been on the screen.
+    """
+
+    was_end_visible = False
+    _limit: int | None = None
+
+    def compose(self) -> ComposeResult:
+        """Create the list and the line below it."""
+        yield _Entries(id="entries", markup=False, compact=True)
+        yield Static("", id="hidden-entries", markup=False)
+
+    def count_hidden(self) -> tuple[int, int]:
+        """Return how many entries are not entirely visible above and below the visible part."""
+        entries = self.query_one("#entries", OptionList)
+        top, height = round(entries.scroll_y), entries.size.height
+        above = below = row = 0
+        for option in entries.options:
+            end = row + str(option.prompt).count("\n") + 1
+            above += row < top
+            below += row >= top and end > top + height
+            row = end
+        return above, below
+
+    def fit(self, rows: int | None) -> None:
+        """Limit the list to *rows* rows; None removes the limit."""
+        self._limit = rows
+        self._apply_limit()
+
+    def _apply_limit(self) -> None:
+        entries, rows = self.query_one("#entries", OptionList), self._limit
+        if rows is not None and all("\n" in str(option.prompt) for option in entries.options):
+            rows = max(2, rows // 2 * 2)  # no entry is cut after its first row
+        if entries.styles.max_height != (None if rows is None else Scalar.from_number(rows)):
+            entries.styles.max_height = rows
+            entries.call_after_refresh(entries.scroll_to_highlight)
+
+    def show_hidden(self) -> None:
+        """Show how many entries are above and below the visible ones, or nothing if all are visible."""
+        self._apply_limit()
+        entries = self.query_one("#entries", OptionList)
+        above, below = self.count_hidden() if entries.size.height else (0, 0)
+        self.was_end_visible |= bool(entries.size.height and entries.option_count and not below)
+        parts = [
+            _("↑ {count} more").format(count=above) if above else "",
+            _("↓ {count} more").format(count=below) if below else "",
+        ]
+        self.query_one("#hidden-entries", Static).update(Content.styled("   ".join(filter(None, parts)), "$accent"))
