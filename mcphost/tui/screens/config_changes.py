@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from shlex import join
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+
+from textual.containers import VerticalScroll
+from textual.widgets import Static
 
 from mcphost.host.runtime_settings import format_setting
 from mcphost.translation import N_, _, join_list
-from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.list_screen import ListRow, ListScreen
+from mcphost.tui.widgets.entry_list import EntryList
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HookConfig, ServerConfig
@@ -15,12 +20,27 @@ if TYPE_CHECKING:
 
 _SECRET_FIELDS = ("env", "headers")
 """Fields that may contain secrets; only the names of their members are shown."""
+_MAX_VALUE = 20_000
+"""Characters of a value to show; a command must be readable to its end."""
+
+
+class _Change(NamedTuple):
+    """Name-value pairs about a change; those of a critical one must be read before the changes are applied.
+
+    A change is critical if it runs code, allows more than before or sends data elsewhere, and if no question about it
+    follows.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    runs_code: bool = False
+    is_critical: bool = False
 
 
 class ConfigChangesScreen(ListScreen):
     """List of configuration changes; its result is a ConfigChanges, or None if the user cancels.
 
-    The caller applies the changes.
+    What runs code comes first. The changes can be applied once all of them have been on the screen, and the details of
+    the critical ones have been shown to their end. The caller applies the changes.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
@@ -31,17 +51,65 @@ class ConfigChangesScreen(ListScreen):
     def __init__(self, changes: "ConfigChanges") -> None:
         super().__init__()
         self._changes = changes
+        self._seen: set[tuple[str, str, _Change]] = set()
+        self._read: set[tuple[str, str, _Change]] = set()
         self.add_class("bare")
 
+    def on_mount(self) -> None:
+        """Notice which details have been read. Textual also calls the base class's `on_mount`."""
+        self.watch(self.query_one("#facts"), "scroll_y", self._note_read, init=False)
+
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each change."""
-        changes = self._changes
-        rows = [ListRow(_server_facts(server), server.name, _("new server"), "+") for server in changes.added]
+        """Return a row for each change: first those that run code, then the other critical ones."""
+        rows = [*self._hook_rows(), *self._server_rows(), *self._rule_rows(), *self._model_rows()]
+        rows += [_setting_row(change) for change in self._changes.settings]
         rows += [
-            ListRow(_compare_servers(old, new), new.name, _("changed server"), "~", "$warning")
-            for old, new in changes.changed
+            _row([(_("profile"), name)], name, _("changed profile"), "~", "$warning") for name in self._changes.profiles
         ]
-        rows += [ListRow([(_("server"), name)], name, _("removed server"), "-", "$error") for name in changes.removed]
+        if self._changes.theme is not None:
+            theme = self._changes.theme or _("default")
+            rows.append(_row([(_("theme"), theme)], _("Theme"), theme, "~", "$accent"))
+        return sorted(rows, key=lambda row: (not row.value.runs_code, not row.value.is_critical))
+
+    def _server_rows(self) -> list[ListRow]:
+        changes = self._changes
+        rows = [(one, _("new server"), "+", "$accent", _server_facts(one)) for one in changes.added]
+        rows += [
+            (new, _("changed server"), "~", "$warning", _compare_servers(old, new)) for old, new in changes.changed
+        ]
+        return [
+            *(
+                _row(facts, one.name, _with_value(text, _address(one)), mark, style, runs_code=one.is_stdio)
+                for one, text, mark, style, facts in rows
+            ),
+            *(_row([(_("server"), name)], name, _("removed server"), "-", "$error") for name in changes.removed),
+        ]
+
+    def _hook_rows(self) -> list[ListRow]:
+        rows: list[ListRow] = []
+        for hooks, text, mark, style, is_new in (
+            (self._changes.hooks_added, _("new hook"), "+", "$warning", True),
+            (self._changes.hooks_removed, _("removed hook"), "-", "$error", False),
+        ):
+            for hook in hooks:
+                detail = _with_value(text, join(hook.settings.command))
+                facts = _hook_facts(hook)
+                rows.append(_row(facts, hook.name, detail, mark, style, runs_code=is_new, is_critical=True))
+        return rows
+
+    def _rule_rows(self) -> list[ListRow]:
+        added, removed = self._changes.never_added, self._changes.never_removed
+        return [
+            *(
+                _row([(_("never"), rule)], rule, _("removed never-rule"), "-", "$error", is_critical=True)
+                for rule in removed
+            ),
+            *(_row([(_("never"), rule)], rule, _("new never-rule"), "+", "$accent") for rule in added),
+        ]
+
+    def _model_rows(self) -> list[ListRow]:
+        """Return the rows about what is sent to which model."""
+        changes, rows = self._changes, list[ListRow]()
         if changes.model is not None:
             model = changes.model
             facts = [
@@ -49,44 +117,103 @@ class ConfigChangesScreen(ListScreen):
                 (_("address"), model.api_base),
                 (_("key from"), model.api_key_env),
             ]
-            rows.append(ListRow(facts, model.name or _("no model"), _("model"), "~", "$warning"))
+            detail = _with_value(_("model"), model.api_base)
+            rows.append(
+                _row(facts, model.name or _("no model"), detail, "~", "$warning", is_critical=bool(model.api_base))
+            )
         if changes.system_prompt is not None:
             text = changes.system_prompt or _("the default")
-            rows.append(ListRow([(_("system prompt"), text)], _("System prompt"), text, "~", "$warning"))
+            rows.append(_row([(_("system prompt"), text)], _("System prompt"), text, "~", "$warning"))
         if changes.project_instructions is not None:
             text = _("are used once approved") if changes.project_instructions else _("are no longer read")
             title = _("Instructions of the project")
-            rows.append(ListRow([(title, text)], title, text, "~", "$warning"))
-        rows += [ListRow([(_("never"), rule)], rule, _("new never-rule"), "+") for rule in changes.never_added]
-        rows += [
-            ListRow([(_("never"), rule)], rule, _("removed never-rule"), "-", "$error")
-            for rule in changes.never_removed
-        ]
-        rows += [ListRow(_hook_facts(hook), hook.name, _("new hook"), "+") for hook in changes.hooks_added]
-        rows += [
-            ListRow(_hook_facts(hook), hook.name, _("removed hook"), "-", "$error") for hook in changes.hooks_removed
-        ]
-        rows += [_setting_row(change) for change in changes.settings]
-        if changes.theme is not None:
-            rows.append(
-                ListRow([(_("theme"), changes.theme or _("default"))], _("Theme"), changes.theme or _("default"), "~")
-            )
+            rows.append(_row([(title, text)], title, text, "~", "$warning"))
         return rows
 
     def show_details(self, row: ListRow) -> None:
         """Show the details of a change, such as the old and new value of each field."""
-        self.show_about(clean_pairs(row.value))
+        self.show_about(
+            [(clean_line(name, 40), clean_line(value, _MAX_VALUE)) for name, value in row.value.pairs if value]
+        )
+        self._note_read()
+
+    # -- read before applying
+
+    def warning(self) -> str:
+        """Return what is left to read before the changes can be applied, or "" if nothing is."""
+        unseen = sum(row not in self._seen for row in map(_key, self.entries))
+        if unseen:
+            return _("read to the end first: {rows} more").format(rows=unseen)
+        unread = sum(row.value.is_critical and _key(row) not in self._read for row in self.entries)
+        text = _("read the details of {rows} more first").format(rows=unread)
+        return text if unread else ""
+
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        keys = super()._key_bar_items()
+        if not self.is_mounted or not self.warning():
+            return keys
+        return tuple((key, _("apply all: not yet"), action) if action == "screen.apply" else (key, label, action)
+                     for key, label, action in keys)  # fmt: skip
+
+    def on_entry_list_shown(self, event: EntryList.Shown) -> None:
+        """Notice which changes have been on the screen."""
+        self._seen.update(map(_key, self.visible_rows[event.first : event.end]))
+        self._update_state()
+
+    def _note_read(self) -> None:
+        if row := self.current_row():
+            self.call_after_refresh(self._note_end, _key(row))
+
+    def _note_end(self, key: tuple[str, str, _Change]) -> None:
+        """Notice that the end of the details of the change *key* is on the screen."""
+        row, facts, about = (
+            self.current_row(),
+            self.query_one("#facts", VerticalScroll),
+            self.query_one("#about", Static),
+        )
+        is_laid_out = about.size.height > str(about.content).count("\n")
+        if row is not None and _key(row) == key and is_laid_out and facts.scroll_y >= facts.max_scroll_y:
+            self._read.add(key)
+            self._update_state()
+
+    def _update_state(self) -> None:
+        self.update_head()
+        self.update_key_bar()
 
     def action_apply(self) -> None:
-        """Close the screen with all changes as its result; the caller then applies them."""
-        self.dismiss(self._changes)
+        """Close the screen with all changes as its result, which the caller then applies.
+
+        If there is something left to read, say so instead.
+        """
+        if reason := self.warning():
+            self.notify(reason, severity="warning", markup=False, timeout=4)
+        else:
+            self.dismiss(self._changes)
+
+
+def _row(pairs: Sequence[tuple[str, str]], title: str, detail: str, mark: str, style: str, **flags: bool) -> ListRow:
+    """Return a row for a change with these name-value pairs; *flags* are those of `_Change`."""
+    return ListRow(_Change(tuple(pairs), **flags), title, detail, mark, style)
+
+
+def _key(row: ListRow) -> tuple[str, str, _Change]:
+    return row.title, row.detail, row.value
+
+
+def _with_value(text: str, value: str) -> str:
+    return f"{text} · {value}" if value else text
+
+
+def _address(server: "ServerConfig") -> str:
+    return join(server.argv) if server.is_stdio else server.url
 
 
 def _setting_row(change: "SettingChange") -> ListRow:
     text = f"{format_setting(change.before)} → {format_setting(change.after)}"
     if change.allows_more:
         text = _("{change} · allows more").format(change=text)
-    return ListRow([(change.name, text)], change.name, text, "~", "$error" if change.allows_more else "$warning")
+    style = "$error" if change.allows_more else "$warning"
+    return _row([(change.name, text)], change.name, text, "~", style, is_critical=change.allows_more)
 
 
 def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
@@ -104,7 +231,7 @@ def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
     settings = hook.settings
     return [
         (_("event"), settings.event),
-        (_("command"), " ".join(settings.command)),
+        (_("command"), join(settings.command)),
         (_("folder"), hook.folder),
         (_("calls"), join_list(settings.match) or _("all")),
         (_("timeout"), _("{seconds:g} s").format(seconds=settings.timeout)),

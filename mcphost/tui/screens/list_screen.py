@@ -116,6 +116,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         super().__init__()
         self.entries: list[ListRow] = []
         self.visible_rows: list[ListRow] = []
+        self._found_count = 0
         self._about_content: Content | list[tuple[str, str]] = Content("")
 
     # -- for subclasses
@@ -268,18 +269,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         words = text.lower().split()
         found = [row for row in self.entries if all(word in f"{row.title} {row.detail}".lower() for word in words)]
         self.visible_rows = found[:_MAX_SHOWN]
-        count = (
-            _("  {found_count} of {entries_count}").format(found_count=len(found), entries_count=len(self.entries))
-            if self.entries
-            else ""
-        )
-        self.query_one("#head", Static).update(
-            Content.assemble(
-                (_(self.TITLE_TEXT), "bold $accent"),
-                (count, "$faint"),
-                (f"  {self.warning()}" if self.entries else "", "$warning"),
-            )
-        )
+        self._found_count = len(found)
+        self.update_head()
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
         self.set_class(not self.entries, "empty")
@@ -295,6 +286,23 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             return
         entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
         entries.highlighted = min(keep, len(self.visible_rows) - 1)
+
+    def update_head(self) -> None:
+        """Show the title, how many of the entries match the search, and the warning."""
+        count = (
+            _("  {found_count} of {entries_count}").format(
+                found_count=self._found_count, entries_count=len(self.entries)
+            )
+            if self.entries
+            else ""
+        )
+        self.query_one("#head", Static).update(
+            Content.assemble(
+                (_(self.TITLE_TEXT), "bold $accent"),
+                (count, "$faint"),
+                (f"  {self.warning()}" if self.entries else "", "$warning"),
+            )
+        )
 
     def render_row(self, row: ListRow) -> Content:
         """Render an entry as one or two lines: its symbol and title, then its detail line if it has one."""

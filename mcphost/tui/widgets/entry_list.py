@@ -3,7 +3,7 @@
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.css.scalar import Scalar
+from textual.message import Message
 from textual.widgets import OptionList, Static
 
 from mcphost.translation import _
@@ -28,13 +28,19 @@ class _Entries(OptionList):
 
 
 class EntryList(Vertical):
-    """List of entries, and a line that says how many are above and below the visible ones.
+    """List of entries, and a line that says how many are above and below the visible ones."""
 
-    `was_end_visible` says whether the last entry has been on the screen.
-    """
+    class Shown(Message):
+        """The entries from index *first* up to, but not including, *end* are entirely on the screen."""
 
-    was_end_visible = False
+        def __init__(self, first: int, end: int) -> None:
+            super().__init__()
+            self.first = first
+            self.end = end
+
     _limit: int | None = None
+    _max_height: int | None = None
+    _is_fitted = False
 
     def compose(self) -> ComposeResult:
         """Create the list and the line below it."""
@@ -55,25 +61,35 @@ class EntryList(Vertical):
 
     def fit(self, rows: int | None) -> None:
         """Limit the list to *rows* rows; None removes the limit."""
-        self._limit = rows
+        self._limit, self._is_fitted = rows, True
         self._apply_limit()
+        self.call_after_refresh(self.show_hidden)
 
-    def _apply_limit(self) -> None:
+    def _apply_limit(self) -> bool:
+        """Return whether the height of the list is going to change."""
         entries, rows = self.query_one("#entries", OptionList), self._limit
         if rows is not None and all("\n" in str(option.prompt) for option in entries.options):
             rows = max(2, rows // 2 * 2)  # no entry is cut after its first row
-        if entries.styles.max_height != (None if rows is None else Scalar.from_number(rows)):
-            entries.styles.max_height = rows
-            entries.call_after_refresh(entries.scroll_to_highlight)
+        if rows == self._max_height:
+            return False
+        self._max_height = entries.styles.max_height = rows
+        entries.call_after_refresh(entries.scroll_to_highlight)
+        return True
 
     def show_hidden(self) -> None:
         """Show how many entries are above and below the visible ones, or nothing if all are visible."""
-        self._apply_limit()
         entries = self.query_one("#entries", OptionList)
+        if (
+            not self._is_fitted
+            or self._apply_limit()
+            or entries.size.height > (self._max_height or entries.size.height)
+        ):
+            return  # the list gets another height first
         above, below = self.count_hidden() if entries.size.height else (0, 0)
-        self.was_end_visible |= bool(entries.size.height and entries.option_count and not below)
         parts = [
             _("↑ {count} more").format(count=above) if above else "",
             _("↓ {count} more").format(count=below) if below else "",
         ]
         self.query_one("#hidden-entries", Static).update(Content.styled("   ".join(filter(None, parts)), "$accent"))
+        if entries.size.height:
+            self.post_message(self.Shown(above, entries.option_count - below))

@@ -1,0 +1,68 @@
+"""Tests that changes of the configuration are applied only after what they do has been on the screen."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.config.schema import HookConfig, HookSettings, HostConfig, ServerConfig
+from mcphost.host.config_changes import ConfigChanges
+from mcphost.tui.screens.config_changes import ConfigChangesScreen
+from tests.screens.conftest import AppDriver, Run
+
+pytestmark = pytest.mark.anyio
+
+
+def hook(*command: str) -> HookConfig:
+    return HookConfig(settings=HookSettings(event="before_call", command=command))
+
+
+async def review(driver: AppDriver, **changes: Any) -> list[ConfigChanges | None]:
+    """Show the changes, and return a list that will contain the result."""
+    results: list[ConfigChanges | None] = []
+    driver.app.push_screen(ConfigChangesScreen(ConfigChanges(config=HostConfig(), **changes)), results.append)
+    await driver.until(lambda: "Changes in the configuration files" in driver.text(), "the page")
+    return results
+
+
+async def test_what_runs_code_comes_first_with_its_command(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await review(
+            driver,
+            never_added=tuple(f"files/tool{number}" for number in range(9)),
+            added=(ServerConfig(name="remote", url="https://mcp.example"), ServerConfig(name="git", command="uvx")),
+            hooks_added=(hook("/bin/check", "all calls"),),
+        )
+        await driver.until(lambda: "new hook · /bin/check 'all calls'" in driver.text(), "the hook")
+        shown = driver.text()
+        assert shown.index("new hook") < shown.index("new server · uvx") < shown.index("https://mcp.example")
+
+
+async def test_changes_are_not_applied_before_the_last_of_them_was_on_the_screen(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        results = await review(driver, never_added=tuple(f"files/tool{number}" for number in range(9)))
+        await driver.until(lambda: "read to the end first: 3 more" in driver.text(), "what is left")
+        assert "apply all: not yet" in driver.text()
+        await driver.pilot.press("ctrl+s")
+        assert not results
+        await driver.pilot.press("ctrl+f", *"tool8", "enter", "ctrl+s")
+        assert not results
+        await driver.pilot.press("ctrl+f", *["backspace"] * 5, "enter", "end")
+        await driver.until(lambda: "not yet" not in driver.text(), "the key")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: results, "the result")
+        assert results[0] is not None
+
+
+async def test_a_new_hook_is_not_applied_before_its_command_was_read_to_the_end(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        long = hook("/bin/check", "--long " * 300, "THE-END")
+        results = await review(driver, hooks_added=(hook("/bin/first"), long))
+        await driver.until(lambda: "read the details of 1 more first" in driver.text(), "what is left")
+        await driver.pilot.press("down", "ctrl+s")
+        await driver.until(lambda: driver.app.screen.query_one("#facts").can_focus, "the long command")
+        await driver.pilot.press("ctrl+s")
+        assert not results
+        await driver.pilot.press("tab", "end")
+        await driver.until(lambda: "THE-END" in driver.text() and "not yet" not in driver.text(), "the end")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: results, "the result")
