@@ -53,6 +53,7 @@ class ConfigChangesScreen(ListScreen):
         self._changes = changes
         self._seen: set[tuple[str, str, _Change]] = set()
         self._read: set[tuple[str, str, _Change]] = set()
+        self._shown: tuple[str, str, _Change] | None = None
         self.add_class("bare")
 
     def on_mount(self) -> None:
@@ -135,6 +136,7 @@ class ConfigChangesScreen(ListScreen):
         self.show_about(
             [(clean_line(name, 40), clean_line(value, _MAX_VALUE)) for name, value in row.value.pairs if value]
         )
+        self._shown = _key(row)
         self._note_read()
 
     # -- read before applying
@@ -161,8 +163,8 @@ class ConfigChangesScreen(ListScreen):
         self._update_state()
 
     def _note_read(self) -> None:
-        if row := self.current_row():
-            self.call_after_refresh(self._note_end, _key(row))
+        if self._shown is not None:
+            self.call_after_refresh(self._note_end, self._shown)
 
     def _note_end(self, key: tuple[str, str, _Change]) -> None:
         """Notice that the end of the details of the change *key* is on the screen."""
@@ -172,7 +174,7 @@ class ConfigChangesScreen(ListScreen):
             self.query_one("#about", Static),
         )
         is_laid_out = about.size.height > str(about.content).count("\n")
-        if row is not None and _key(row) == key and is_laid_out and facts.scroll_y >= facts.max_scroll_y:
+        if key == self._shown and is_laid_out and facts.scroll_y >= facts.max_scroll_y:
             self._read.add(key)
             self._update_state()
 
