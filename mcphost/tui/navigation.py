@@ -268,7 +268,8 @@ class NavigationApp(InputGuardApp):
     async def _open_setup(self, *, is_invited: bool) -> None:
         setup = self.host.setup
         if setup is None:
-            self.notify(_("The demo needs no set-up."), markup=False)
+            if is_invited:
+                self.notify(_("The demo needs no set-up."), markup=False)
             return
         if not is_invited and not setup.is_first_run:
             return

@@ -50,6 +50,7 @@ async def test_the_parts_of_the_window_add_up_and_name_the_largest_tools(run: Ru
         await driver.until(lambda: "Largest tools" in driver.text(), "the largest tools")
         text = driver.text()
         assert "━━━───────  31%  Next request" in text
+        assert "share of the window:  ● instructions, tools  ● results, files  ● messages" in text
         assert "━─────────   1%  Tools of github  2 of 8 sent" in text
         assert "22,590  11%  github · search_code" in text
         assert "61,820 tokens by the provider" in text

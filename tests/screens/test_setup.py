@@ -104,6 +104,14 @@ async def card(driver: AppDriver) -> None:
     await driver.until(lambda: "Set up mcphost" in driver.text(), "the card")
 
 
+async def test_a_program_without_set_up_mentions_it_only_if_it_is_asked_for(run: Run) -> None:
+    async with run(size=(80, 24), no_model=True) as driver:
+        assert not driver.has_notified("The demo needs no set-up.")
+        await driver.type("/setup")
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: driver.has_notified("The demo needs no set-up."), "the notice")
+
+
 async def test_a_narrow_card_shows_that_a_model_uses_no_tools(run: Run) -> None:
     local = replace(MODELS[1], config=ModelConfig(name="ollama_chat/a-model-with-a-long-name:8b"))
     async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers((MODELS[0], local))))) as driver:

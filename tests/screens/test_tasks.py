@@ -41,6 +41,20 @@ async def test_a_running_call_is_shown_with_its_progress_and_how_long_it_runs(ru
         await driver.until(lambda: "Nothing is running." in driver.text(), "the end")
 
 
+async def test_the_progress_bars_of_several_calls_stand_in_one_column(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        with ExitStack() as stack:
+            first, second = begin_call(driver.host, stack), begin_call(driver.host, stack, "c2", "a_tool")
+            begin_call(driver.host, stack, "c3", "without_total")
+            first.progress = ToolProgress("c1", "files", 4, 8, "half")
+            second.progress = ToolProgress("c2", "files", 8_000, 8_000, "all")
+            await open_tasks(driver)
+            await driver.until(lambda: "100%  files" in driver.text(), "the rows")
+            rows = [line for line in driver.text().splitlines() if "  files · " in line]
+            assert "━━━━────  50%  files · " in rows[0]
+            assert len({row.index("files · ") for row in rows}) == 1
+
+
 async def test_many_reports_of_progress_are_drawn_at_most_twice_a_second(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,11 +168,7 @@ class ConfigChangesScreen(ListScreen):
 
     def _note_end(self, key: tuple[str, str, _Change]) -> None:
         """Notice that the end of the details of the change *key* is on the screen."""
-        row, facts, about = (
-            self.current_row(),
-            self.query_one("#facts", VerticalScroll),
-            self.query_one("#about", Static),
-        )
+        facts, about = self.query_one("#facts", VerticalScroll), self.query_one("#about", Static)
         is_laid_out = about.size.height > str(about.content).count("\n")
         if key == self._shown and is_laid_out and facts.scroll_y >= facts.max_scroll_y:
             self._read.add(key)

@@ -96,6 +96,14 @@ class ContextScreen(ListScreen):
         shown = [ListRow(row, _title(row), _describe(row, report), "●", _mark_style(row)) for row in rows]
         return [*shown, ListRow(free, _("Free"), _describe(free, report), "○", "$faint")]
 
+    def legend(self) -> Content:
+        """Return what the bars and their colors mean, in the order of the meter in the top line."""
+        if self.report is None:
+            return Content("")
+        kinds = ((_("instructions, tools"), "$accent"), (_("results, files"), "$success"), (_("messages"), "$muted"))
+        marks = [Content.assemble(("●", style), (f" {name}", "$muted")) for name, style in kinds]
+        return Content("  ").join([Content.styled(_("share of the window:"), "$muted"), *marks])
+
     def render_row(self, row: ListRow) -> Content:
         """Render a part as one line: a symbol, a bar that shows its share of the context window, and its name."""
         report, part = self.report, row.value

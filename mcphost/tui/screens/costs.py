@@ -15,7 +15,7 @@ from mcphost.pluralize import format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
 from mcphost.translation import N_, _
 from mcphost.tui.screen_reader import is_reader, remove_drawing
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 
@@ -63,10 +63,7 @@ class CostsScreen(ListScreen):
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each period."""
-        return [
-            ListRow(period, _(period.title), _describe_sum(period.total), "●", "$accent" if period.day else "$success")
-            for period in self._periods
-        ]
+        return [ListRow(period, _(period.title), _describe_sum(period.total)) for period in self._periods]
 
     def show_details(self, row: ListRow) -> None:
         """Show a period's total cost and budget, and the cost of each model and of each part of the requests.
@@ -127,15 +124,23 @@ def _describe_sum(total: SpendingSum) -> str:
 
 
 def _format_parts(period: CostPeriod) -> str:
-    """Return two lines of text for each part of the requests.
+    """Return the headings of the columns, and two lines of text for each part of the requests.
 
     A part is, for example, a server's tool definitions or a tool's results. The first line is the part's name; the
     second contains a bar, the part's share of the total cost, its cost in dollars and its tokens. If the total cost
     is zero or unknown, the bar and the share refer to the tokens instead.
     """
+    by_cost = bool(period.total.cost)
     whole = period.total.cost or float(period.total.tokens) or 1.0
-    lines = [_format_part(part, whole, by_cost=bool(period.total.cost)) for part in period.parts[:_MAX_PARTS_SHOWN]]
-    return "\n".join(lines)
+    share = _("share of the cost") if by_cost else _("share of the tokens")
+    heads = ((share, -_BAR_CELLS - 5), (_("cost"), 8), (_("tokens"), 10))
+    lines = [_format_part(part, whole, by_cost=by_cost) for part in period.parts[:_MAX_PARTS_SHOWN]]
+    return "\n".join([" ".join(_align(*head) for head in heads), *lines]) if lines else ""
+
+
+def _align(text: str, cells: int) -> str:
+    """Pad *text* to *cells* cells, or align it to their right if *cells* is positive."""
+    return pad_cells(text, -cells) if cells < 0 else " " * (cells - cell_len(text)) + text
 
 
 def _format_part(part: PartCost, whole: float, *, by_cost: bool) -> str:

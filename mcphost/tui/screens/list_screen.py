@@ -129,6 +129,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         """Return a warning that is shown beside the title of a list with entries; none by default."""
         return ""
 
+    def legend(self) -> Content:
+        """Return what colors and bars mean, which is shown beside the title; nothing by default."""
+        return Content("")
+
     def load(self) -> Sequence[ListRow]:
         """Return all entries, including those that do not match the search."""
         return ()
@@ -301,6 +305,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
                 (_(self.TITLE_TEXT), "bold $accent"),
                 (count, "$faint"),
                 (f"  {self.warning()}" if self.entries else "", "$warning"),
+                self.legend(),
             )
         )
 

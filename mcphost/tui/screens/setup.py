@@ -90,6 +90,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     SetupScreen OptionList { height: auto; max-height: 7; border: none; padding: 0; background: $surface;
                              text-wrap: nowrap; text-overflow: ellipsis; scrollbar-size-vertical: 1; }
     SetupScreen OptionList:focus { background-tint: transparent; }
+    SetupScreen OptionList:blur > .option-list--option-highlighted { background: $surface; color: $text; }
     SetupScreen #providers { max-height: 5; }
     SetupScreen #target { color: $muted; margin: 0 0 0 1; max-height: 4; }
     SetupScreen.small #target { max-height: 2; }

@@ -20,7 +20,6 @@ from mcphost.translation import N_, _
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
-from mcphost.tui.transcript.tool_card import render_progress_bar
 from mcphost.tui.widget_messages import BackgroundRequested
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 UPDATE_SECONDS = 0.5
 """Seconds after which running calls are redrawn, no matter how often servers report progress."""
 
-_BAR_CELLS = 8
+_BAR_CELLS, _WIDE_BAR_CELLS = 8, 20
 
 
 class SubscribedResource(Struct, frozen=True):
@@ -54,18 +53,27 @@ def format_elapsed(seconds: float) -> str:
     )
 
 
-def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a call's progress as text, or "" if none was reported.
-
-    If the total is known, the text includes a bar of *cells* cells.
-    """
+def format_progress(call: RunningCall) -> str:
+    """Return a call's progress as text, or "" if none was reported."""
     event = call.progress
     if event is None:
         return ""
     if event.total:
-        bar = render_progress_bar(event.progress / event.total, cells)
-        return f"{bar} {event.progress:g}/{event.total:g}  {event.message}".rstrip()
+        return f"{event.progress:g}/{event.total:g}  {event.message}".rstrip()
     return f"{event.progress:g}  {event.message}".rstrip() if event.progress or not event.message else event.message
+
+
+def draw_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
+    """Return a bar of *cells* cells and the percentage, or "" if the total is not known.
+
+    The result has always the same width.
+    """
+    event = call.progress
+    if event is None or not event.total:
+        return ""
+    share = max(0.0, min(1.0, event.progress / event.total))
+    filled = max(1 if share else 0, round(share * cells))
+    return f"{'━' * filled}{'─' * (cells - filled)} {share:>4.0%}"
 
 
 def _item_key(item: TaskItem) -> tuple[str, ...]:
@@ -127,8 +135,11 @@ class TasksScreen(ListScreen):
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each running call, subscribed resource and task from an earlier run, in this order."""
+        calls = self.host.running_calls.list()
+        # The bars stand in a column of their own, so that they align.
+        column = 0 if is_reader(self) else max((len(draw_progress(call)) for call in calls), default=0)
         return [
-            *(self._call_row(call) for call in self.host.running_calls.list()),
+            *(self._call_row(call, column) for call in calls),
             *(
                 ListRow(item, item.uri, self._describe_subscription(item), "↻", "$muted")
                 for item in self._subscribed_resources()
@@ -145,10 +156,13 @@ class TasksScreen(ListScreen):
             ),
         ]
 
-    def _call_row(self, call: RunningCall) -> ListRow:
+    def _call_row(self, call: RunningCall, column: int) -> ListRow:
+        """Return the row of a call; its progress bar fills a column of *column* cells, or there is none if it is 0."""
         where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_elapsed(monotonic() - call.started_at), where, format_progress(call))
-        return ListRow(call, call.tool, " · ".join(filter(None, parts)), "◌" if call.is_in_background else "◐")
+        bar = f"{draw_progress(call):<{column}}  " if column else ""
+        text = " · ".join(filter(None, parts))
+        return ListRow(call, call.tool, f"{bar}{text}", "◌" if call.is_in_background else "◐")
 
     def _describe_subscription(self, item: SubscribedResource) -> str:
         is_active = item.uri in self.host.features.active_uris(item.server)
@@ -197,7 +211,7 @@ class TasksScreen(ListScreen):
                     (_("tool"), item.tool),
                     (_("server"), item.server),
                     (_("running for"), format_elapsed(monotonic() - item.started_at)),
-                    (_("progress"), format_progress(item, 20)),
+                    (_("progress"), "  ".join(filter(None, (self._draw_wide(item), format_progress(item))))),
                     (_("by"), _(_WHO.get(item.by, N_("called by the model")))),
                     (_("state"), _(_IN_BACKGROUND) if item.is_in_background else ""),
                     (_("task"), item.task_id),
@@ -224,6 +238,9 @@ class TasksScreen(ListScreen):
                     (_("task"), task.task_id),
                 ]
         self.show_about(clean_pairs(pairs))
+
+    def _draw_wide(self, call: RunningCall) -> str:
+        return "" if is_reader(self) else draw_progress(call, _WIDE_BAR_CELLS)
 
     # -- background and cancelling
     def action_background(self) -> None:
