@@ -1,4 +1,7 @@
-"""Control how apps under test are rendered: wait until idle, draw only when needed, parse style sheets once."""
+"""Control how apps under test are rendered, and judge the contrast of what they show.
+
+Tests wait until an app is idle, draw only when needed, and parse style sheets once.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,8 +14,12 @@ import pytest
 from textual._compositor import Compositor
 from textual._context import active_app
 from textual.app import App
+from textual.color import Color
 from textual.css.stylesheet import Stylesheet
+from textual.geometry import Region
 from textual.pilot import Pilot
+
+from tests.contrast import contrast
 
 _FRAME_SECONDS = 1 / 50
 _LONGEST_SECONDS = 30
@@ -99,3 +106,28 @@ def share_parsed_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Stylesheet, "__init__", start_shared)
     monkeypatch.setattr(Stylesheet, "set_variables", change_shared)
+
+
+_LEAST_CONTRAST = 4.5
+# Shapes, which carry no text: blocks, lines of a frame or a table and the symbol of an empty part of a bar.
+_SHAPES = set("▌▎▏▕│─━█▁▂▃▄▅▆▇▀▔▐▊▋▍▉╭╮╰╯ ")
+
+
+def weak_texts(app: App[Any], region: Region | None = None) -> list[tuple[str, float]]:
+    """Return each text on the screen, or in a region of it, whose contrast is too low, with its contrast."""
+    weak: list[tuple[str, float]] = []
+    x, y, width, height = region or app.screen.region
+    for strip in app.screen._compositor.render_strips()[y : y + height]:
+        for segment in strip.crop(x, x + width):
+            style = segment.style
+            if segment.control or style is None or not set(segment.text) - _SHAPES:
+                continue
+            assert style.color is not None, segment
+            assert style.bgcolor is not None, segment
+            front, back = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
+            if style.reverse:
+                front, back = back, front
+            ratio = contrast(front, back)
+            if ratio < _LEAST_CONTRAST or style.dim:
+                weak.append((segment.text, round(ratio, 2)))
+    return weak

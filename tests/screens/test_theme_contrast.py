@@ -1,28 +1,22 @@
 """Tests for the contrast of all text in every theme, and for reloading edited themes."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.color import Color
-from textual.geometry import Region
 from textual.widgets import Input, TextArea
 
 from mcphost.tui import themes
-from mcphost.tui.app import McpHostApp
 from mcphost.tui.themes import ThemeOptions
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, SpeakerHeading, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
-from tests.contrast import contrast
-from tests.screens.ask_question import PendingQuestion, each_example_question, tool_question
+from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import AppDriver, Run
+from tests.screens.rendering import weak_texts
 from tests.screens.setup_screens import SETUP_SCREENS
 
 pytestmark = pytest.mark.anyio
-LEAST = 4.5
-# Shapes, which carry no text: blocks, lines of a table and the symbol of an empty part of a bar.
-SHAPES = set("▌▎▏▕│─━█▁▂▃▄▅▆▇▀▔▐▊▋▍▉ ")
 SOURCE = """# Title
 
 A [link](https://example.com), `code`, *words* and **more**.
@@ -37,26 +31,6 @@ A [link](https://example.com), `code`, *words* and **more**.
 def call(name: str = "text", number=12) -> None: ...
 ```
 """
-
-
-def weak_texts(app: McpHostApp, region: Region | None = None) -> list[tuple[str, float]]:
-    """Return each text on the screen, or in a region of it, whose contrast is too low, with its contrast."""
-    weak: list[tuple[str, float]] = []
-    x, y, width, height = region or app.screen.region
-    for strip in app.screen._compositor.render_strips()[y : y + height]:
-        for segment in strip.crop(x, x + width):
-            style = segment.style
-            if segment.control or style is None or not set(segment.text) - SHAPES:
-                continue
-            assert style.color is not None, segment
-            assert style.bgcolor is not None, segment
-            front, back = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
-            if style.reverse:
-                front, back = back, front
-            ratio = contrast(front, back)
-            if ratio < LEAST or style.dim:
-                weak.append((segment.text, round(ratio, 2)))
-    return weak
 
 
 def show_everything(driver: AppDriver) -> None:
@@ -80,17 +54,6 @@ def show_everything(driver: AppDriver) -> None:
 def weak_question_texts(driver: AppDriver) -> list[tuple[str, float]]:
     """Return the weak texts of the open question; the chat behind it is dimmed."""
     return weak_texts(driver.app, driver.app.screen.query_one("#box").region)
-
-
-@each_example_question
-async def test_every_text_of_a_question_can_be_read(run: Run, question: Any) -> None:
-    async with run(size=(120, 40)) as driver:
-        PendingQuestion(driver, question)
-        await driver.enter_question()
-        for name in (themes.DEFAULT, themes.DEFAULT_LIGHT):
-            driver.app.theme_choice.choose(name)
-            await driver.pilot.pause()
-            assert weak_question_texts(driver) == [], name
 
 
 @pytest.mark.parametrize("name", themes.names())
