@@ -113,6 +113,10 @@ class McpHostApp(NoticeApp):
     Input.-textual-compact { padding: 0 1; }
     Input.-textual-compact:focus { background-tint: transparent; }
     #box Input.-textual-compact:focus { background: $background; }
+    #box Input, #box TextArea, #box ChoiceList, #box TristateCheckbox, #box ReadOnlyValue {
+        outline-left: outer $faint; outline-right: outer $faint;
+        &:focus { outline-left: outer $accent; outline-right: outer $accent; }
+    }
     TextArea .text-area--cursor { color: $input-cursor-foreground; background: $input-cursor-background; }
     """
 

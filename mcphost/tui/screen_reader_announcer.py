@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 READER_CSS = """
 #box, QuestionCard { border: blank $warning; }
+#box Input, #box TextArea, #box ChoiceList, #box TristateCheckbox, #box ReadOnlyValue { outline: none !important; }
 CommandPalette #--input, CommandPalette CommandList { border: blank; }
 * { scrollbar-visibility: hidden; }
 ModalScreen { background: $background; }

@@ -50,6 +50,8 @@ def request_focus_move(widget: Widget, direction: int) -> bool:
 
 
 _MAX_ROWS = 6
+_OPENS = " ▾"
+"""Mark at the end of a list that shows only the selected options."""
 
 
 def make_compact(widget: Input | TextArea) -> None:
@@ -241,7 +243,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         """
         rules = cast("RulesMap", self.styles)
         if not self.has_focus:
-            return self._summary.count_rows(width)
+            return self._summary.count_rows(max(1, width - len(_OPENS)))
         rows = 0
         for option in self.options:
             rows += self._get_visual(option).get_height(rules, width - self._get_left_gutter_width())
@@ -261,7 +263,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         """
         if not self.has_focus:
             color = self.visual_style if self._selected else self.visual_style + self._get_style("$faint")
-            return self._summary.render_row(y, self.scrollable_content_region.width, color.rich_style)
+            width = max(1, self.scrollable_content_region.width - len(_OPENS))
+            mark = _OPENS if y == 0 else " " * len(_OPENS)
+            row = self._summary.render_row(y, width, color.rich_style)
+            return Strip([*row, Segment(mark, self.visual_style.rich_style)])
         line = OptionList.render_line(self, y)
         rows = self._lines[self.scroll_offset.y + y :][:1]
         style = next(iter(line)).style or self.rich_style
