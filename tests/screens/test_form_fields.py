@@ -126,3 +126,43 @@ async def test_hidden_characters_pasted_into_a_line_are_shown(run: Run) -> None:
         form.rows[0].field_widget.text = "3\u200b0"
         await it.until(lambda: "contains hidden characters: 3‹U+200B›0" in it.text(), "the mark")
         assert "✗ must be a number" in it.text()
+
+
+async def test_the_json_editor_takes_the_place_of_the_fields_and_gives_it_back(run: Run) -> None:
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, NAME_FIELD, AGE_FIELD, TEA)
+        title = NAME_FIELD.title or NAME_FIELD.name
+        await it.until(lambda: f"{title}*" in it.text(), "the fields")
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: '"tea": null' in it.text(), "the editor")
+        assert f"{title}*" not in it.text()
+        assert not form.region
+        await it.until(lambda: " Apply " in it.text(), "the button")
+        assert " Send " not in it.text()
+        assert "to read" not in it.text()
+        await it.pilot.press("escape")
+        await it.until(lambda: f"{title}*" in it.text(), "the fields again")
+        assert '"tea": null' not in it.text()
+
+
+async def test_fields_that_the_json_editor_hides_are_not_taken_as_read(run: Run) -> None:
+    fields = tuple(replace(NOTE_FIELD, name=f"note{n}", title=f"Note {n}", default=f"value {n}") for n in range(12))
+    async with run(size=(80, 24)) as it:
+        await open_form(it, *fields)
+        await it.until(lambda: "read to the end first" in it.text(), "what is left to read")
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: '"note0": "value 0"' in it.text(), "the editor")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "read to the end first" in it.text(), "what is left to read")
+        assert it.app.screen.disabled_reason("send")
+
+
+async def test_a_form_with_pages_counts_its_fields_and_no_lines(run: Run) -> None:
+    fields = tuple(replace(NOTE_FIELD, name=f"note{n}") for n in range(25))
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, *fields)
+        await it.until(lambda: "fields 1 to " in it.text() and "see every page" in it.text(), "the first page")
+        assert "more line" not in it.text()
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "see every page of the form first" in it.text(), "why it is not sent")
+        assert form.has_pages

@@ -467,7 +467,7 @@ async def test_a_long_form_cannot_be_sent_before_its_last_page_was_shown(run: Ru
         waiting = PendingQuestion(driver, form_question(*fields))
         await driver.enter_question()
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "read to the end first" in driver.text(), "the reason")
+        await driver.until(lambda: "see every page of the form first" in driver.text(), "the reason")
         await driver.until(lambda: "fields 9 to 16 of 25" in driver.text(), "the next page")
         assert waiting.answer is None
         await driver.pilot.press("pagedown")

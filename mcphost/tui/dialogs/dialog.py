@@ -209,7 +209,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def disabled_reason(self, button_id: str) -> str:
         """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
-        return self._unread_message() if button_id in self.APPROVING and not self.is_read else ""
+        return self.unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def unmet_condition(self, button_id: str) -> str:
         """Return why the key hints mark the key of a button as "not yet", or "" if its key works.
@@ -393,7 +393,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         body = self.query_one("#body")
         return max(0, round(self.last_required_row() - body.scroll_y - body.size.height))
 
-    def _unread_message(self) -> str:
+    def unread_message(self) -> str:
+        """Return how much the user must still read before approving."""
         rows = self._count_unread_rows()
         return ngettext(
             "read to the end first: {rows} more line", "read to the end first: {rows} more lines", rows
@@ -430,7 +431,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             else ""
         )
         if not self.is_read and self.query_one("#buttons").display:
-            text = _("↓ {unread_message} (page down, end)").format(unread_message=self._unread_message())
+            text = _("↓ {unread_message} (page down, end)").format(unread_message=self.unread_message())
         more = self.query_one("#more", Static)
         more.remove_class("insists")
         more.update(Content(text or self.reminder()))

@@ -96,17 +96,28 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
 
     def update_remaining(self) -> None:
         """Show how many lines of the body remain to be read, once the form has been laid out."""
+        if self._is_editing:
+            self.query_one("#more", Static).update("")
         # Defaults are sent even for fields that were never visible, so nothing counts as read before the first layout.
-        if self.form.size.height or not self.form.rows:
+        elif self.form.size.height or not self.form.rows:
             super().update_remaining()
 
     def last_required_row(self) -> int:
-        """Return the end of the body; the pages of the form that were not seen count as further rows."""
-        return super().last_required_row() + self.form.unread_height
+        """Return the end of the body; the pages of the form that were not seen count as further rows.
+
+        While the JSON editor hides the form, the form counts as not seen.
+        """
+        hidden = self.form.estimated_height if self._is_editing else 0
+        return super().last_required_row() + self.form.unread_height + hidden
+
+    def unread_message(self) -> str:
+        """Return what is left to read; a form with pages counts its fields, so a count of lines would be a second."""
+        return _("see every page of the form first") if self.form.has_pages else super().unread_message()
 
     def handle_end_visible(self) -> None:
         """Record that the current page of the form was seen to its end."""
-        self.form.mark_page_seen()
+        if not self._is_editing:
+            self.form.mark_page_seen()
 
     def compose_extra(self) -> ComposeResult:
         """Yield the JSON editor and the line for error messages, which are hidden until needed."""
@@ -267,7 +278,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     # -- as JSON
 
     def action_edit(self) -> None:
-        """Open the form's values as JSON, unless a field has the focus.
+        """Open the form's values as JSON in place of the fields, unless a field has the focus.
 
         A null in the JSON makes a field empty, and a missing member resets the field to its default.
         """
@@ -277,8 +288,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         text = dumps(self.form.values(), indent=2)
         # json.dumps escapes characters that an editor would not show.
         area.text = self._opened_json = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
-        area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
-        area.display = True
+        area.styles.height = max(3, min(20, area.document.line_count + 1, self.size.height - 16))
+        self._swap_editor(is_shown=True)
         self._show_fault("")
         self.set_focus(area)
 
@@ -300,8 +311,15 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self._close_editor()
         self.query_one("#send").focus()
 
+    def _swap_editor(self, *, is_shown: bool) -> None:
+        """Show the JSON editor in place of the fields, or the fields in place of the editor."""
+        self.query_one("#content").display, self.form.display = is_shown, not is_shown
+        button = self.query_one("#send", Button)
+        button.label = Content(_("Apply") if is_shown else _("Send"))
+        button.refresh(layout=True)  # the label alone does not change the width
+
     def _close_editor(self) -> None:
-        self.query_one("#content").display = False
+        self._swap_editor(is_shown=False)
         self._show_fault("")
         self.query_one("#refuse").focus()
         self.show_key_hints(self.KEYS)  # if the button has the focus already, no event follows

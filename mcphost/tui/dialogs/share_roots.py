@@ -231,7 +231,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         Buttons that share folder paths are disabled until the user has scrolled to the end.
         """
         agrees = button_id.startswith("all") or (button_id == "done" and self._has_approval)
-        return self._unread_message() if agrees and not self.is_read else ""
+        return self.unread_message() if agrees and not self.is_read else ""
 
     @property
     def _has_approval(self) -> bool:

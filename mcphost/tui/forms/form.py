@@ -367,6 +367,11 @@ class Form(Vertical):
             self.show_page(index, None, edge)
 
     @property
+    def has_pages(self) -> bool:
+        """Whether the fields are divided into several pages."""
+        return len(self._pages) > 1
+
+    @property
     def unread_height(self) -> int:
         """The approximate height, in terminal rows, of the other pages that the user has not seen to their end.
 
