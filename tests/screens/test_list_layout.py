@@ -8,6 +8,7 @@ from textual.widgets import Input
 
 from mcphost.tui.screens.list_screen import ListRow, ListScreen
 from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.status_bars import KeyBar
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
@@ -110,3 +111,18 @@ async def test_a_search_without_matches_keeps_its_line(run: Run) -> None:
         await driver.until(lambda: "No matches." in driver.text(), "the empty result")
         assert screen.focused is screen.query_one("#search")
         assert "none" in driver.text()
+
+
+@pytest.mark.parametrize(("cells", "rows"), [(5, 1), (20, 2)])
+async def test_no_key_stands_alone_in_the_last_row(
+    run: Run, monkeypatch: pytest.MonkeyPatch, cells: int, rows: int
+) -> None:
+    keys = tuple((letter, "w" * 9, "screen.search") for letter in "abcd")
+    monkeypatch.setattr(NumberedList, "KEY_ROWS", (*keys, ("e", "w" * cells, "screen.search")))
+    async with run(size=(86, 24)) as driver:
+        screen = await open_list(driver, 3)
+        await driver.until(lambda: "entry 02" in driver.text(), "the list")
+        shown = screen.query_one(KeyBar).render().plain.splitlines()
+        assert len(shown) == rows
+        assert shown[-1].endswith("^F search  esc back")
+        assert ("tab read" in "".join(shown)) == (rows == 2)

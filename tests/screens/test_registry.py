@@ -117,7 +117,7 @@ async def test_why_a_registry_cannot_be_reached_is_on_the_page_with_the_way_to_a
     async with files.open((80, 24), approved=False) as driver:
         await driver.pilot.press("f3", "b")
         await driver.until(lambda: "cannot be reached: Connection refused." in driver.text(), "the reason")
-        assert "To ask again: ^F, then enter." in driver.text()
+        assert "To ask again: Ctrl+F, then Enter." in driver.text()
         assert "^F search" in driver.text()
 
 

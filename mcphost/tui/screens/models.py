@@ -366,7 +366,7 @@ def _format_tools(model: "AvailableModel") -> str:
     if not model.tools_refused_at:
         return _format_ability(model.supports_tools)
     day = time.strftime("%Y-%m-%d", time.localtime(model.tools_refused_at))
-    return _("no, refused on {day}; ^R tries again").format(day=day)
+    return _("no, refused on {day}; Ctrl+R tries again").format(day=day)
 
 
 def _format_price(model: "AvailableModel") -> str:

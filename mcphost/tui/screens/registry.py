@@ -115,7 +115,7 @@ class RegistryScreen(ListScreen):
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
             return
-        again = _("To ask again: ^F, then enter.")
+        again = _("To ask again: Ctrl+F, then Enter.")
         self.show_about(Content.assemble((clean(fault), "$error"), "\n\n", (again, "$muted")))
 
     def load(self) -> Sequence[ListRow]:

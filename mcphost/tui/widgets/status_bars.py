@@ -213,6 +213,14 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
     return rows
 
 
+def _avoid_single_key(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
+    """Omit the key that reads the details, which every list has, if the last row would contain only one key."""
+    if len(rows) < 2 or len(rows[-1]) > 1:
+        return rows
+    fewer = _split_into_rows([key for row in rows for key in row if key[2] != "app.focus_next"], width)
+    return fewer if len(fewer) < len(rows) else rows
+
+
 class KeyBar(Widget):
     """Bar of clickable keys in at most *rows* rows. Keys that do not fit are omitted.
 
@@ -247,7 +255,7 @@ class KeyBar(Widget):
         while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
             spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]
             keys.remove(spare[-1] if spare else keys[-1])
-        return rows
+        return _avoid_single_key(rows, width)
 
     def render(self) -> Content:
         """Return the keys that fit, each with its label.
