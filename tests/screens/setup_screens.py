@@ -233,5 +233,5 @@ SETUP_SCREENS: dict[str, Opener] = {
     "tool_form": SetupStep(_servers, "n add", ("t", "enter"), "Call files · search_files"),
     "diagnosis": SetupStep(_diagnosis(*STEPS), "latency"),
     "diagnosis_failed": SetupStep(_diagnosis(STEPS[0], FAILED), "what to do"),
-    "config_changes": SetupStep(_config_changes, "7 of 7", ("down",), "changed: KEY"),
+    "config_changes": SetupStep(_config_changes, "7 of 7", ("down", "down"), "changed: KEY"),
 }
