@@ -50,7 +50,7 @@ async def test_the_parts_of_the_window_add_up_and_name_the_largest_tools(run: Ru
         await driver.until(lambda: "Largest tools" in driver.text(), "the largest tools")
         text = driver.text()
         assert "━━━───────  31%  Next request" in text
-        assert "share of the window:  ● instructions, tools  ● results, files  ● messages" in text
+        assert "share of the window:  ● tools  ● results  ● messages" in text
         assert "━─────────   1%  Tools of github  2 of 8 sent" in text
         assert "22,590  11%  github · search_code" in text
         assert "61,820 tokens by the provider" in text
@@ -170,3 +170,9 @@ async def test_a_longer_activity_leaves_the_number_of_servers_in_the_top_bar(run
         assert "1/2 servers · 10 tools" in bar.render().plain
         bar.status = status._replace(activity="waiting for you · 10 s")
         assert "1/2 servers  ◆ 1 waiting for you: F8" in bar.render().plain
+
+
+async def test_what_the_colors_mean_fits_on_a_small_terminal(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await open_context(driver, example_context())
+        await driver.until(lambda: "● tools  ● results  ● messages" in driver.text(), "the colors")

@@ -100,7 +100,7 @@ class ContextScreen(ListScreen):
         """Return what the bars and their colors mean, in the order of the meter in the top line."""
         if self.report is None:
             return Content("")
-        kinds = ((_("instructions, tools"), "$accent"), (_("results, files"), "$success"), (_("messages"), "$muted"))
+        kinds = ((_("tools"), "$accent"), (_("results"), "$success"), (_("messages"), "$muted"))
         marks = [Content.assemble(("●", style), (f" {name}", "$muted")) for name, style in kinds]
         return Content("  ").join([Content.styled(_("share of the window:"), "$muted"), *marks])
 
