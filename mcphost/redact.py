@@ -26,7 +26,10 @@ _all_secrets: tuple[str, ...] = ()
 
 # The end of a key's name, from the word that marks it as secret on; bounded, and without the text before that word,
 # because an unbounded match on either side would take quadratic time for long words.
-_SENSITIVE_NAMES = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
+_SENSITIVE_WORDS = (
+    r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|(?:private|access|account)[_-]?key)"
+)
+_SENSITIVE_NAMES = rf"{_SENSITIVE_WORDS}[\w.-]{{0,60}}+"
 _SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_SENSITIVE_NAMES}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -62,6 +65,15 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             rf"(?i)({_SENSITIVE_NAMES}\s{{0,8}}[=:]\s{{0,8}})(?!\[secret\]|bearer |basic |dpop |\d{{1,7}}\b)"
             r"[^\s\"',;&]{6,}"
+        ),
+        rf"\1{PLACEHOLDER}",
+    ),
+    # the same in other quotes: 'api_key': '…', password='…', \"token\": \"…\"; names of variables are kept
+    (
+        re.compile(
+            rf"(?i)({_SENSITIVE_NAMES}(?:\\{{0,4}}[\"'])?\s{{0,8}}[=:]\s{{0,8}}(?P<quote>\\{{0,4}}[\"']))"
+            r"(?!\[secret\]|\$\{|bearer |basic |dpop |\d{1,7}\b|(?-i:[A-Z]+(?:_[A-Z0-9]+)+)(?P=quote))"
+            r"(?:(?!(?P=quote))(?:\\.|[^\r\n])){6,}+"
         ),
         rf"\1{PLACEHOLDER}",
     ),

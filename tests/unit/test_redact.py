@@ -13,6 +13,7 @@ from mcphost.redact import (
     redact,
     redact_command,
     redact_identifier,
+    redact_patterns,
     redact_values,
     register_secret,
     register_server_secret,
@@ -163,3 +164,25 @@ def test_text_over_a_million_characters_is_cut() -> None:
 )
 def test_literals_that_look_secret_are_noticed(name: str, value: str, secret: bool) -> None:
     assert is_probable_secret(name, value) is secret
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{'api_key': 'hunter2xx', 'user': 'ada'}", "{'api_key': '[secret]', 'user': 'ada'}"),
+        ("password='correct horse' user='ada'", "password='[secret]' user='ada'"),
+        ('export TOKEN="abcdef1" MODE="fast"', 'export TOKEN="[secret]" MODE="fast"'),
+        (
+            '{"body": "{\\"token\\": \\"abcdef1\\", \\"a\\": 1}"}',
+            '{"body": "{\\"token\\": \\"[secret]\\", \\"a\\": 1}"}',
+        ),
+        ("secret: 'it\\'s hidden' and more", "secret: '[secret]' and more"),
+        ("password='never closed\nnext line", "password='[secret]\nnext line"),
+        ("AccountKey=abc123abc123==;Endpoint=x", "AccountKey=[secret];Endpoint=x"),
+        ('api_key_env = "OPENAI_API_KEY"', 'api_key_env = "OPENAI_API_KEY"'),
+        ("max_tokens: '4096'", "max_tokens: '4096'"),
+        ("token: '${env:TOKEN}'", "token: '${env:TOKEN}'"),
+    ],
+)
+def test_a_quoted_value_of_a_secret_is_removed_whatever_the_quotes(text: str, shown: str) -> None:
+    assert redact_patterns(text) == shown
