@@ -66,7 +66,7 @@ class ConfigChangeNotices:
         for problem in change.problems:
             add_problem("warning", problem)
         if change.needs_confirmation:
-            lines = "; ".join(change.describe(_))
+            lines = _("; ").join(change.describe(_))
             hint = _("Review and apply it with /reload.")
             if change.added:
                 hint = _("New servers wait until you apply the other changes. Review and apply all with /reload.")
@@ -137,7 +137,7 @@ class ConfigChangeNotices:
             return
         for problem in changes.problems:
             self._add_notice("warning", problem)
-        done = "; ".join(changes.describe(_))
+        done = _("; ").join(changes.describe(_))
         title = _("Using the profile {name}").format(name=name) if name else _("Using no profile")
         self._add_notice("info", f"{title}{f': {done}' if done else ''}.")
         self._chat.refresh_status()
@@ -158,7 +158,7 @@ class ConfigChangeNotices:
         if changes.theme is not None:
             self._use_theme(changes.theme)
         self._chat.presenter.show_costs = self._chat.host.settings.budget.show_in_answers
-        done = "; ".join(changes.describe(_))
+        done = _("; ").join(changes.describe(_))
         text = _("Applied from the configuration files: {done}.").format(done=done) if done else ""
         if notice := " ".join(filter(None, (text, _describe_rest(changes)))):
             self._add_notice("info", notice)

@@ -7,6 +7,7 @@ import pytest
 from textual.widgets import OptionList
 
 from mcphost.llm.messages import ResourcePart
+from mcphost.translation import CHINESE, ENGLISH, set_language
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 
@@ -164,3 +165,18 @@ async def test_a_name_that_is_not_meant_as_a_mention_is_sent_without_a_warning(r
         await driver.until(lambda: driver.host.sent, "the message")
         assert driver.host.sent[0] == ("@zzz says hi", ())
         assert not list(driver.app._notifications)
+
+
+async def test_what_is_left_out_of_a_file_is_told_in_chinese(run: Run, folder: Path) -> None:
+    (folder / "long.txt").write_text("a line of text\n" * 20_000)
+    set_language(CHINESE)
+    try:
+        async with run() as driver:
+            await driver.type("@long.txt")
+            await driver.until(lambda: "long.txt" in driver.text(), "the file")
+            await driver.pilot.press("enter")
+            await driver.until(
+                lambda: driver.has_notified("long.txt：只附加了前 17,476 行，293 KB 中的 256 KB。"), "the note"
+            )
+    finally:
+        set_language(ENGLISH)

@@ -127,7 +127,8 @@ SENTENCE_MODULES = {
 
 PHRASE_MODULES = {
     "auth/sign_in_context.py", "host/project_file_approvals.py", "host/consent/auto_approve.py",
-    "host/consent/grants.py", "host/conversation/compaction.py", "host/conversation/turn.py",
+    "host/consent/grants.py", "host/conversation/attachment_fitting.py", "host/conversation/compaction.py",
+    "host/conversation/local_files.py", "host/conversation/resource_attachments.py", "host/conversation/turn.py",
     "host/questions/form_fields.py", "host/servers/server_approval.py",
     "host/servers/definition_diff.py", "host/servers/tool_changes.py", "llm/model_finder.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_folders.py",

@@ -12,6 +12,9 @@ from tests.translation.catalog import MO_FILE, compile_catalog, extract, read
 
 _FIELD = re.compile(r"\{[a-z_][\w.]*(?:![rs])?(?::[^{}]*)?\}")
 _UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_HALF_WIDTH = re.compile(
+    r"[\u4e00-\u9fff”》）][,.:;!?]|[,.:;?] *[\u4e00-\u9fff“《（]|[\u4e00-\u9fff]\(|\)[\u4e00-\u9fff]"
+)
 TEXTS = [message for message in extract() if message.id]
 KNOWN = read()
 
@@ -53,6 +56,18 @@ def test_a_translation_has_exactly_the_fields_of_the_text() -> None:
         for message in TEXTS
         for english, chinese in translated(message)
         if chinese and sorted(set(_FIELD.findall(english))) != sorted(set(_FIELD.findall(chinese)))
+    ]
+    assert wrong == []
+
+
+def test_chinese_characters_are_next_to_full_width_punctuation() -> None:
+    wrong = [
+        chinese
+        for message in TEXTS
+        for _english, chinese in translated(message)
+        if re.search(
+            r"[\u4e00-\u9fff”》）][,.:;!?]|[,.:;?] *[\u4e00-\u9fff“《（]|[\u4e00-\u9fff]\(|\)[\u4e00-\u9fff]", chinese
+        )
     ]
     assert wrong == []
 

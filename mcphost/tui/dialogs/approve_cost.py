@@ -87,7 +87,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
 
     def preview(self) -> str:
         """Return the exceeded limits, for the card shown while the dialog is minimized."""
-        return "; ".join(_describe_use(use, self.details.cost).plain for use in self.details.budgets if use.raised)
+        return _("; ").join(_describe_use(use, self.details.cost).plain for use in self.details.budgets if use.raised)
 
     def on_mount(self) -> None:
         """If exactly one limit is exceeded, show its new value on the button that raises the budget."""

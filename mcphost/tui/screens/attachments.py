@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError
-from mcphost.translation import _
+from mcphost.translation import _, translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import AttachmentAction
 from mcphost.tui.widgets.composer import Composer
@@ -267,7 +267,9 @@ class Attachments:
         self.add(*(one.part for one in attachments))
         noted = [one for one in attachments if one.note]
         for one in noted[:MAX_NOTES]:
-            self._screen.notify(f"{clean_line(one.name)}: {clean_line(one.note)}.", markup=False, timeout=8)
+            note = _("; ").join(map(translate_sentence, clean_line(one.note).split("; ")))
+            text = _("{name}: {note}.").format(name=clean_line(one.name), note=note)
+            self._screen.notify(text, markup=False, timeout=8)
         if hidden := len(noted) - min(len(noted), MAX_NOTES):
             more = _("{hidden} more attachments have such notes.").format(hidden=hidden)
             self._screen.notify(more, markup=False, timeout=8)
