@@ -113,7 +113,7 @@ class Host:
     def halt(self) -> bool:
         """End auto-approve mode, the running turn and background calls; return whether any of these was active."""
         auto_approval = self.late_parts.auto_approval.created
-        ended = auto_approval is not None and auto_approval.stop("ended by you")
+        ended = auto_approval is not None and auto_approval.stop("ended by you", by_user=True)
         has_cancelled = self.conversation.cancel_background()
         return self.conversation.stop() or has_cancelled or ended
 

@@ -37,6 +37,9 @@ def test_a_changed_tool_is_refused_until_its_difference_was_kept(program: Progra
     error_text = program.error("call", "shape", "t", code=5)
     assert "quarantined" in error_text
     assert "mcphost servers changes shape" in error_text
+    (row,) = [row for row in json.loads(program.text("audit", "--json"))["rows"] if row["decision"] == "deny"]
+    assert (row["kind"], row["server"], row["grant"]) == ("tool", "shape", "quarantine")
+    assert "t" in row.values()
     shown = program.run("servers", "changes", "shape")
     assert (shown.returncode, "+ description: kind, now with a hook" in shown.stdout.decode()) == (5, True)
     program.error("call", "shape", "t", code=5)

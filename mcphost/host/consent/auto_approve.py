@@ -115,7 +115,7 @@ class AutoApproval:
                 )
         if not selected:
             raise UsageError("No tool is selected.", "Select at least one read-only tool.")
-        self.stop("started again")
+        self.stop("started again", by_user=True)
         self._selected = frozenset(_key(identify_tool(known[candidate])) for candidate in selected)
         self._budget = self._remaining = budget
         self._deadline, self._wall_deadline = time.monotonic() + budget.seconds, time.time() + budget.seconds
@@ -125,28 +125,30 @@ class AutoApproval:
         self._may_send = True
         self._lifetime.start_soon(self._expire, self._scope, name="autonomy")
         names = [f"{server}/{tool}" for server, tool in selected]
-        self._record("on", {"tools": names, "calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens})
+        limits = {"calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens}
+        self._record("on", {"tools": names, **limits}, "person")
         self._publish("")
         status = self.status
         assert status is not None  # noqa: S101 - it was just started
         return status
 
-    def stop(self, why: str) -> bool:
+    def stop(self, why: str, *, by_user: bool = False) -> bool:
         """End auto-approve mode; return whether it was on.
 
-        *why* is a short reason that is recorded in the audit log and shown to the user.
+        *why* is a short reason that is recorded in the audit log and shown to the user. With *by_user*, the log names
+        the user as the source.
         """
         self._may_send, self._bound_conversation = False, None
-        return self._switch_off(why)
+        return self._switch_off(why, who="person" if by_user else "mcphost")
 
-    def _switch_off(self, why: str) -> bool:
+    def _switch_off(self, why: str, *, who: str = "mcphost") -> bool:
         """End the mode, but leave calls that were already approved as they are; return whether it was on."""
         scope, self._scope = self._scope, None
         if scope is None:
             return False
         scope.cancel()
         self._selected = frozenset()
-        self._record("off", {"why": why})
+        self._record("off", {"why": why}, who)
         self._publish(why)
         return True
 
@@ -215,8 +217,8 @@ class AutoApproval:
         if self._scope is scope:
             self.stop("its time is up")
 
-    def _record(self, event: str, detail: dict[str, Any]) -> None:
-        self._audit.queue_event(AuditSubject(kind="mode", name="unasked"), event, detail=detail)
+    def _record(self, event: str, detail: dict[str, Any], who: str) -> None:
+        self._audit.queue_event(AuditSubject(kind="mode", name="unasked"), event, who=who, detail=detail)
 
     def _publish(self, why: str) -> None:
         status = self.status

@@ -251,6 +251,12 @@ class ConsentPolicy:
                 "Let the model call it in a chat and review the change there.",
             )
 
+    async def record_quarantined_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
+        """Record that a call of the user was refused, because its tool is quarantined."""
+        identity = identify_tool(offered)
+        subject = _audit_subject(identity, arguments, await self._find_origins(identity.server, arguments))
+        await self._record_decision(subject, Deny(), "mcphost", "quarantine")
+
     async def is_forbidden(self, offered: OfferedTool, arguments: dict[str, Any]) -> bool:
         """Return whether a never-rule covers a call that was already approved.
 

@@ -40,6 +40,7 @@ class ManualCalls:
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
+            await self._consent.record_quarantined_call(offered, arguments)
             raise ConsentDenied(
                 f"The tool {tool!r} of {server!r} changed and is quarantined.",
                 f"Review the change: mcphost servers changes {quote(server)}",

@@ -48,10 +48,11 @@ class AutoApprovalSetup:
         conversation: Any = self.conversation
         self.auto_approval = AutoApproval(registry, conversation, feeds, self.audit_log, self.lifetime)
 
-    async def noted(self) -> list[str]:
+    async def noted(self) -> list[tuple[str, str]]:
         await self.audit_log.store.flush()
         path, checkpoint = self.audit_log.store.files
-        return [row.event for row in reversed(AuditReader(path, checkpoint).page(AuditFilter(kind="mode"), 100))]
+        rows = reversed(AuditReader(path, checkpoint).page(AuditFilter(kind="mode"), 100))
+        return [(row.event, row.who) for row in rows]
 
 
 @asynccontextmanager
@@ -96,10 +97,10 @@ async def test_a_restarted_mode_is_not_ended_with_the_old_one_and_all_is_recorde
         with pytest.raises(UsageError):
             mode.auto_approval.start([("s", "w")], AutoApprovalBudget())
         assert mode.auto_approval.status is not None
-        assert mode.auto_approval.stop("for good")
+        assert mode.auto_approval.stop("for good", by_user=True)
         assert not mode.auto_approval.stop("again")
         assert not mode.auto_approval.approve(identify_tool(offered_tool()), {})
-        assert await mode.noted() == ["on", "off", "on", "off"]
+        assert await mode.noted() == [("on", "person"), ("off", "person")] * 2
 
 
 async def test_the_timer_of_a_replaced_mode_ends_nothing() -> None:
