@@ -267,7 +267,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         if saved.server is not None and not saved.is_approved and not has_flags:
             saved = await _ask_approval(editor, saved)
         print_saved(saved, "changed")
-        await _forget_unused_secrets(editor, server)
+        await forget_unused_secrets(editor, server)
         _print_warnings(saved.edit)
         print_text(_(_RELOAD_NOTE))
     return 0
@@ -277,18 +277,22 @@ async def _forget_replaced_secrets(editor: "ServerFileEditor", config: "HostConf
     file = str(saved.edit.file.path)
     for server in config.servers:
         if (server.name, server.file) == (saved.edit.name, file):
-            await _forget_unused_secrets(editor, server)
+            await forget_unused_secrets(editor, server)
 
 
-async def _forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfig") -> None:
-    """Delete the secrets of a server that a saved change has left in the keyring without a reference; name them."""
+async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfig", *, is_quiet: bool = False) -> None:
+    """Delete the secrets of a server that a saved change has left in the keyring without a reference.
+
+    Their names are printed unless *is_quiet* is set.
+    """
     from mcphost.cli.printing import print_note, print_text
     from mcphost.errors import McpHostError
     from mcphost.host.servers.server_file_editor import describe_left_secrets
 
     data = await editor.find_unused_secrets(before)
     try:
-        for what in await editor.forget(before, data):
+        forgotten = await editor.forget(before, data)
+        for what in () if is_quiet else forgotten:
             print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
     except McpHostError as error:
         print_note(translate_sentence(describe_left_secrets(data, error)))

@@ -171,7 +171,7 @@ class _Update:
 
         Return a report as JSON data.
         """
-        from mcphost.cli.edit_servers import open_server_editor, print_saved
+        from mcphost.cli.edit_servers import forget_unused_secrets, open_server_editor, print_saved
         from mcphost.cli.install_servers import offer_undo, open_source, show_download, show_server, try_server
         from mcphost.cli.printing import print_note
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
@@ -209,6 +209,9 @@ class _Update:
         code, is_undone = await offer_undo(self._options, self._review, saved, error, terminal, is_update=True)
         if is_undone:
             source.discard()
+        else:
+            async with open_server_editor(self._options) as (editor, _config):
+                await forget_unused_secrets(editor, self._server, is_quiet=args.json)
         return {**report, "updated": True, "ok": error is None, "error": error.message if error else "", "exit": code}
 
     async def _is_approved(self) -> bool:

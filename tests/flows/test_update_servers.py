@@ -52,6 +52,28 @@ def test_an_update_shows_what_changes_and_keeps_what_the_user_has_set(tmp_path: 
         assert "2.0.0 is the latest version" in program.text("servers", "update", "weather")
 
 
+def test_an_update_with_another_secret_deletes_the_old_one_from_the_keyring(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    PackageRunners(program, "npx")
+    with registry_server(ENTRIES) as registry, secret_service(tmp_path) as env:
+        program.text(
+            "servers", "install", "io.github.ada/weather@1.0.0", "--registry", registry.url, "--yes",
+            "--set", f"WEATHER_API_KEY={CANARY}", "--set", "cache_dir=/tmp/c", **env,
+        )  # fmt: skip
+        before = configured(program, "weather")["env"]["WEATHER_API_KEY"]
+        registry.entries.append(published(newer_weather()))
+        said = program.text(
+            "servers", "update", "weather", "--yes", "--set", "WEATHER_API_KEY=another-secret-4711", **env
+        )
+        after = configured(program, "weather")["env"]["WEATHER_API_KEY"]
+        assert after != before
+        old = before.removeprefix("${keyring:").removesuffix("}")
+        assert f"deleted: keyring: {old}" in said
+        kept = program.text("servers", "remove", "weather", "--forget", "--yes", **env)
+        assert old + chr(10) not in kept
+        assert after.removeprefix("${keyring:").removesuffix("}") in kept
+
+
 def test_a_new_required_value_is_asked_for(program: Program) -> None:
     PackageRunners(program, "uvx")
     entries = [published(server("io.github.ada/notes", packages=[package("pypi", "notes")]))]
