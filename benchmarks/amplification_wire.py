@@ -131,7 +131,7 @@ async def session_with(
         answers.clear()
         argv = ("-S", "-E", str(HERE / "hostile_server.py"), revision, json.dumps(capabilities), *pairs)
         config = ServerConfig(name="hostile", command=sys.executable, args=argv, era="handshake")
-        async with ClientSessionOpener(expand=str).open(config, responder or Silent(), Silent()) as session:  # type: ignore[arg-type]
+        async with ClientSessionOpener().open(config, responder or Silent(), Silent()) as session:  # type: ignore[arg-type]
             yield session
 
 

@@ -53,7 +53,7 @@ async def opened(words: list[str], era: str = "stateless", limit: int | None = N
         config = ServerConfig(name="echo", url=words[0], era=era)  # type: ignore[arg-type]
     else:
         config = ServerConfig(name="echo", command=sys.executable, args=("-S", "-E", ECHO, *words), era=era)  # type: ignore[arg-type]
-    opener = ClientSessionOpener(expand=str, message_limit=limit or MESSAGE_LIMIT)
+    opener = ClientSessionOpener(message_limit=limit or MESSAGE_LIMIT)
     async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
         yield session
 

@@ -79,7 +79,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
             client=me,
         )
     )
-    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, None))
+    opener = ClientSessionOpener(accounts=OAuthRegistry(keep, None))
     async with opener.open(
         ServerConfig(name="slow", url=url, era="handshake"), FakeRequestHandler(), RecordingObserver()
     ) as session:

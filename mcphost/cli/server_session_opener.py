@@ -135,7 +135,6 @@ class LazySessionOpener:
         if self._watchdog is None:
             self._watchdog = Watchdog(paths.state_dir() / "servers")
         opener = ClientSessionOpener(
-            expand=str,
             limits=_startup_limits(ready, self.limits()),
             eras=eras,
             watchdog=self._watchdog,
@@ -160,14 +159,14 @@ class LazySessionOpener:
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
-        await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_in(ready, observer, account)
+        await ClientSessionOpener(accounts=self._registry_for(server)).sign_in(ready, observer, account)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """Delete and revoke the tokens of the server's current account; see `client.session.SessionOpener`."""
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
-        return await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_out(ready, observer)
+        return await ClientSessionOpener(accounts=self._registry_for(server)).sign_out(ready, observer)
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
         """Return all stored accounts, each with the servers that can use it; see `client.session.SessionOpener`."""
@@ -188,7 +187,7 @@ class LazySessionOpener:
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
         from mcphost.client.connect import ClientSessionOpener
 
-        return ClientSessionOpener(expand=str, accounts=self._registry_for(None))
+        return ClientSessionOpener(accounts=self._registry_for(None))
 
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
         """Return the OAuth registry; create it first if needed, unless *server* is a stdio server.

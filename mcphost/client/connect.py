@@ -4,7 +4,7 @@ import functools
 import hashlib
 import math
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from mcphost.client.session import (
 )
 from mcphost.client.timeouts import Timeouts, time_limit
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import ConfigError, ConnectionLost, RequestTimeout, ServerError, SignInRequired, StartupError
+from mcphost.errors import ConnectionLost, RequestTimeout, ServerError, SignInRequired, StartupError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import encode
 from mcphost.transport.channel import CancellingTaskGroup, Channel, Connector, HttpStatusError, Unauthorized
@@ -67,22 +67,20 @@ def endpoint_digest(server: ServerConfig) -> str:
 class ClientSessionOpener:
     """A SessionOpener that connects to real servers.
 
-    *expand* replaces `${…}` references in a text, and may raise ConfigError. *message_limit* is in bytes; a server that
-    sends a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller must
-    close it. *accounts* is the OAuth registry; without it, users cannot sign in.
+    The `${…}` references in a server's configuration must already be expanded. *message_limit* is in bytes; a server
+    that sends a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller
+    must close it. *accounts* is the OAuth registry; without it, users cannot sign in.
     """
 
     def __init__(
         self,
         *,
-        expand: Callable[[str], str],
         limits: Limits | None = None,
         eras: EraStore | None = None,
         message_limit: int = MESSAGE_LIMIT,
         watchdog: "Watchdog | None" = None,
         accounts: "OAuthRegistry | None" = None,
     ) -> None:
-        self._expand = expand
         self._oauth_registry = accounts
         self._watchdog = watchdog
         self._limits = limits or Limits()
@@ -306,11 +304,10 @@ class ClientSessionOpener:
         if server.is_stdio:
             from mcphost.transport.stdio import StdioConnector
 
-            environment = self._expand_values(server.env, server.name)
             return StdioConnector(
                 server.name,
                 server.argv,
-                environment,
+                server.env,
                 server.cwd,
                 on_stderr=observer.stderr,
                 warn=observer.warn,
@@ -333,11 +330,10 @@ class ClientSessionOpener:
         else:
             from mcphost.transport.streamable_http import HttpConnector as MadeBy
 
-        headers = self._expand_values(server.headers, server.name)
         connector = MadeBy(
             server.name,
             server.url,
-            headers,
+            server.headers,
             warn=observer.warn,
             authorizer=oauth,
             message_limit=self._message_limit,
@@ -349,12 +345,6 @@ class ClientSessionOpener:
         seconds_left = max(0.0, deadline - anyio.current_time())
         connector.connect_timeout = min(self._limits.connect_timeout, seconds_left)
         return connector
-
-    def _expand_values(self, values: dict[str, str], name: str) -> dict[str, str]:
-        try:
-            return {key: self._expand(value) for key, value in values.items()}
-        except ConfigError as error:
-            raise ConfigError(f"The server {name!r} was not started. {error.message}", error.hint) from error
 
 
 def _warn_of_restart(observer: SessionObserver, name: str, plan: NegotiationPlan) -> None:

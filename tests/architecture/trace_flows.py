@@ -154,7 +154,7 @@ async def trace_sign_in() -> tuple[FlowTrace, FlowTrace]:
     """Trace a tool call over HTTP that gets a 401, first without a token, then with one that can be refreshed."""
     sign_in, refresh = FlowTrace(SIGN_IN_LANDMARKS), FlowTrace(REFRESH_LANDMARKS)
     registry = OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
-    opener = ClientSessionOpener(expand=str, accounts=registry, limits=Limits())
+    opener = ClientSessionOpener(accounts=registry, limits=Limits())
     slept = 0.0
     ages = TokenAges(lambda: suspend_aware_time() + slept, lambda: time.time() + slept)
     scopes, free = "tools:read tools:write", ("initialize", "notifications/initialized", "server/discover", "GET")

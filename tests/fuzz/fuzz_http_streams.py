@@ -256,7 +256,7 @@ async def run_session(report: FuzzReport, seed: str, most: int) -> None:
             name="fuzz", url="http://127.0.0.1:1/mcp", era="stateless" if peer.stateless else "handshake"
         )
         limits = Limits(request_timeout=REQUEST_TIMEOUT, request_timeout_max=REQUEST_TIMEOUT)
-        opener = ClientSessionOpener(expand=str, limits=limits, message_limit=STREAM_LIMIT)
+        opener = ClientSessionOpener(limits=limits, message_limit=STREAM_LIMIT)
         async with opener.open(config, everybody(), RecordingObserver()) as session:
             await list_tools(session)
             peer.behaves = False

@@ -157,9 +157,7 @@ class FuzzOpener(ClientSessionOpener):
     """mcphost's session opener, connected to the pipe of a peer."""
 
     def __init__(self, peer: PipePeer) -> None:
-        super().__init__(
-            expand=str, limits=Limits(request_timeout=REQUEST_TIMEOUT, request_timeout_max=REQUEST_TIMEOUT)
-        )
+        super().__init__(limits=Limits(request_timeout=REQUEST_TIMEOUT, request_timeout_max=REQUEST_TIMEOUT))
         self._peer = peer
 
     def _create_connector(self, server: ServerConfig, observer: object, oauth: object) -> Any:

@@ -55,7 +55,7 @@ async def test_the_reference_server_can_be_listed_and_used(
         server = ServerConfig(name="everything", url=everything_url if transport == "http" else sse_address)
     notifications: list[Notification] = []
     observer = RecordingObserver()
-    async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), observer) as session:
+    async with ClientSessionOpener().open(server, FakeRequestHandler(), observer) as session:
         tools = [tool.name for tool in (await list_tools(session)).values]
         assert {"echo", "get-sum"} <= set(tools)
         result = await session.request(CallTool("get-sum", {"a": 2, "b": 40}))
@@ -84,7 +84,7 @@ async def test_its_sampling_and_roots_requests_are_answered() -> None:
             "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
         }
     )
-    async with ClientSessionOpener(expand=str).open(server, answers, RecordingObserver()) as session:
+    async with ClientSessionOpener().open(server, answers, RecordingObserver()) as session:
         with anyio.fail_after(10):
             result = await session.request(CallTool("trigger-sampling-request", {"prompt": "Capital?", "maxTokens": 5}))
     assert "Paris" in first_text(result)
@@ -108,7 +108,7 @@ async def test_tasks_are_driven_both_ways_on_every_transport(
     results: dict[str, str] = {}
     notifications: list[Notification] = []
     observer = RecordingObserver()
-    async with ClientSessionOpener(expand=str).open(servers[transport], answers, observer) as session:
+    async with ClientSessionOpener().open(servers[transport], answers, observer) as session:
         support = {tool.name: tool.execution for tool in (await list_tools(session)).values}
         required = support["simulate-research-query"]
         assert required is not None

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 def create_oidc_opener(folder: Path, user: SignInInteraction) -> ClientSessionOpener:
     folder.mkdir(exist_ok=True)
     return ClientSessionOpener(
-        expand=str, accounts=OAuthRegistry(TokenStore(SharedFolderBackend(folder / "secrets"), folder), user)
+        accounts=OAuthRegistry(TokenStore(SharedFolderBackend(folder / "secrets"), folder), user)
     )
 
 

@@ -60,9 +60,7 @@ def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
 def open_session(
     server: ServerConfig, answers: FakeRequestHandler | None = None, observer: RecordingObserver | None = None
 ):  # type: ignore[no-untyped-def]
-    return ClientSessionOpener(expand=str).open(
-        server, answers or FakeRequestHandler(), observer or RecordingObserver()
-    )
+    return ClientSessionOpener().open(server, answers or FakeRequestHandler(), observer or RecordingObserver())
 
 
 @pytest.mark.req("tools.list")

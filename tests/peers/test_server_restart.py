@@ -48,7 +48,7 @@ async def test_a_call_after_a_restart_succeeds_in_a_new_session() -> None:
     with ExitStack() as first:
         first.enter_context(run_everything(port))
         config = ServerConfig(name="everything", url=f"http://127.0.0.1:{port}/mcp")
-        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), observer) as session:
+        async with ClientSessionOpener().open(config, FakeRequestHandler(), observer) as session:
             assert single_text(await session.request(CallTool("echo", {"message": "a"}))) == "Echo: a"
             first.close()
             with run_everything(port):

@@ -92,7 +92,7 @@ class ProbeSession:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
         """Connect to the peer and watch for changes until the block ends."""
-        opener = ClientSessionOpener(expand=str, eras=self.eras)
+        opener = ClientSessionOpener(eras=self.eras)
         async with AsyncExitStack() as stack:
             opening = opener.open(self.config, self.answers, self.observer)
             self.session = await stack.enter_async_context(opening)

@@ -167,7 +167,7 @@ async def test_a_declined_passphrase_is_asked_for_again_only_when_the_user_resta
     storage = create_storage(None, tmp_path, owner, configured_place="encrypted")
     registry = OAuthRegistry(TokenStore(storage, tmp_path), None, max_timeout=5.0)
     assert [await storage.unlock(), await storage.unlock(), len(owner.asked)] == [False, False, 1]
-    ClientSessionOpener(expand=str, accounts=registry).ask_passphrase_again()
+    ClientSessionOpener(accounts=registry).ask_passphrase_again()
     assert [await storage.unlock(), len(owner.asked)] == [True, 2]
 
 

@@ -85,7 +85,7 @@ async def open_http_session(
     **more: Any,
 ) -> AsyncIterator[tuple[Session, RawServer]]:
     async with serve(handler) as server:
-        opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
+        opener = ClientSessionOpener(limits=limits)
         config = ServerConfig(name="peer", url=server.url, **more)
         async with opener.open(config, answers or FakeRequestHandler(), observer or RecordingObserver()) as session:
             yield session, server

@@ -151,7 +151,7 @@ async def connect_to(
     **more: Any,
 ) -> AsyncIterator[Session]:
     """Open a session with a scripted server, negotiated by mcphost's own session opener."""
-    opener = PipeOpener(expand=str, limits=limits or Limits(request_timeout=5, connect_timeout=5), eras=eras)
+    opener = PipeOpener(limits=limits or Limits(request_timeout=5, connect_timeout=5), eras=eras)
     opener.peer = peer
     config = ServerConfig(name="peer", command="peer", **more)
     async with CancellingTaskGroup() as tasks:

@@ -27,7 +27,7 @@ async def open_stdio_session(
     answers: FakeRequestHandler | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Session]:
-    opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
+    opener = ClientSessionOpener(limits=limits)
     async with opener.open(server, answers or FakeRequestHandler(), observer or RecordingObserver()) as session:
         yield session
 

@@ -222,7 +222,7 @@ async def test_only_an_answer_to_the_probe_implies_the_handshake_era(
 
     memory = RememberedEras(known)
     async with serve(handler) as server:
-        config, opener = ServerConfig(name="peer", url=server.url), ClientSessionOpener(expand=str, eras=memory)
+        config, opener = ServerConfig(name="peer", url=server.url), ClientSessionOpener(eras=memory)
         async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
             assert session.facts.era == "handshake"
         assert memory.eras == remembered

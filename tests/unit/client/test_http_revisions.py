@@ -124,7 +124,7 @@ async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revisi
         config = ServerConfig(name="peer", url=server.url, revision=revision)
 
         async def connect() -> None:
-            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+            async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
 
         group.start_soon(connect)
@@ -147,7 +147,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
 
     async with serve(handshake_server(answer_call, revision=revision.value, on_get=get)) as server:
         config = ServerConfig(name="peer", url=server.url)
-        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
+        async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(CallTool("x"))
             await streaming.wait()
             before = len(server.seen)

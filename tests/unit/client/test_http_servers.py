@@ -372,7 +372,7 @@ async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pyte
 async def test_an_unknown_protocol_is_reported_with_all_attempts() -> None:
     async with serve(lambda item: item.reply(404, b"no such page", "text/html")) as server:
         with pytest.raises(StartupError) as exc_info:
-            async with ClientSessionOpener(expand=str).open(
+            async with ClientSessionOpener().open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
@@ -386,7 +386,7 @@ async def test_an_unreachable_address_is_reported_before_the_connect_limit() -> 
         url = server.url
     started_at = time.monotonic()
     with pytest.raises(StartupError, match=url):
-        async with ClientSessionOpener(expand=str).open(
+        async with ClientSessionOpener().open(
             ServerConfig(name="peer", url=url), FakeRequestHandler(), RecordingObserver()
         ):
             pass
@@ -396,7 +396,7 @@ async def test_an_unreachable_address_is_reported_before_the_connect_limit() -> 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "not a url"])
 async def test_an_invalid_url_is_named(url: str) -> None:
     with pytest.raises(StartupError, match="address"):
-        async with ClientSessionOpener(expand=str).open(
+        async with ClientSessionOpener().open(
             ServerConfig(name="peer", url=url), FakeRequestHandler(), RecordingObserver()
         ):
             pass
@@ -430,7 +430,7 @@ async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> No
     async with serve(handler) as server:
         config = ServerConfig(name="peer", url=server.url, era="stateless", headers={"Authorization": "secret"})
         with pytest.raises(ServerError):
-            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+            async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
         assert len(server.seen) <= 6
 
@@ -491,7 +491,7 @@ async def test_unknown_versions_are_named_with_the_supported_ones() -> None:
     async with serve(lambda item: item.error(400, -32022, {"supported": ["2031-01-01"]})) as server:
         config = ServerConfig(name="peer", url=server.url)
         with pytest.raises(UnsupportedRevision, match=r"2031-01-01.*2026-07-28"):
-            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+            async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
     assert server.calls() == ["POST server/discover"]
 

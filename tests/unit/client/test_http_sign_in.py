@@ -49,7 +49,7 @@ class NotebookServer(OAuthPeer):
 
 def create_opener(user: Any, **limits: float) -> ClientSessionOpener:
     identities = OAuthRegistry(TokenStore(MemoryBackend(), None), user)
-    return ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits))
+    return ClientSessionOpener(accounts=identities, limits=Limits(**limits))
 
 
 @pytest.mark.req("auth.stepup.retry-original", "auth.stepup.403", "http.get.accept")
@@ -293,7 +293,7 @@ def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
         def get_provider(self, *arguments: Any, **more: Any) -> None:
             created.append(self.get_provider)
 
-    opening = ClientSessionOpener(expand=str, accounts=RecordingRegistry(TokenStore(MemoryBackend(), None), None))
+    opening = ClientSessionOpener(accounts=RecordingRegistry(TokenStore(MemoryBackend(), None), None))
     assert opening.oauth_provider(ServerConfig(name="local", command="true")) is None
     assert created == []
 
@@ -375,7 +375,7 @@ async def test_a_warning_about_the_storage_of_secrets_is_no_warning_about_the_se
 ) -> None:
     messages: list[str] = []
     registry = OAuthRegistry(TokenStore(ReadOnlyBackend(), tmp_path, messages.append), BrowserUser())
-    opener, observer = ClientSessionOpener(expand=str, accounts=registry), RecordingObserver()
+    opener, observer = ClientSessionOpener(accounts=registry), RecordingObserver()
     async with run_peer(kind=ToolsPeer) as peer:
         server = ServerConfig(name="peer", url=peer.url)
         async with opener.open(server, FakeRequestHandler(), observer) as session:

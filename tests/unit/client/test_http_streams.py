@@ -320,7 +320,7 @@ async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_
 async def test_303_is_reported_and_not_followed_because_it_would_drop_the_body() -> None:
     async with serve(lambda item: item.reply(303, location="/other")) as server:
         with pytest.raises(StartupError, match="HTTP 303"):
-            async with ClientSessionOpener(expand=str).open(
+            async with ClientSessionOpener().open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
@@ -332,7 +332,7 @@ async def test_a_redirect_to_no_address_is_reported(location: str) -> None:
     async with serve(lambda item: item.reply(307, location=location)) as server:
         config = ServerConfig(name="peer", url=server.url, era="handshake")
         with pytest.raises(MalformedMessage, match="redirects"):
-            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+            async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
 
 
@@ -377,7 +377,7 @@ async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() ->
 async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(status: int, tried: bool) -> None:
     async with serve(lambda item: item.reply(status, b"no", "text/plain")) as server:
         with pytest.raises(ServerError):
-            async with ClientSessionOpener(expand=str).open(
+            async with ClientSessionOpener().open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
@@ -388,7 +388,7 @@ async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(sta
 async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport() -> None:
     async with serve(lambda item: item.error(400, -32021, {"requiredCapabilities": {}})) as server:
         with pytest.raises(ServerError):
-            async with ClientSessionOpener(expand=str).open(
+            async with ClientSessionOpener().open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass

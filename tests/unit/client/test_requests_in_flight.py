@@ -81,9 +81,7 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_but_not_one_that_c
         async with anyio.create_task_group() as group:
 
             async def hold() -> None:
-                async with ClientSessionOpener(expand=str).open(
-                    config, FakeRequestHandler(), RecordingObserver()
-                ) as session:
+                async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()) as session:
                     await list_tools(session)
                     async with anyio.create_task_group() as requests:
                         requests.start_soon(session.request, CallTool("dig"))

@@ -221,7 +221,7 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
     note = tmp_path / "seen"
     server = faulty_server_config(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
     identities = UnusedRegistry.__new__(UnusedRegistry)
-    async with ClientSessionOpener(expand=str, accounts=identities).open(
+    async with ClientSessionOpener(accounts=identities).open(
         server, FakeRequestHandler(), RecordingObserver()
     ) as session:
         assert await call_echo(session) == "hi"

@@ -47,7 +47,7 @@ class NegotiationServer:
     async def use(self) -> Era:
         """Connect, call the tool `era`, check that it names the negotiated era, and return that era."""
         with anyio.fail_after(60):
-            opener = ClientSessionOpener(expand=str, eras=self)
+            opener = ClientSessionOpener(eras=self)
             async with opener.open(self.config, FakeRequestHandler(), RecordingObserver()) as session:
                 (block,) = (await session.request(CallTool("era"), deadline=10)).parse_blocks()
                 assert isinstance(block, TextContent)
@@ -75,7 +75,7 @@ async def test_the_first_request_is_prepared_while_the_server_starts(tmp_path: P
         steps.append(await notes.read_text())
 
     with anyio.fail_after(60):
-        opener = ClientSessionOpener(expand=str, eras=EraMemory())
+        opener = ClientSessionOpener(eras=EraMemory())
         async with opener.open(server.config, FakeRequestHandler(), RecordingObserver(), prepare) as session:
             assert session.facts.era == "stateless"
     assert steps == ["started\n", "era"]
@@ -90,9 +90,7 @@ async def test_each_process_is_prepared_for(tmp_path: Path) -> None:
         prepared += 1
 
     with anyio.fail_after(60):
-        async with ClientSessionOpener(expand=str).open(
-            server.config, FakeRequestHandler(), RecordingObserver(), prepare
-        ):
+        async with ClientSessionOpener().open(server.config, FakeRequestHandler(), RecordingObserver(), prepare):
             pass
     assert prepared == len(server.starts()) == 2
 
@@ -108,7 +106,7 @@ async def test_a_server_that_exits_before_it_reads_anything_is_started_once(
     for server in (python, shell):
         observer = RecordingObserver()
         with anyio.fail_after(60), pytest.raises(StartupError, match="exited with status 3; it last said: no license"):
-            async with ClientSessionOpener(expand=str, eras=server).open(server.config, FakeRequestHandler(), observer):
+            async with ClientSessionOpener(eras=server).open(server.config, FakeRequestHandler(), observer):
                 pass
         assert observer.lines == ["no license"]
         assert observer.warnings == []
@@ -118,7 +116,7 @@ async def test_a_server_that_exits_before_it_reads_anything_is_started_once(
 async def test_the_log_says_why_a_server_that_died_of_the_first_request_is_started_again(tmp_path: Path) -> None:
     server, observer = NegotiationServer(tmp_path, "legacy, dies"), RecordingObserver()
     with anyio.fail_after(60):
-        async with ClientSessionOpener(expand=str).open(server.config, FakeRequestHandler(), observer):
+        async with ClientSessionOpener().open(server.config, FakeRequestHandler(), observer):
             pass
     assert observer.warnings == [
         "The server 'peer' ended during its first request. It is started again, for the handshake of older revisions."
@@ -132,9 +130,7 @@ async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_aske
         raise StoreError("The store is gone.")
 
     with anyio.fail_after(60), pytest.raises(StoreError, match="is gone"):
-        async with ClientSessionOpener(expand=str).open(
-            server.config, FakeRequestHandler(), RecordingObserver(), prepare
-        ):
+        async with ClientSessionOpener().open(server.config, FakeRequestHandler(), RecordingObserver(), prepare):
             pass
     assert not server.notes.exists() or server.starts() == [[]]
 

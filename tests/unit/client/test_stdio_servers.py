@@ -16,7 +16,6 @@ import pytest
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import (
-    ConfigError,
     ConnectionLost,
     MalformedMessage,
     RequestRefused,
@@ -110,7 +109,7 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
 
     note = tmp_path / "seen"
     server = faulty_server_config(note=str(note))
-    opener = ClientSessionOpener(expand=lambda value: value, eras=EraMemory())
+    opener = ClientSessionOpener(eras=EraMemory())
     for _ in range(2):
         async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await call_echo(session)
@@ -130,7 +129,7 @@ async def test_a_server_that_now_dies_of_the_handshake_is_negotiated_again() -> 
             self.era = era
 
     memory = EraMemory()
-    opener = ClientSessionOpener(expand=lambda value: value, eras=memory)
+    opener = ClientSessionOpener(eras=memory)
     async with opener.open(
         faulty_server_config("modern, dies of initialize"), FakeRequestHandler(), RecordingObserver()
     ) as session:
@@ -189,18 +188,6 @@ async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_outp
 async def test_a_server_that_never_answers_is_abandoned_after_the_connect_deadline() -> None:
     with pytest.raises(RequestTimeout, match="peer"):
         async with open_stdio_session(faulty_server_config("never answers"), limits=Limits(connect_timeout=0.6)):
-            pass
-
-
-async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
-    def expand(value: str) -> str:
-        raise ConfigError("The variable TOKEN is not set.")
-
-    opener = ClientSessionOpener(expand=expand)
-    with pytest.raises(ConfigError, match=r"peer.*TOKEN"):
-        async with opener.open(
-            faulty_server_config(env={"A": "${env:TOKEN}"}), FakeRequestHandler(), RecordingObserver()
-        ):
             pass
 
 
@@ -475,7 +462,7 @@ async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
         "from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver\n"
         "async def main():\n"
         "    server = ServerConfig(name='peer', command=sys.executable, args=(sys.argv[1], ''))\n"
-        "    async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), RecordingObserver()):\n"
+        "    async with ClientSessionOpener().open(server, FakeRequestHandler(), RecordingObserver()):\n"
         "        print(psutil.Process().children()[0].pid, flush=True)\n"
         "        await anyio.sleep_forever()\n"
         "anyio.run(main)\n"

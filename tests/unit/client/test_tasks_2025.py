@@ -614,9 +614,7 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
 
         async def hold() -> None:
             config = ServerConfig(name="peer", url=server.url)
-            async with ClientSessionOpener(expand=str).open(
-                config, FakeRequestHandler(), RecordingObserver()
-            ) as session:
+            async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()) as session:
                 await list_tools(session)
                 sessions.append(session)
                 opened.set()

@@ -100,7 +100,7 @@ class PeerOpener(ClientSessionOpener):
     """mcphost's session opener, with in-process servers instead of processes and URLs."""
 
     def __init__(self, peers: dict[str, InProcessServer]) -> None:
-        super().__init__(expand=str)
+        super().__init__()
         self._peers = peers
 
     def _create_connector(self, server: ServerConfig, observer: SessionObserver, oauth: Any) -> Connector:
@@ -211,7 +211,7 @@ class PeerSequenceOpener(ClientSessionOpener):
     """mcphost's session opener, which connects to the next in-process server at each connection."""
 
     def __init__(self, peers: tuple[ScriptedServer, ...], tasks: CancellingTaskGroup) -> None:
-        super().__init__(expand=str, limits=Limits(request_timeout=5, connect_timeout=5))
+        super().__init__(limits=Limits(request_timeout=5, connect_timeout=5))
         self._peers = list(peers)
         self._tasks = tasks
 
@@ -235,7 +235,7 @@ async def open_peer_host(
         host = build_host(
             HostConfig(servers=(server,), model=ModelConfig(name="scripted" if model else "")),
             store=database,
-            opener=ClientSessionOpener(expand=str) if url else PeerSequenceOpener(peers, tasks),
+            opener=ClientSessionOpener() if url else PeerSequenceOpener(peers, tasks),
             model_factory=lambda _: model or ScriptedModel(),
             frontend=ScriptedFrontend(),
         )

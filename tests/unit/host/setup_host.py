@@ -59,7 +59,7 @@ async def open_setup(
     host = build_host(
         config,
         store=database,
-        opener=ClientSessionOpener(expand=str, limits=limits),
+        opener=ClientSessionOpener(limits=limits),
         model_factory=model_factory,
         frontend=frontend or ScriptedFrontend(),
         audit=audit_log,

@@ -77,7 +77,7 @@ async def open_tracker_host(
     """Open a host with only this server, and a user who completes every sign-in."""
     server = ServerConfig(name="tracker", url=peer.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
+    opener = ClientSessionOpener(accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
     model = ScriptedModel(tool_round(("tracker__close", {})), text_round("done"))
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
     async with build_host(
@@ -219,7 +219,7 @@ async def open_host_with_two_accounts(
     token_store = TokenStore(MemoryBackend(), folder)
     server = ServerConfig(name="tracker", url=peer.url, source="flag", **more)
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, user or BrowserUser()))
+    opener = ClientSessionOpener(accounts=OAuthRegistry(token_store, user or BrowserUser()))
     model = ScriptedModel(
         tool_round(("tracker__close", {})), text_round("done"), tool_round(("tracker__close", {})), text_round("done")
     )
@@ -346,7 +346,7 @@ async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path)
     ):
         await host.accounts.sign_out("tracker")
         server = ServerConfig(name="tracker", url=peer.url)
-        alone = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, None))
+        alone = ClientSessionOpener(accounts=OAuthRegistry(token_store, None))
         connection = host.servers.find("tracker")
         with pytest.raises(SignInRequired) as exc_info:
             async with alone.open(server, connection.request_handler, connection):
@@ -408,7 +408,7 @@ async def test_a_stored_sign_in_of_a_removed_server_is_shown_and_can_be_revoked(
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
-        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, BrowserUser()))
+        opener = ClientSessionOpener(accounts=OAuthRegistry(token_store, BrowserUser()))
         secret = await access_tokens(host, token_store, peer)
         config = HostConfig(servers=(ServerConfig(name="other", url=f"{peer.url}/other"),))
         database = Database(tmp_path / "second.db")
@@ -444,9 +444,7 @@ async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tupl
 
     server = ServerConfig(name="tracker", url=peer.url, source="flag")
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(
-        expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), folder), user, on_progress=told)
-    )
+    opener = ClientSessionOpener(accounts=OAuthRegistry(TokenStore(MemoryBackend(), folder), user, on_progress=told))
     config = HostConfig(servers=(server,))
     frontend = ScriptedFrontend()
     async with build_host(

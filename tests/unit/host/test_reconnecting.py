@@ -48,7 +48,7 @@ async def open_server_host(folder: Path, server: ServerConfig, limits: Limits | 
     host = build_host(
         HostConfig(servers=(server,), limits=limits),
         store=database,
-        opener=ClientSessionOpener(expand=str, limits=limits),
+        opener=ClientSessionOpener(limits=limits),
         model_factory=lambda _: ScriptedModel(),
         frontend=ScriptedFrontend(),
     )

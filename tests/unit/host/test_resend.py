@@ -105,7 +105,7 @@ async def open_resend_host(
             model=ModelConfig(name="scripted" if model else ""),
         ),
         store=database,
-        opener=ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits)),
+        opener=ClientSessionOpener(accounts=identities, limits=Limits(**limits)),
         model_factory=lambda _: model or ScriptedModel(),
         frontend=frontend or ScriptedFrontend(),
     )

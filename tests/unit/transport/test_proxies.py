@@ -193,11 +193,11 @@ async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate
     handler = stateless_server(lambda item: item.result(text_answer("tunnelled")))
     async with serve(handler, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, headers={"X-Key": "secret"})
-        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
+        async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()) as session:
             for _ in range(3):
                 assert single_text(await session.request(CallTool("x"))) == "tunnelled"
         with pytest.raises(StartupError, match="certificate cannot be trusted"):
-            async with ClientSessionOpener(expand=str).open(
+            async with ClientSessionOpener().open(
                 replace(config, ca_file=""), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
@@ -212,7 +212,7 @@ async def test_a_proxy_that_refuses_the_tunnel_is_reported_with_its_status(tunne
     tunnel.status = b"407 Proxy Authentication Required"
     config = ServerConfig(name="peer", url="https://mcp.test/mcp")
     with pytest.raises(StartupError, match=r"the proxy at 127\.0\.0\.1:\d+ refused with HTTP 407"):
-        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+        async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()):
             pass
 
 

@@ -41,7 +41,7 @@ def authority(tmp_path: Path) -> CertificateAuthority:
 
 async def connect(url: str, ca_file: str = "") -> str:
     config = ServerConfig(name="peer", url=url, ca_file=ca_file)
-    async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
+    async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()) as session:
         return single_text(await session.request(CallTool("x")))
 
 
@@ -144,14 +144,14 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
     await file.write_bytes("# Főtanúsítvány\n".encode() + right + b"# " + b"x" * 300_000)
     async with serve(SERVER, authority.context()) as server:
         config = with_file_digests(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
-        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
+        async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()) as session:
             assert single_text(await session.request(CallTool("x"))) == "over TLS"
         requests = OAuthHttpClient(UrlPolicy(server.url), ca_file=authority.file)
         requests.pin_ca_digest(config.ca_digest)
         await file.write_bytes(right)
         before = len(server.seen)
         with pytest.raises(StartupError, match="changed since it was approved"):
-            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+            async with ClientSessionOpener().open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
         with pytest.raises(EndpointUnreachable, match="changed since it was approved"):
             await requests.get(server.url, "authorization server metadata")
@@ -162,7 +162,7 @@ class FileSwappingOpener(ClientSessionOpener):
     """An opener that replaces a file just before it connects to the server."""
 
     def __init__(self, file: anyio.Path, content: bytes) -> None:
-        super().__init__(expand=str)
+        super().__init__()
         self.file, self.content = file, content
 
     @asynccontextmanager

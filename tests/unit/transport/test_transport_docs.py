@@ -82,7 +82,7 @@ async def open_unix_session(
     path = str(folder / "socket")
     async with await asyncio.start_unix_server(peer.serve, path):
         config = ServerConfig(name="peer", url=path, era=era)
-        async with UnixSocketOpener(expand=str).open(config, FakeRequestHandler(), observer) as session:
+        async with UnixSocketOpener().open(config, FakeRequestHandler(), observer) as session:
             yield session, observer
 
 
@@ -119,5 +119,5 @@ async def test_its_end_ends_every_call_with_the_reason(tool: str, how: str, tmp_
 async def test_an_unreachable_server_is_reported_in_a_sentence(tmp_path: Path) -> None:
     config = ServerConfig(name="peer", url=str(tmp_path / "nobody"))
     with pytest.raises(StartupError, match="cannot be reached"):
-        async with UnixSocketOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+        async with UnixSocketOpener().open(config, FakeRequestHandler(), RecordingObserver()):
             pass

@@ -228,10 +228,10 @@ async def test_a_url_chosen_by_a_project_gets_no_token_of_another_server(tmp_pat
     async with run_peer(kind=ToolsPeer) as honest, run_peer(kind=ToolsPeer) as evil:
         at_home = OAuthRegistry(TokenStore(backend, tmp_path), BrowserUser())
         config = ServerConfig(name="tracker", url=honest.url)
-        opener = ClientSessionOpener(expand=str, accounts=at_home)
+        opener = ClientSessionOpener(accounts=at_home)
         async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
-        in_project = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(backend, tmp_path), None))
+        in_project = ClientSessionOpener(accounts=OAuthRegistry(TokenStore(backend, tmp_path), None))
         for url in (evil.url, evil.url.replace("/mcp", "/mcp/"), honest.url.replace("127.0.0.1", "localhost")):
             with pytest.raises((SignInRequired, ServerError)):
                 async with in_project.open(
@@ -250,9 +250,7 @@ async def test_a_url_chosen_by_a_project_gets_no_token_of_another_server(tmp_pat
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_server_that_redirects_its_requests_gets_no_token_there(status: int) -> None:
     async with forbidden_origin() as forbidden, run_peer(kind=ToolsPeer) as peer:
-        opener = ClientSessionOpener(
-            expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
-        )
+        opener = ClientSessionOpener(accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
         async with opener.open(
             ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
         ) as session:
@@ -342,7 +340,7 @@ async def test_a_server_that_always_needs_more_input_is_answered_a_few_times_and
 
     user = BrowserUser()
     async with run_peer(kind=UnreachedPeer) as peer:
-        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), user))
+        opener = ClientSessionOpener(accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), user))
         async with opener.open(
             ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
         ) as session:
