@@ -166,3 +166,18 @@ async def test_a_form_with_pages_counts_its_fields_and_no_lines(run: Run) -> Non
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "see every page of the form first" in it.text(), "why it is not sent")
         assert form.has_pages
+
+
+async def test_an_entered_secret_is_masked_but_a_secret_from_the_server_is_shown(run: Run) -> None:
+    mine = Field(name="pat", kind="text", title="Access key", secret=True)
+    theirs = replace(mine, name="token", title="Token", default="given-by-server")
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, mine, theirs)
+        await it.pilot.press("tab")
+        await it.type("hunter2")
+        await it.until(lambda: "•••••••" in it.text(), "the mask")
+        assert form.values() == {"pat": "hunter2", "token": "given-by-server"}
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "is not allowed to" in it.text(), "the warning")
+        assert "hunter2" not in it.text()
+        assert "given-by-server" in it.text()

@@ -488,18 +488,19 @@ class TextEntry(OrderedTextArea):
 
 
 class LineEntry(OrderedInput):
-    """Single-line input for a number, date or time."""
+    """Single-line input for a number, date or time, or for a text that is masked like a password."""
 
     key_hints = ""
     scrolls_pages = False
 
-    def __init__(self, field: Field, value: Any) -> None:
+    def __init__(self, field: Field, value: Any, *, is_masked: bool = False) -> None:
         self.field = field
         # `type` and `restrict` would drop invalid characters silently; an error message is better.
         super().__init__(
             format_value(field, value),
             placeholder=_describe_empty(field),
             select_on_focus=False,
+            password=is_masked,
         )
         make_compact(self)
 

@@ -29,11 +29,11 @@ _MAX_LINE_LENGTH = 35
 FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceList
 
 
-def create_field_widget(field: Field, value: Any) -> FieldWidget:
+def create_field_widget(field: Field, value: Any, *, is_masked: bool = False) -> FieldWidget:
     """Create the input widget for *field* according to its kind, with *value* as its initial value.
 
     If *value* is None, the field starts empty. A value that is too long or contains hidden characters is shown in a
-    read-only widget.
+    read-only widget. If *is_masked* is true, a text of one line is masked like a password.
     """
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
@@ -42,6 +42,8 @@ def create_field_widget(field: Field, value: Any) -> FieldWidget:
     text = format_value(field, value)
     if not is_clean(text) or len(text) > MAX_EDITABLE_LENGTH:
         return ReadOnlyValue(field, value)
+    if is_masked and "\n" not in text:
+        return LineEntry(field, value, is_masked=True)
     is_short = field.kind in ("number", "integer") or field.format in ("date", "date-time")
     if is_short and len(text) <= _MAX_LINE_LENGTH and "\n" not in text:
         return LineEntry(field, value)
@@ -137,6 +139,8 @@ class FormRow(Vertical):
         self._is_required = field.required and not (field.kind in ("choice", "boolean") and value is not None)
         self._title = clean_line(field.title or field.name, 200)
         self._given_value = value
+        # Only what the user enters is masked: a value from the server must be seen before it is sent.
+        self._is_masked = field.secret and field.kind == "text" and value is None
         self._description = clean_beginning(field.description, _MAX_DESCRIPTION_LENGTH, _MAX_DESCRIPTION_LENGTH)[0]
         self._field_widget: FieldWidget | None = None
         self.label = Static(self._render_label(), classes="title", markup=False)
@@ -174,7 +178,7 @@ class FormRow(Vertical):
         It is not created in `__init__`, because a hundred text areas would block the program for 0.2 seconds.
         """
         if self._field_widget is None:
-            self._field_widget = create_field_widget(self.field, self._given_value)
+            self._field_widget = create_field_widget(self.field, self._given_value, is_masked=self._is_masked)
             self._initial_value = self._field_widget.field_value
         return self._field_widget
 
@@ -265,7 +269,7 @@ class FormRow(Vertical):
             lines.append(Content.styled(_("▲ looks like a secret: do not send it"), "bold $warning"))
         typed = self.field_widget.text if isinstance(self.field_widget, TextEntry | LineEntry) else ""
         if typed and not is_clean(typed):
-            marked = clean_line(typed, _MAX_PROBLEM_LENGTH)
+            marked = "•••" if self._is_masked else clean_line(typed, _MAX_PROBLEM_LENGTH)
             lines.append(Content.styled(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
         focused = self.field_widget.has_focus
         if focused and cell_width(self._title) > self._label_width - 2:
@@ -319,7 +323,8 @@ class FormRow(Vertical):
 
     async def _replace_widget(self, value: Any) -> None:
         focused = self.field_widget.has_focus
-        before, self._field_widget = self.field_widget, create_field_widget(self.field, value)
+        before = self.field_widget
+        self._field_widget = create_field_widget(self.field, value, is_masked=self._is_masked)
         if before.is_attached:  # otherwise, `compose` adds the new widget
             await self.query_one(Horizontal).mount(self.field_widget, after=before)
             await before.remove()
