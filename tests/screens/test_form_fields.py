@@ -181,3 +181,17 @@ async def test_an_entered_secret_is_masked_but_a_secret_from_the_server_is_shown
         await it.until(lambda: "is not allowed to" in it.text(), "the warning")
         assert "hunter2" not in it.text()
         assert "given-by-server" in it.text()
+
+
+async def test_a_single_character_is_counted_in_the_singular(run: Run) -> None:
+    code = replace(NOTE_FIELD, name="code", min_length=1, max_length=None)
+    short = replace(NOTE_FIELD, name="short", min_length=None, max_length=1)
+    async with run(size=(80, 24)) as it:
+        await open_form(it, code, short)
+        await it.pilot.press("tab")
+        await it.until(lambda: "at least 1 character ·" in it.text(), "the least length")
+        await it.pilot.press("tab")
+        await it.type("ab")
+        await it.until(lambda: "must have at most 1 character " in it.text(), "the error")
+        assert "at most 1 character ·" in it.text()
+        assert "1 characters" not in it.text()

@@ -435,9 +435,9 @@ async def test_finding_the_focused_field_creates_no_field_of_another_page(
     made: list[str] = []
     create = form_row.create_field_widget
 
-    def recorded(field: Field, value: Any) -> Any:
+    def recorded(field: Field, value: Any, **options: Any) -> Any:
         made.append(field.name)
-        return create(field, value)
+        return create(field, value, **options)
 
     monkeypatch.setattr(form_row, "create_field_widget", recorded)
     async with run(size=(100, 40)) as driver:

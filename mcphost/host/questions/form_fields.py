@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any, Literal, cast
 
 from mcphost.errors import UsageError
+from mcphost.pluralize import pluralize
 from mcphost.serialization import Struct, is_number
 from mcphost.unicode_forms import split_url
 
@@ -146,9 +147,9 @@ def _validate_text(field: Field, value: Any) -> str:
     if not isinstance(value, str):
         raise UsageError("must be text")
     if field.min_length is not None and len(value) < field.min_length:
-        raise UsageError(f"must have at least {field.min_length} characters")
+        raise UsageError(f"must have at least {pluralize(field.min_length, 'character')}")
     if len(value) > (limit := MAX_TEXT if field.max_length is None else min(field.max_length, MAX_TEXT)):
-        raise UsageError(f"must have at most {limit} characters")
+        raise UsageError(f"must have at most {pluralize(limit, 'character')}")
     if field.format in _FORMATS and not _matches_format(field.format, value):
         raise UsageError(f"must be {_FORMATS[field.format]}")
     if field.pattern and not _matches_pattern(field.pattern, value):
@@ -221,7 +222,7 @@ def _validate_choices(field: Field, value: Any) -> list[str]:
     if len(set(chosen)) != len(chosen):
         raise UsageError("must not repeat a choice")
     if field.min_items is not None and len(chosen) < field.min_items:
-        raise UsageError(f"must have at least {field.min_items} choices")
+        raise UsageError(f"must have at least {pluralize(field.min_items, 'choice')}")
     if field.max_items is not None and len(chosen) > field.max_items:
-        raise UsageError(f"must have at most {field.max_items} choices")
+        raise UsageError(f"must have at most {pluralize(field.max_items, 'choice')}")
     return chosen

@@ -1,5 +1,6 @@
 """Row of a form: the title of a field, its input widget, and a note with the description and errors."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from textual.app import ComposeResult
@@ -9,6 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
+from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.forms.field_widgets import (
     INVALID_JSON,
@@ -70,7 +72,7 @@ def describe_constraints(field: Field) -> str:
     match field.kind:
         case "text":
             kind = _(_FORMAT_LABELS.get(field.format, clean_line(field.format, 40)))
-            words = [kind, _describe_range(field.min_length, field.max_length, _("characters"))]
+            words = [kind, _describe_range(field.min_length, field.max_length, _("characters"), _count_characters)]
             words.append(_("pattern {pattern}").format(pattern=clean_line(field.pattern, 80)) if field.pattern else "")
         case "number" | "integer":
             kind = _("a whole number") if field.kind == "integer" else _("a number")
@@ -83,7 +85,7 @@ def describe_constraints(field: Field) -> str:
                 else []
             )
         case "choices":
-            words = [_describe_range(field.min_items, field.max_items, _("of them"))]
+            words = [_describe_range(field.min_items, field.max_items, _("of them"), _count_choices)]
         case "json":
             words = ["JSON"]
         case _:
@@ -91,16 +93,21 @@ def describe_constraints(field: Field) -> str:
     return " · ".join(word for word in words if word)
 
 
-def _describe_range(low: int | None, high: int | None, what: str) -> str:
+def _describe_range(low: int | None, high: int | None, what: str, count: Callable[[int], str]) -> str:
+    """Return a range such as "2 to 5 characters"; *count* returns a number with its noun."""
     if low and high is not None:
-        return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else f"{low} {what}"
-    return (
-        _("at least {low} {what}").format(low=low, what=what)
-        if low
-        else _("at most {high} {what}").format(high=high, what=what)
-        if high is not None
-        else ""
-    )
+        return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else count(low)
+    if low:
+        return _("at least {low}").format(low=count(low))
+    return _("at most {high}").format(high=count(high)) if high is not None else ""
+
+
+def _count_characters(number: int) -> str:
+    return translate_count(number, "character")
+
+
+def _count_choices(number: int) -> str:
+    return f"{number} {_('of them')}"
 
 
 class FormRow(Vertical):
