@@ -18,7 +18,7 @@ from mcphost.host.argument_origins import (
 from mcphost.host.origins.copy_index import CopyBudget
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, rotate_13
 from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts
-from mcphost.host.origins.text_folding import FoldedText
+from mcphost.host.origins.text_folding import FoldedText, fold, fold_same_length, removed_spans
 
 MAX_CHARACTERS = 1_000_000
 """Maximum total length of the arguments that are compared; anything beyond it is unchecked."""
@@ -264,19 +264,23 @@ class _Search:
         folded = self._folded[value] = self._fold(value.text)
         if len(value.text) < SHORTEST_COPY:
             return
-        self._search_folded(value.path, "", folded, None)
+        self._search_folded(value.path, "", value.text, folded, None)
         for decoded in decoded_texts(value.text, self._decoding):
             region = decoded.start, decoded.end
-            self._search_folded(value.path, decoded.encoding, self._fold(decoded.text), region)
+            self._search_folded(value.path, decoded.encoding, decoded.text, self._fold(decoded.text), region)
 
-    def _search_folded(self, path: str, encoding: str, folded: FoldedText, region: tuple[int, int] | None) -> None:
-        """Search a folded text for copies, including those in a simple cipher such as ROT13.
+    def _search_folded(
+        self, path: str, encoding: str, text: str, folded: FoldedText, region: tuple[int, int] | None
+    ) -> None:
+        """Search a text for copies, including those in a simple cipher such as ROT13.
 
+        *folded* is *text* after folding; copies that folding makes shorter than 16 characters are found in *text*.
         *region* is the position of the encoded part in the argument; None if the text was not encoded.
         """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
         found += _without_known(letters, found)
+        found += _without_known(list(self._search_windows(path, encoding, text, region)), found)
         if not encoding:
             places = folded.letter_places
             rotation = rotate_13(folded.letters)
@@ -286,6 +290,14 @@ class _Search:
             # Digits stay the same under ROT13, and some texts are the same in both directions.
             found += _without_known(rotated + turned, found)
         self._found += found
+
+    def _search_windows(self, path: str, encoding: str, text: str, region: tuple[int, int] | None) -> Iterator[_Found]:
+        """Yield the copies in *text* that contain characters that folding removes, such as the second of two spaces."""
+        for copy in self._index.windows.find(fold_same_length(text), removed_spans(text)):
+            server, source = self._index.window_label(copy.text)
+            original = text[copy.start : copy.end]
+            copied, span = fold(original).strip(" ") or original, region or (copy.start, copy.end)
+            yield _Found(path, encoding, server, source, copy.start, copy.end, span, copied)
 
     def _search(
         self, path: str, encoding: str, text: str, places: Sequence[int], region: tuple[int, int] | None, *,

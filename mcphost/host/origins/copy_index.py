@@ -1,12 +1,15 @@
-"""Index of texts, used to find the parts of another text that were copied from the indexed texts."""
+"""Indexes of texts, used to find the parts of another text that were copied from the indexed texts."""
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _FIRST_SIZE = 1 << 10
 _MAX_STEP = 1 << 20
+_HASH_MASK = (1 << 64) - 1
+_MAX_LOAD = 0.6
+_MIN_VISIBLE = 4
 
 
 class Copy(NamedTuple):
@@ -152,3 +155,95 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
             is_growing = False
         step = min(2 * step, _MAX_STEP) if is_growing else step // 2
     return length
+
+
+class WindowIndex:
+    """Index of all parts of a fixed length (windows) of chosen parts of texts; equal windows are stored once.
+
+    A copy is found even if its windows repeat thousands of times, as in indented text. Windows with fewer than 4
+    characters that are not spaces are left out. A window takes 12 bytes for its keyed 64-bit hash and its text's
+    number, at most twice that in a table that has just grown.
+    """
+
+    def __init__(self, length: int, limit: int) -> None:
+        self._length = length
+        self._limit = limit
+        self._groups: list[str] = []
+        self._size = 0
+        # A hash of 0 marks an unused slot.
+        self._hashes, self._numbers = array("Q", bytes(8 * _FIRST_SIZE)), array("I", bytes(4 * _FIRST_SIZE))
+
+    @property
+    def size(self) -> int:
+        """The number of stored windows."""
+        return self._size
+
+    def add(self, text: str, spans: Iterable[tuple[int, int]], group: str) -> bool:
+        """Add the windows of *text* that overlap one of *spans*, and return whether all were added.
+
+        The first text has number 0. A window that is in several texts of one *group* is stored for the first of them.
+        """
+        number, groups = len(self._groups), self._groups
+        groups.append(group)
+        for first, hashed in self._windows(text, spans):
+            del first
+            if self._size >= self._limit:
+                return False
+            if self._size >= _MAX_LOAD * len(self._hashes):
+                self._grow()
+            hashes, numbers, mask = self._hashes, self._numbers, len(self._hashes) - 1
+            slot = hashed & mask
+            while (stored := hashes[slot]) and not (stored == hashed and groups[numbers[slot]] == group):
+                slot = (slot + 1) & mask
+            if not stored:
+                hashes[slot], numbers[slot] = hashed, number
+                self._size += 1
+        return True
+
+    def find(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[Copy]:
+        """Yield the parts of *text* that overlap one of *spans* and were copied from indexed texts.
+
+        Copies from the same group are yielded in order and do not touch.
+        """
+        length, groups, hashes, numbers = self._length, self._groups, self._hashes, self._numbers
+        mask = len(hashes) - 1
+        latest: dict[str, Copy] = {}
+        if not self._size:
+            return
+        for first, hashed in self._windows(text, spans):
+            slot = hashed & mask
+            while stored := hashes[slot]:
+                if stored == hashed:
+                    group = groups[numbers[slot]]
+                    known = latest.get(group)
+                    if known is not None and first <= known.end:
+                        latest[group] = known._replace(end=first + length)
+                    else:
+                        if known is not None:
+                            yield known
+                        latest[group] = Copy(first, first + length, numbers[slot])
+                slot = (slot + 1) & mask
+        yield from latest.values()
+
+    def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield the start and the hash of each window that overlaps one of *spans*, which are in order."""
+        length, done = self._length, 0
+        most_spaces = length - _MIN_VISIBLE
+        for start, end in spans:
+            stop = min(end, len(text) - length + 1)
+            for first in range(max(done, start - length + 1), stop):
+                window = text[first : first + length]
+                if window.count(" ") <= most_spaces:
+                    yield first, hash(window) & _HASH_MASK or 1
+            done = max(done, stop)
+
+    def _grow(self) -> None:
+        size = 2 * len(self._hashes)
+        hashes, numbers, mask = array("Q", bytes(8 * size)), array("I", bytes(4 * size)), size - 1
+        for hashed, number in zip(self._hashes, self._numbers, strict=True):
+            if hashed:
+                slot = hashed & mask
+                while hashes[slot]:
+                    slot = (slot + 1) & mask
+                hashes[slot], numbers[slot] = hashed, number
+        self._hashes, self._numbers = hashes, numbers

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mcphost.host.argument_origins import FILES, MediaKind, MediaOrigin
-from mcphost.host.origins.copy_index import CopyIndex
+from mcphost.host.origins.copy_index import CopyIndex, WindowIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
-from mcphost.host.origins.text_folding import fold, keep_letters
+from mcphost.host.origins.text_folding import fold, fold_same_length, keep_letters, removed_spans
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart, ToolReturnPart
 from mcphost.serialization import Struct
 
@@ -17,6 +17,9 @@ SHORTEST_COPY = 16
 _NOT_RECEIVED = ("declined", "stopped", "background")
 _GRAM, _STRIDE = 10, 7
 _LETTERS_GRAM, _LETTERS_STRIDE = 9, 8
+_MAX_WINDOWS = 2_000_000
+_WINDOW_WEIGHT = 4
+"""Number of characters of folded text that take as much memory as one window."""
 
 
 class OutsideText(Struct, frozen=True):
@@ -38,6 +41,9 @@ class OutsideTexts:
     def __init__(self) -> None:
         self.plain = CopyIndex(_GRAM, _STRIDE)
         self.letters = CopyIndex(_LETTERS_GRAM, _LETTERS_STRIDE)
+        self.windows = WindowIndex(SHORTEST_COPY, _MAX_WINDOWS)
+        """The parts of 16 characters that folding makes shorter, such as those with runs of spaces."""
+
         self.typed: list[str] = []
         self.incomplete: set[str] = set()
         """The servers with texts that are not indexed, or not with everything encoded in them."""
@@ -50,13 +56,14 @@ class OutsideTexts:
 
         self._plain_labels: list[_Label] = []
         self._letter_labels: list[_Label] = []
+        self._window_labels: list[_Label] = []
         self._known: set[int] = set()
         self._typed_size = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing from a server or file was added."""
-        return not self._plain_labels and not self.dropped
+        return not self._window_labels and not self.dropped
 
     @property
     def dropped(self) -> set[str]:
@@ -71,8 +78,8 @@ class OutsideTexts:
 
     @property
     def size(self) -> int:
-        """The total length of the indexed texts in characters."""
-        return self.plain.size
+        """The total length of the indexed texts in characters; each window counts as several."""
+        return self.plain.size + _WINDOW_WEIGHT * self.windows.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
         """Return the server and source of an indexed text.
@@ -82,6 +89,10 @@ class OutsideTexts:
         """
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
+    def window_label(self, number: int) -> tuple[str, str]:
+        """Return the server and source of the text with this number in the index of windows."""
+        return self._window_labels[number]
+
     def add(self, outside: OutsideText) -> None:
         """Index the text and everything decoded from it, unless it was added before."""
         key = hash((outside.server, outside.source, outside.text))
@@ -89,14 +100,20 @@ class OutsideTexts:
             return
         self._known.add(key)
         label = _Label(outside.server, outside.source)
-        self._add_folded(label, fold(outside.text))
+        self._add_text(label, outside.text)
         budget = DecodeBudget()
         for decoded in decoded_source_texts(outside.text, budget):
-            self._add_folded(label, fold(decoded))
+            self._add_text(label, decoded)
         if budget.is_used_up:
             self.incomplete.add(outside.server)
 
-    def _add_folded(self, label: _Label, folded: str) -> None:
+    def _add_text(self, label: _Label, text: str) -> None:
+        if len(text) < SHORTEST_COPY:
+            return
+        self._window_labels.append(label)
+        if not self.windows.add(fold_same_length(text), removed_spans(text), label.server):
+            self.incomplete.add(label.server)
+        folded = fold(text)
         if len(folded) < self.plain.shortest:
             return
         self.plain.add(folded, label.server)

@@ -13,6 +13,7 @@ _PIECE = 32 * 1024
 """Number of characters folded in one step; a thread that folds a long text in one step stops all others."""
 _QUOTES = str.maketrans(dict.fromkeys('"`‘’‚‛“”„‟«»‹›′″＂＇', "'"))
 _SPACES = re.compile("  +")
+_REMOVED = re.compile("(?<= ) +|\0+")
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _ASCII_NOT_LETTERS = {code: None for code in range(128) if not chr(code).isalnum()}
 _IDEOGRAPHS = ((0x3400, 0xA000), (0x20000, 0x2F800))
@@ -40,6 +41,31 @@ def _fold_character(char: str) -> str:
 _TABLE = _FoldTable()
 
 
+class _SameLengthTable(dict[int, str]):
+    """Table for `str.translate` that folds each character to one character, or keeps it if that is impossible."""
+
+    def __missing__(self, code: int) -> str:
+        folded = _TABLE[code]
+        kept = folded if len(folded) == 1 else chr(code)
+        if len(self) < _TABLE_LIMIT:
+            self[code] = kept
+        return kept
+
+
+class _RemovalTable(dict[int, str]):
+    """Table for `str.translate` that marks white space with a space and characters that folding removes with NUL."""
+
+    def __missing__(self, code: int) -> str:
+        mark = {"": "\0", " ": " "}.get(_TABLE[code], "x")
+        if len(self) < _TABLE_LIMIT:
+            self[code] = mark
+        return mark
+
+
+_SAME_LENGTH = _SameLengthTable()
+_REMOVALS = _RemovalTable()
+
+
 def fold(text: str) -> str:
     """Return *text* folded for comparison; each run of white space becomes one space.
 
@@ -57,6 +83,21 @@ def _fold_pieces(text: str) -> Iterator[str]:
         if piece:
             was_space = piece.endswith(" ")
             yield piece
+
+
+def fold_same_length(text: str) -> str:
+    """Return *text* folded like `fold`, but with as many characters as before.
+
+    Runs of white space and invisible characters are kept, as are characters that would become several.
+    """
+    return "".join(text[at : at + _PIECE].translate(_SAME_LENGTH) for at in range(0, len(text), _PIECE))
+
+
+def removed_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each part of *text* that `fold` removes, such as the second of two spaces."""
+    marks = "".join(text[at : at + _PIECE].translate(_REMOVALS) for at in range(0, len(text), _PIECE))
+    for run in _REMOVED.finditer(marks):
+        yield run.span()
 
 
 def keep_letters(folded: str) -> str:

@@ -20,7 +20,7 @@ import pytest
 from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins
 from mcphost.host.origins import argument_copies
 from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
-from mcphost.host.origins.copy_index import CopyBudget, CopyIndex
+from mcphost.host.origins.copy_index import CopyBudget, CopyIndex, WindowIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.origins.text_folding import fold, keep_letters
@@ -68,13 +68,49 @@ def test_every_verbatim_copy_of_16_characters_is_found() -> None:
     for _ in range(1_500):
         start, length = numbers.randrange(len(PROSE) - 60), numbers.randrange(16, 60)
         piece = PROSE[start : start + length]
-        if len(fold(piece)) < 16:
-            continue  # more than one blank in a row counts as one
         found = find_origins(index, "web", {"body": f"~~{piece}~~"}).found
         covered = sum(end - start for start, end in found[0].spans) if found else 0
-        if covered < len(piece.strip()) - 7:
+        # Of a copy that is mostly white space, the parts with hardly anything else are left out.
+        if covered < (len(piece.strip()) - 7 if len(fold(piece)) >= 16 else 16):
             missed.append(piece)
     assert missed == []
+
+
+def test_every_copy_of_16_characters_with_runs_of_spaces_or_marks_is_found() -> None:
+    numbers = random.Random(5)
+    signs = ("a", "B", "7", " ", "   ", "\t", "\n    ", "e\u0301", "\u200d", "\ufb01", "\U0001f468\u200d", "|")
+    source = "".join(numbers.choices(signs, k=4_000))
+    index = index_of(("mail", "read_message", source))
+    missed: list[str] = []
+    for _ in range(1_500):
+        start = numbers.randrange(len(source) - 16)
+        piece = source[start : start + 16]
+        if sum(not char.isspace() for char in piece) < 4:
+            continue  # almost nothing but white space
+        if not find_origins(index, "web", {"body": f"~{piece}~"}).found:
+            missed.append(piece)
+    assert missed == []
+
+
+def test_white_space_with_hardly_anything_else_is_not_marked() -> None:
+    index = index_of(("mail", "read_message", "if a:\n" + " " * 40 + "}),\n" + " " * 40))
+    assert find_origins(index, "web", {"body": "while b:\n" + " " * 40 + "}),\n" + " " * 30}).found == ()
+
+
+def test_indentation_that_repeats_a_thousand_times_is_compared_completely() -> None:
+    text = json.dumps([{"id": number % 10, "ok": [{"state": "open"}]} for number in range(1_000)], indent=8)
+    index = index_of(*((server, "list", text) for server in ("mail", "crm")))
+    assert index.windows.size < 2_000
+    found = find_origins(index, "web", {"body": "[\n" + '                "id": 3,\n' * 1_000})
+    assert (found.servers, found.unchecked) == ({"mail", "crm"}, set())
+
+
+def test_a_text_with_more_windows_than_the_limit_counts_as_unchecked() -> None:
+    index = index_of(("mail", "read_message", "abcd  1234  efgh  5678"))
+    assert index.incomplete == set()
+    index.windows = WindowIndex(16, limit=3)
+    index.add(OutsideText("crm", "read", "abcd  1234  efgh  5679"))
+    assert index.incomplete == {"crm"}
 
 
 def test_shorter_coincidences_are_not_marked() -> None:

@@ -1,4 +1,4 @@
-"""Tests for 40 ways to carry data from one server to another, and which of them the consent question marks."""
+"""Tests for 48 ways to carry data from one server to another, and which of them the consent question marks."""
 
 import base64
 import codecs
@@ -20,6 +20,11 @@ MAIL = (
 KEY = "sk_live_9f8Gh2LqPz7Vt4Xw"
 SENTENCE = "We will close the Leipzig office in March"
 FILE = "file written by fs: "
+TABLE = "user      pin       code\nanna      4471      8852\nbob       9913      0042\nPIN:  4471  8852\n"
+CODE = "def connect():\n        pw = 12\n        return pw\n"
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466" * 3
+MARKED_LETTERS = "Z\u0308A\u0308o\u0308" * 3
+HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "the code is 4471")
 
 
 class Scenario(NamedTuple):
@@ -56,6 +61,9 @@ ATTACHED = (("@file", "file:///home/me/plan.txt", MAIL),)
 PROMPT = (("crm", "prompt customer", MAIL),)
 INSTRUCTED = (("crm", "instructions", MAIL),)
 JSON_SOURCE = (("mail", "read_message", json.dumps({"body": MAIL, "id": 7})),)
+TABLE_SOURCE = (("@file", "file:///home/me/pins.txt", TABLE),)
+CODE_SOURCE = (("fs", "read_file", CODE),)
+SIGNS_SOURCE = (("mail", "read_message", f"Hello {FAMILY}, {MARKED_LETTERS}! {HIDDEN}."),)
 BASE64_SOURCE = (("mail", "get_raw", json.dumps({"raw": base64.urlsafe_b64encode(MAIL.encode()).decode()})),)
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -68,6 +76,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("exactly 16 characters", {"q": KEY[4:20]}, True),
     Scenario("of a result in JSON", {"body": MAIL}, True, JSON_SOURCE),
     Scenario("of a result in base64, decoded", {"body": SENTENCE}, True, BASE64_SOURCE),
+    # copied with characters that are ignored in other comparisons
+    Scenario("columns of a table", {"body": "4471      8852\nbob"}, True, TABLE_SOURCE),
+    Scenario("two blanks between words", {"body": "PIN:  4471  8852"}, True, TABLE_SOURCE),
+    Scenario("columns of a table and the blanks before them", {"q": "   9913      0042"}, True, TABLE_SOURCE),
+    Scenario("columns of a table in base64", {"q": _b64("4471      8852\nbob")}, True, TABLE_SOURCE),
+    Scenario("an indented line", {"q": "\n        pw = 12\n"}, True, CODE_SOURCE),
+    Scenario("emoji with joiners", {"q": f"x{FAMILY[2:21]}y"}, True, SIGNS_SOURCE),
+    Scenario("letters with combining marks", {"q": f"x{MARKED_LETTERS[:16]}y"}, True, SIGNS_SOURCE),
+    Scenario("invisible characters alone", {"q": f"x{HIDDEN}y"}, True, SIGNS_SOURCE),
     # through something
     Scenario("through a file, of which the mail is known", {"body": SENTENCE}, True, THROUGH_FILE),
     Scenario("through a file, which alone was read", {"body": KEY}, True, ONLY_IN_FILE),
@@ -115,12 +132,12 @@ def is_marked(scenario: Scenario) -> bool:
     return bool(find_origins(index, scenario.callee, scenario.arguments).found)
 
 
-def test_there_are_40_scenarios_and_the_rate_is_told() -> None:
+def test_there_are_48_scenarios_and_the_rate_is_told() -> None:
     marked = [scenario for scenario in SCENARIOS if is_marked(scenario)]
     for scenario in SCENARIOS:
         print(f"{'marked  ' if scenario in marked else 'unmarked'}  {scenario.name}")
     print(f"{len(marked)} of {len(SCENARIOS)} marked")
-    assert (len(SCENARIOS), len(marked)) == (40, 34)
+    assert (len(SCENARIOS), len(marked)) == (48, 42)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
