@@ -273,6 +273,7 @@ class Database:
             f"The {label} was damaged ({error}) and a new one was started.",
             f"The damaged file was moved to {aside}.",
         )
+        path.touch(mode=0o600)
         return self._connect(str(path))
 
     def _fall_back_to_memory(self, error: Exception) -> sqlite3.Connection:
@@ -334,7 +335,7 @@ class Database:
         db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA secure_delete = ON")
-        if self._is_lost(db):
+        if self._pending_warning is None and self._is_lost(db):
             self._pending_warning = (
                 f"The {self._label} was missing, or has none of the data stored before; a new one was started.",
                 "If you have a backup, quit mcphost and restore it.",

@@ -151,7 +151,7 @@ def use_store(program: Program) -> Outcome:
 def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
     """Damage *count* copies of a store, and count the outcomes.
 
-    Raises AssertionError at the first crash or unreported loss.
+    Raises AssertionError at the first crash, unreported loss, or damaged file that was moved without naming it.
     """
     original = folder / "original"
     original.mkdir()
@@ -166,6 +166,9 @@ def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
         what = f"round {number}: {damage.__name__} of {target}: {outcome.codes}\n{outcome.told[-3_000:]}"
         assert "crashed" not in outcome.told, f"a crash in {what}"
         assert "Traceback" not in outcome.told, f"a traceback in {what}"
+        for aside in (home / target).parent.glob("*.damaged-*"):
+            if not aside.name.endswith(("-wal", "-shm")):
+                assert aside.name in outcome.told, f"a damaged file was moved without a word in {what}"
         is_told = any(word in outcome.told.lower() for word in _TOLD)
         assert outcome.listed == _CONVERSATIONS or is_told, f"a silent loss in {what}"
         totals["told" if is_told else "unharmed"] += 1

@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import sqlite3
+import stat
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -210,18 +211,23 @@ async def test_a_database_that_lost_everything_is_reported(tmp_path: Path, state
     assert len(messages) == 1
 
 
-async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("companion", [None, "ledger.db"])
+async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path, companion: str | None) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
+    (tmp_path / "ledger.db").touch()
     messages: list[tuple[str, str]] = []
-    saved = ConversationStore(Database(path, lambda text, hint: messages.append((text, hint))))
+    other = tmp_path / companion if companion else None
+    saved = ConversationStore(Database(path, lambda text, hint: messages.append((text, hint)), companion=other))
     await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     assert [row.id for row in await saved.list_recent()] == ["c"]
     asides = damaged_copies(tmp_path)
     assert len(asides) == 1
     assert asides[0].read_bytes().startswith(b"this is no database")
+    assert len(messages) == 1
     assert "damaged" in messages[0][0]
     assert str(asides[0]) in messages[0][1]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("name", [7, 1.5, None, b"001", "a message of a conversation"])
