@@ -81,7 +81,7 @@ class LiteLlmModel:
         self._environ = environ
         self._keyring = keyring
         self._deadlines = deadlines or ModelDeadlines()
-        self._facts = ModelFacts(context_window=config.context_window)
+        self._facts = ModelFacts(context_window=config.context_window, **self._configured_prices())
         self._has_loaded_facts = self._supports_answer_schema = False
         self._has_reported_tools = False
         self._refusals = refusals
@@ -486,16 +486,22 @@ class LiteLlmModel:
 
         litellm's prices are not used for a model at a configured URL, because they do not apply to it.
         """
-        config = self._config
-        if config.input_price is not None and config.output_price is not None:
-            return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
-        if config.api_base:
+        if configured := self._configured_prices():
+            return configured
+        if self._config.api_base:
             return {}  # the listed price does not apply to a server at another address
         return {
             "input_price": event.input_price,
             "cached_input_price": event.cached_input_price,
             "output_price": event.output_price,
         }
+
+    def _configured_prices(self) -> dict[str, float | None]:
+        """Return the prices in the configuration, in US dollars per token; empty if there are none."""
+        config = self._config
+        if config.input_price is None or config.output_price is None:
+            return {}
+        return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
         """Return the event; if prices are configured, replace its cost with the cost at those prices.

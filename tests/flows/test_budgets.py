@@ -335,6 +335,45 @@ async def test_a_stopped_request_counts_as_its_estimate(open_host: OpenHost) -> 
     assert entry.cost == pytest.approx(while_sending.cost + 100 * 1e-4)
 
 
+class LoadingModel(ScriptedModel):
+    """A model whose prices are known only once it has been loaded; the first time, loading does not end."""
+
+    def __init__(self, *rounds: Round) -> None:
+        super().__init__(*rounds)
+        self.loads = 0
+
+    async def load_facts(self) -> None:
+        """Wait forever the first time; later, make the prices known."""
+        self.loads += 1
+        if self.loads == 1:
+            self.hanging.set()
+            await anyio.sleep_forever()
+        self.facts = PRICED
+
+
+async def test_a_request_that_is_stopped_while_the_model_loads_is_not_recorded(open_host: OpenHost) -> None:
+    model = LoadingModel(answer_round(None))
+    async with open_host(model, ScriptedFrontend(), servers=()) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.conversation.send, "hi")
+            await model.hanging.wait()
+            host.conversation.stop()
+        assert await host.spending.list_entries() == ()
+        assert model.requests == []
+
+
+async def test_prices_that_are_loaded_with_the_first_request_count_for_it(open_host: OpenHost) -> None:
+    model = LoadingModel([Text("x" * 400), HANG])
+    model.loads = 1
+    async with open_host(model, ScriptedFrontend(), servers=()) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.conversation.send, "hi")
+            await model.hanging.wait()
+            host.conversation.stop()
+        (entry,) = await host.spending.list_entries()
+    assert entry.cost == pytest.approx(entry.input_tokens * 1e-5 + 100 * 1e-4)
+
+
 async def test_a_request_that_the_provider_refused_costs_nothing(open_host: OpenHost) -> None:
     model = priced_model([ModelError("No such key.", "Set one.", model_kind="auth")])
     async with open_host(model, ScriptedFrontend(), servers=()) as host:

@@ -11,7 +11,7 @@ from mcphost.errors import ModelError, StoreError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import SpendingChanged
 from mcphost.llm.messages import Usage
-from mcphost.llm.model import ModelFacts
+from mcphost.llm.model import ChatModel, ModelFacts
 from mcphost.serialization import Struct, replace
 from mcphost.store.spending import (
     DailySpending,
@@ -56,16 +56,19 @@ class SpendingTracker:
         self._is_failing = False
 
     @asynccontextmanager
-    async def track(self, entry: SpendingEntry, facts: ModelFacts) -> AsyncGenerator[OpenSpending]:
+    async def track(self, entry: SpendingEntry, model: ChatModel) -> AsyncGenerator[OpenSpending]:
         """Return a context manager that records one request; send it and read the answer inside the block.
 
-        *entry* contains the estimated number of input tokens and *facts* the prices. A request that fails before
+        *entry* contains the estimated number of input tokens, and the facts about *model*, which are loaded first, the
+        prices. Nothing is recorded if the caller is cancelled while they are loaded. A request that fails before
         anything is received costs nothing, and its entry is deleted. A cancelled request is recorded with the usage
-        reported so far or, if none was reported, with an estimate. Failures to save are reported, not raised.
+        reported so far or, if none was reported, with an estimate. Raises ModelError if the facts cannot be loaded;
+        failures to save are reported, not raised.
         """
+        await model.load_facts()
         entry = replace(entry, at=entry.at or time.time())
         open_spending = OpenSpending()
-        number = await self._add(_estimate(entry, facts, 0))
+        number = await self._add(_estimate(entry, model.facts, 0))
         was_sent = True
         try:
             yield open_spending
@@ -74,7 +77,7 @@ class SpendingTracker:
             raise
         finally:
             with anyio.CancelScope(shield=True):
-                final = _settle(entry, facts, open_spending) if was_sent else None
+                final = _settle(entry, model.facts, open_spending) if was_sent else None
                 await self._settle(number, final)
                 total = await self._load_conversation_cost(entry.conversation)
                 self._events.publish(SpendingChanged(entry.conversation, final.cost if final else None, total))

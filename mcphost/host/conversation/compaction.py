@@ -249,7 +249,7 @@ class Compactor:
             entry = SpendingEntry(
                 at=0.0, conversation=conversation.id, turn=turn, model=model.name, shares=shares, input_tokens=tokens
             )
-            return self._spending.track(entry, model.facts)
+            return self._spending.track(entry, model)
 
         summarizer, outcome = Summarizer(model, instructions, publish_progress, track), "stopped"
         try:

@@ -280,7 +280,7 @@ class Turn:
     async def _stream(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
         drafted = time.monotonic()
         async with (
-            self._spending.track(prepared.entry, self._model.facts) as spending,
+            self._spending.track(prepared.entry, self._model) as spending,
             self._model.stream(prepared.request) as events,
         ):
             async for event in events:

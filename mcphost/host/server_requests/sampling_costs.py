@@ -74,7 +74,7 @@ class SamplingCosts:
             at=0.0, conversation=self._conversation, purpose="sampling", model=model.name, input_tokens=input_tokens,
             shares=(TokenShare("sampling", server, "", input_tokens),),
         )  # fmt: skip
-        return self._spending.get().track(entry, model.facts)
+        return self._spending.get().track(entry, model)
 
     @property
     def _conversation(self) -> str:

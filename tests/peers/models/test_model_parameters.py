@@ -364,3 +364,8 @@ async def test_the_search_for_refused_tools_ends_at_its_time_limit_if_the_provid
     reply = await ask_model(create_unknown_model(base, worker, deadlines), "hello", tools=MANY_TOOLS)
     assert reply.error is not None
     assert "Unsupported tool schema" in str(reply.error)
+
+
+async def test_configured_prices_are_known_before_the_model_is_loaded(worker: WorkerProcess) -> None:
+    facts = create_unknown_model("http://127.0.0.1:9", worker, input_price=2.0, output_price=8.0).facts
+    assert (facts.input_price, facts.output_price) == (pytest.approx(2e-6), pytest.approx(8e-6))
