@@ -82,7 +82,7 @@ class LiteLlmModel:
         self._keyring = keyring
         self._deadlines = deadlines or ModelDeadlines()
         self._facts = ModelFacts(context_window=config.context_window, **self._configured_prices())
-        self._has_loaded_facts = self._supports_answer_schema = False
+        self._has_loaded_facts = self._has_served_facts = self._supports_answer_schema = False
         self._has_reported_tools = False
         self._refusals = refusals
         self._refusal = ToolsRefused()
@@ -102,7 +102,7 @@ class LiteLlmModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts about the model from litellm's list of models; values from the configuration take precedence."""
+        """Facts about the model from the configuration, its own server, or litellm's list, in this order."""
         return self._facts
 
     async def prepare(self) -> None:
@@ -408,6 +408,7 @@ class LiteLlmModel:
             reasoning_effort=config.reasoning_effort,
             answer_schema=request.answer_schema if self._can_send_schema(request, provider) else _NO_SCHEMA,
             api="responses" if "/responses/" in model else config.api,
+            context_window=self._facts.context_window if provider in providers.OLLAMA_PROVIDERS else 0,
         )
 
     def _can_send_schema(self, request: ModelRequest, provider: str) -> bool:
@@ -454,9 +455,36 @@ class LiteLlmModel:
         return key
 
     async def _load_facts(self) -> None:
-        """Load the facts from litellm's list, unless already loaded. Raises ModelError for an unknown provider."""
-        if self._has_loaded_facts:
+        """Load the facts that are not loaded yet. Raises ModelError for an unknown provider."""
+        if not self._has_loaded_facts:
+            await self._load_listed_facts()
+        if self._has_loaded_facts and not self._has_served_facts:
+            await self._load_served_facts()
+
+    async def _load_served_facts(self) -> None:
+        """Load what the model's own server reports about the model; Ollama is asked again until it answers."""
+        config = self._config
+        if not providers.has_own_server(config):
+            self._has_served_facts = True
             return
+        from mcphost.llm.local_servers import OLLAMA_CONTEXT, LocalModel, find_served_model
+
+        served = await find_served_model(config, self._environ)
+        is_ollama = providers.parse_provider(config.name) in providers.OLLAMA_PROVIDERS
+        self._has_served_facts = served is not None or not is_ollama
+        served, facts = served or LocalModel(id=""), self._facts
+        listed = min(facts.context_window, OLLAMA_CONTEXT) if is_ollama else facts.context_window
+        window = config.context_window or served.context_window or listed
+        has_own_tools = config.tools == "auto" and self._refusal == ToolsRefused() and served.supports_tools is not None
+        self._facts = replace(
+            facts,
+            context_window=min(window, served.max_context_window or window),
+            supports_tools=served.supports_tools if has_own_tools else facts.supports_tools,
+            supports_images=facts.supports_images if served.supports_images is None else served.supports_images,
+        )
+
+    async def _load_listed_facts(self) -> None:
+        """Load the facts from litellm's list. Raises ModelError for an unknown provider."""
         call = self._worker.open_call()
         try:
             self._worker.send(

@@ -1,9 +1,9 @@
 """Discovery of model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM) and of their models.
 
-Only loopback addresses are contacted, with GET requests and a POST to Ollama's `/api/show`. These requests do
-not load any model. A server is identified by its API endpoints, never by its port alone. Sources: Ollama's API
-reference (`/api/version`, `/api/tags`, `/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's
-server README (`/props`) and vLLM's OpenAI-compatible server (`/version`, `/v1/models`).
+Only loopback addresses are contacted, and the address of a selected Ollama model, with GET requests and a POST to
+Ollama's `/api/show`. These requests do not load any model. A server is identified by its API endpoints, never by
+its port alone. Sources: Ollama's API reference (`/api/version`, `/api/tags`, `/api/show`), LM Studio's REST API
+(`/api/v0/models`), llama.cpp's server README (`/props`) and vLLM's OpenAI-compatible server (`/version`, `/v1/models`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ import anyio
 
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.json_requests import JsonClient, list_objects, parse_count, valid_names
-from mcphost.llm.providers import is_loopback, parse_ollama_host
+from mcphost.llm.providers import OLLAMA_PROVIDERS, is_loopback, parse_ollama_host
 from mcphost.serialization import Struct, replace
 
 LocalServerKind = Literal["ollama", "lm_studio", "llama_cpp", "vllm", "openai_compatible"]
@@ -26,6 +26,9 @@ LATE_PROBE_SECONDS = 5.0
 
 DETAILS_SECONDS = 2.0
 """Time limit in seconds for asking Ollama about the capabilities of its models."""
+
+OLLAMA_CONTEXT = 32_768
+"""Context size in tokens that is requested from Ollama unless another one is configured; memory grows with it."""
 
 MAX_MODELS = 200
 MAX_DETAILED_MODELS = 50
@@ -69,7 +72,13 @@ class LocalModel(Struct, frozen=True, kw_only=True):
     """Name on the server, for example `qwen3:8b`."""
 
     context_window: int = 0
-    """In tokens: the size that the server is configured to use, if reported, else the model's maximum."""
+    """In tokens: the size that the server is configured to use, if reported, else the model's maximum.
+
+    For Ollama without a configured size, this is the size that mcphost requests, at most OLLAMA_CONTEXT.
+    """
+
+    max_context_window: int = 0
+    """The model's maximum in tokens; only Ollama reports it separately."""
 
     supports_tools: bool | None = None
     supports_images: bool | None = None
@@ -193,6 +202,36 @@ async def load_model_details(server: LocalModelServer, *, seconds: float = DETAI
     return replace(server, models=tuple(details.get(model.id, model) for model in server.models))
 
 
+async def find_served_model(
+    config: ModelConfig, environ: Mapping[str, str], *, seconds: float = DETAILS_SECONDS
+) -> LocalModel | None:
+    """Return what the server of the model *config* reports about it, or None if it reports nothing.
+
+    Ollama is asked at any address, other servers only on this machine, without a key or other headers. Safe to cancel.
+    """
+    provider, _, name = config.name.partition("/")
+    if provider in OLLAMA_PROVIDERS:
+        base = config.api_base or environ.get("OLLAMA_API_BASE") or parse_ollama_host(environ.get("OLLAMA_HOST", ""))
+        return await _find_ollama_model(base.rstrip("/"), name, seconds)
+    if not is_loopback(config.api_base):
+        return None
+    kinds: dict[str, LocalServerKind] = {"lm_studio": "lm_studio", "hosted_vllm": "vllm"}
+    address = LocalAddress(config.api_base.rstrip("/").removesuffix("/v1"), kinds.get(provider, "openai_compatible"))
+    for server in await find_local_servers([address], seconds=seconds):
+        if server.kind == "ollama":
+            model = await _find_ollama_model(server.url, name, seconds)
+            # Ollama's API in OpenAI's format has no parameter for the size, and the size in use is unknown.
+            return model and replace(model, context_window=0)
+        return next((model for model in server.models if model.id == name), None)
+    return None
+
+
+async def _find_ollama_model(url: str, name: str, seconds: float) -> LocalModel | None:
+    unknown = LocalModel(id=name)
+    (model,) = (await load_model_details(LocalModelServer("ollama", url, (unknown,)), seconds=seconds)).models
+    return None if model == unknown else model
+
+
 _Identify = Callable[[JsonClient, str], Awaitable[LocalModelServer | None]]
 
 
@@ -234,7 +273,8 @@ async def _identify_lm_studio(client: JsonClient, url: str) -> LocalModelServer 
                 id=entry["id"],
                 context_window=parse_count(entry.get("loaded_context_length"))
                 or parse_count(entry.get("max_context_length")),
-                supports_tools="tool_use" in abilities if isinstance(abilities, list) else None,
+                # LM Studio describes tools in the prompt for a model that was not trained to use them.
+                supports_tools=True if isinstance(abilities, list) and "tool_use" in abilities else None,
                 supports_images=entry.get("type") == "vlm",
             )
         )
@@ -257,7 +297,8 @@ async def _identify_llama_cpp(client: JsonClient, url: str) -> LocalModelServer 
             LocalModel(
                 id=name,
                 context_window=served,
-                supports_tools="tools" in template if isinstance(template, str) else None,
+                # llama.cpp has a generic format for a template without tools.
+                supports_tools=True if isinstance(template, str) and "tools" in template else None,
                 supports_images=bool(cast("dict[str, Any]", abilities).get("vision"))
                 if isinstance(abilities, dict)
                 else None,
@@ -310,13 +351,27 @@ def _parse_ollama_details(model: LocalModel, answer: Mapping[str, Any]) -> Local
     if isinstance(info, dict):
         members = cast("dict[str, Any]", info)
         window = parse_count(members.get(f"{members.get('general.architecture')}.context_length"))
+    model = replace(
+        model,
+        context_window=_parse_num_ctx(answer.get("parameters")) or min(window, OLLAMA_CONTEXT),
+        max_context_window=window,
+    )
     abilities = answer.get("capabilities")
     if not isinstance(abilities, list):
-        return replace(model, context_window=window)
+        return model
     return replace(
         model,
-        context_window=window,
         supports_tools="tools" in abilities,
         supports_images="vision" in abilities,
         supports_reasoning="thinking" in abilities,
     )
+
+
+def _parse_num_ctx(parameters: object) -> int:
+    """Return the context size that a Modelfile sets in *parameters*, lines with a name and a value; 0 if it sets none.
+
+    Ollama applies it unless a request has another size.
+    """
+    lines = parameters.splitlines() if isinstance(parameters, str) else []
+    values = [words[1] for line in lines if len(words := line.split()) == 2 and words[0] == "num_ctx"]
+    return parse_count(int(values[-1])) if values and len(values[-1]) < 10 and values[-1].isdecimal() else 0

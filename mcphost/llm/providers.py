@@ -45,6 +45,9 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "xinference"})
 """Providers that are self-hosted servers, which need no key unless one is configured."""
 
+OLLAMA_PROVIDERS = ("ollama", "ollama_chat")
+"""Providers that send requests in Ollama's own format, which can ask for a size of the context."""
+
 CREDENTIAL_CHAIN_PROVIDERS = frozenset(
     {"bedrock", "bedrock_converse", "sagemaker", "vertex_ai", "azure", "azure_ai", "watsonx"}
 )
@@ -115,7 +118,7 @@ def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelC
     This is necessary because litellm reads only `OLLAMA_API_BASE`.
     """
     host = environ.get("OLLAMA_HOST", "").strip()
-    is_ollama = parse_provider(config.name) in ("ollama", "ollama_chat")
+    is_ollama = parse_provider(config.name) in OLLAMA_PROVIDERS
     if not is_ollama or not host or config.api_base or environ.get("OLLAMA_API_BASE"):
         return config
     return replace(config, api_base=parse_ollama_host(host))
@@ -164,6 +167,11 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False  # a name such as 127.example.org or x.localhost may resolve to any address
+
+
+def has_own_server(config: ModelConfig) -> bool:
+    """Return whether the model's server can be asked about the model: Ollama, or any server on this machine."""
+    return parse_provider(config.name) in OLLAMA_PROVIDERS or is_loopback(config.api_base)
 
 
 def _needs_named_key(url: str) -> bool:

@@ -152,6 +152,8 @@ def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, A
         arguments["top_p"] = request.top_p
     if request.drops_unsupported:
         arguments["drop_params"] = True
+    if request.context_window:
+        arguments["num_ctx"] = request.context_window
     if request.headers:
         arguments["extra_headers"] = request.headers
     if request.reasoning_effort:

@@ -43,6 +43,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     api: Literal["auto", "chat", "responses"] = "auto"
     """The OpenAI API to use; "auto" leaves the choice to litellm."""
 
+    context_window: int = 0
+    """Size of the context in tokens to request from Ollama, or 0 for the server's own default."""
+
 
 class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A command from the host to the worker."""

@@ -30,6 +30,8 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encod
 JSON_LINES = CHUNKED.replace(b"text/event-stream", b"application/x-ndjson")
 OLLAMA_PATH = "/api/chat"
 """Where Ollama streams one JSON object a line."""
+SHOW_PATH = "/api/show"
+"""Where Ollama describes a model."""
 
 
 class RawProvider:
@@ -41,7 +43,8 @@ class RawProvider:
     `refuses_tools`, a request with tools gets status 400 and this message. `bad_tools` maps tool names to such
     messages, in which `{name}` and `{at}` stand for the name and the position of the first refused tool. With
     `bad_keyword`, only definitions that contain this text are refused. If set, the events in `script` (of any API), or
-    the header lines and the body in `raw`, are sent instead.
+    the header lines and the body in `raw`, are sent instead. `shown` is the answer to Ollama's `/api/show`, or None for
+    status 404, which is also the answer to all GET requests; these requests are not recorded.
     """
 
     def __init__(self) -> None:
@@ -55,6 +58,7 @@ class RawProvider:
         self.headers = b""
         self.script: list[dict[str, Any]] = []
         self.raw: tuple[bytes, bytes] | None = None
+        self.shown: dict[str, Any] | None = None
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
         self.reset()
@@ -79,6 +83,11 @@ class RawProvider:
 
     async def _answer(self, stream: SocketStream) -> None:
         path, body = await self._request(stream)
+        if body is None:
+            reply = json.dumps(self.shown).encode()
+            status = b"200 OK" if self.shown is not None and path == SHOW_PATH else b"404 Not Found"
+            await stream.send(b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status, len(reply), reply))
+            return
         refusal = self._refuse_tools(body)
         if self.status or refusal:
             message = refusal or "told to fail"
@@ -141,19 +150,25 @@ class RawProvider:
             self._record_hangup()
             scope.cancel()
 
-    async def _request(self, stream: SocketStream) -> tuple[str, dict[str, Any]]:
+    async def _request(self, stream: SocketStream) -> tuple[str, dict[str, Any] | None]:
+        """Return the path and the body of a request; the body is None if the request is about the server itself."""
         data = b""
         while b"\r\n\r\n" not in data:
             data += await stream.receive()
         head, _, body = data.partition(b"\r\n\r\n")
+        path = head.split(b" ")[1].decode()
+        if head.startswith(b"GET "):
+            return path, None
         lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
         length = int(lengths[0].split(b":")[1])
         while len(body) < length:
             body += await stream.receive()
+        if path == SHOW_PATH:
+            return path, None
         self.heads.append(head.decode())
         self.bodies.append(json.loads(body))
         self.asked.set()
-        return head.split(b" ")[1].decode(), self.bodies[-1]
+        return path, self.bodies[-1]
 
     async def _event(self, stream: SocketStream, event: tuple[str, dict[str, Any]]) -> None:
         name, value = event

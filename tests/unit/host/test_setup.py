@@ -101,19 +101,16 @@ async def test_a_slow_server_at_a_used_models_address_is_found_by_the_longer_sea
 
 
 async def test_models_that_use_no_tools_come_last(tmp_path: Path) -> None:
+    shown: dict[str, Any] = {"none": {"capabilities": []}, "unknown": {}, "good": {"capabilities": ["tools"]}}
     answers = {
-        "GET /api/v0/models": {
-            "data": [
-                {"id": "none", "type": "llm", "state": "loaded", "capabilities": []},
-                {"id": "unknown", "type": "llm", "state": "loaded"},
-                {"id": "good", "type": "llm", "state": "loaded", "capabilities": ["tool_use"]},
-            ]
-        }
+        "GET /api/version": {"version": "1"},
+        "GET /api/tags": {"models": [{"model": name} for name in shown]},
+        "POST /api/show": lambda body: shown[body["model"]],
     }
     with json_server(answers) as server:
         async with open_setup(tmp_path, {"OLLAMA_HOST": server.url}) as (_, setup):
             names = [offer.config.name for offer in (await setup.find()).models]
-    assert [name.rpartition("/")[2] for name in names if name.startswith("lm_studio/")] == ["good", "unknown", "none"]
+    assert [name.rpartition("/")[2] for name in names if name.startswith("ollama_chat/")] == ["good", "unknown", "none"]
 
 
 async def test_what_was_chosen_is_saved_approved_and_running(tmp_path: Path) -> None:

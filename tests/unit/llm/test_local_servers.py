@@ -148,7 +148,12 @@ async def test_ollama_tells_the_context_size_and_abilities_of_each_model() -> No
         (found,) = await find_local_servers([LocalAddress(server.url)], seconds=10)
         detailed = await load_model_details(found, seconds=10)
     expected = LocalModel(
-        id="qwen3:8b", context_window=40_960, supports_tools=True, supports_images=False, supports_reasoning=True
+        id="qwen3:8b",
+        context_window=32_768,
+        max_context_window=40_960,
+        supports_tools=True,
+        supports_images=False,
+        supports_reasoning=True,
     )
     assert detailed.models[0] == expected
     asked = [request[2]["model"] for request in server.requests if request[0] == "POST"]
