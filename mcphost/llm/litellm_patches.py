@@ -1,7 +1,8 @@
 """Patches for the worker process that work around litellm's defects and make httpx reject redirects.
 
 litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks
-the stream as refused.
+the stream as refused. Other patches accept invalid token counts, note Gemini's finish reasons and name the tools in
+the results for Ollama.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another
 origin, it would remove only the `Authorization` header; it would still send the headers that contain the key
@@ -9,11 +10,96 @@ for Anthropic or Gemini. Therefore, every redirect is rejected.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
+from mcphost.llm.response_limits import parse_token_count
+from mcphost.serialization import is_number
+
+FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
+"""Name of an attribute of Gemini streams, which is True if the provider gave a finish reason."""
 REFUSED_ATTRIBUTE = "mcphost_refused"
 """Name of the attribute that marks a stream in which the model refused to answer."""
 Json = dict[str, Any]
+
+
+def patch_litellm() -> None:
+    """Apply all patches to litellm, which must be imported already."""
+    patch_usage()
+    patch_gemini_finish_reasons()
+    patch_openai_streams()
+    patch_ollama_requests()
+
+
+def patch_usage() -> None:
+    """Patch litellm's Usage class to accept invalid token counts, which would otherwise make the answer fail."""
+    from litellm.types import utils
+
+    kind: Any = utils.Usage
+    original = kind.__init__
+
+    def initialize(self: Any, *args: Any, **members: Any) -> None:
+        original(self, *args, **{name: sanitize_usage(name, value) for name, value in members.items()})
+
+    kind.__init__ = initialize
+
+
+def patch_gemini_finish_reasons() -> None:
+    """Patch litellm to record, for each Gemini stream, whether the provider gave a finish reason.
+
+    litellm 1.105 reports `stop` for every chunk without a finish reason, so the chunks do not show that a stream was
+    cut off.
+    """
+    with suppress(ImportError, AttributeError):
+        from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
+
+        kind: Any = gemini.ModelResponseIterator
+        parse = kind.chunk_parser
+
+        def parse_and_note(self: Any, chunk: Any) -> Any:
+            setattr(
+                self, FINISH_REASON_ATTRIBUTE, getattr(self, FINISH_REASON_ATTRIBUTE, False) or has_finish_reason(chunk)
+            )
+            return parse(self, chunk)
+
+        kind.chunk_parser = parse_and_note
+
+
+def has_finish_reason(chunk: Any) -> bool:
+    """Return whether a raw Gemini chunk has a `finishReason`, or reports that the prompt was blocked."""
+    if not isinstance(chunk, dict):
+        return False
+    members = cast("dict[str, Any]", chunk)
+    candidates, feedback = members.get("candidates"), members.get("promptFeedback")
+    items: list[Any] = cast("list[Any]", candidates) if isinstance(candidates, list) else []
+    ended = any(isinstance(item, dict) and bool(cast("dict[str, Any]", item).get("finishReason")) for item in items)
+    return ended or (isinstance(feedback, dict) and "blockReason" in feedback)
+
+
+def sanitize_usage(name: str, value: Any) -> Any:
+    """Return *value* with invalid counts, costs and objects replaced; *name* is its key in the usage report."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {
+            key: sanitize_usage("_tokens", member)
+            for key, member in members.items()
+            if isinstance(member, int | float | dict)
+        }
+    if name == "cost":
+        return value if is_number(value) and value >= 0 else None
+    if name.endswith("_details") or name == "server_tool_use":
+        return value if hasattr(value, "model_dump") else None
+    return parse_token_count(value) if name.endswith("_tokens") and value is not None else value
+
+
+def patch_openai_streams() -> None:
+    """Patch litellm to pass on refusals in Chat Completions and error messages in the Responses API."""
+    with suppress(ImportError, AttributeError):
+        from litellm.litellm_core_utils import streaming_handler
+        from litellm.responses import streaming_iterator
+
+        patch_refusals(streaming_handler.CustomStreamWrapper)
+        patch_stream_errors(streaming_iterator.BaseResponsesAPIStreamingIterator)
 
 
 def patch_refusals(chat: Any) -> None:
@@ -62,6 +148,14 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
             setattr(stream, REFUSED_ATTRIBUTE, True)
             cast("Any", delta).content = refusal
     return chunk
+
+
+def patch_ollama_requests() -> None:
+    """Patch litellm to include the tool's name in each tool result that it sends to Ollama."""
+    with suppress(ImportError, AttributeError):
+        from litellm.llms.ollama.chat.transformation import OllamaChatConfig
+
+        patch_tool_names(OllamaChatConfig)
 
 
 def patch_tool_names(ollama: Any) -> None:

@@ -27,19 +27,13 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.litellm_patches import (
-    RedirectRefused,
-    is_refused,
-    patch_refusals,
-    patch_stream_errors,
-    patch_tool_names,
-)
-from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, parse_token_count
+from mcphost.llm.litellm_patches import FINISH_REASON_ATTRIBUTE, RedirectRefused, is_refused
+from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong
 from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
 from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
 from mcphost.sandbox.process_limits import limit_data_memory
-from mcphost.serialization import is_number, loads
+from mcphost.serialization import loads
 
 LITELLM_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -58,8 +52,6 @@ PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
 """Providers whose finish reason litellm does not keep; `patch_gemini_finish_reasons` detects Gemini's."""
 SKIP_BRIDGE = "_skip_responses_api_bridge"
 """Argument of litellm's `acompletion` that keeps a request in Chat Completions."""
-FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
-"""Name of an attribute of Gemini streams, which is True if the provider gave a finish reason."""
 MAX_DATA_BYTES = 2 * 1024**3
 """Limit on the data memory of the process; a request that needs more fails."""
 PROVIDER_TIMEOUT = 3600.0
@@ -117,10 +109,7 @@ def import_litellm(result: list[Any]) -> None:
         response_limits.limit_responses(httpx.Response)
         response_limits.disable_compression(httpx.AsyncClient)
         litellm_patches.refuse_redirects(httpx.AsyncClient, httpx.Client)
-        patch_usage()
-        patch_gemini_finish_reasons()
-        patch_openai_streams()
-        patch_ollama_requests()
+        litellm_patches.patch_litellm()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - reported by the main thread
         result.append(error)
@@ -401,19 +390,6 @@ class LiteLlmWorker:
         )
 
 
-def patch_usage() -> None:
-    """Patch litellm's Usage class to accept invalid token counts, which would otherwise make the answer fail."""
-    from litellm.types import utils
-
-    kind: Any = utils.Usage
-    original = kind.__init__
-
-    def initialize(self: Any, *args: Any, **members: Any) -> None:
-        original(self, *args, **{name: sanitize_usage(name, value) for name, value in members.items()})
-
-    kind.__init__ = initialize
-
-
 async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
     """Yield the chunks of *stream*, and ignore litellm 1.110's error for a stream without a finish reason.
 
@@ -426,72 +402,6 @@ async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
     except Exception as error:
         if MISSING_FINISH_REASON not in str(error):
             raise
-
-
-def patch_gemini_finish_reasons() -> None:
-    """Patch litellm to record, for each Gemini stream, whether the provider gave a finish reason.
-
-    litellm 1.105 reports `stop` for every chunk without a finish reason, so the chunks do not show that a stream was
-    cut off.
-    """
-    with suppress(ImportError, AttributeError):
-        from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
-
-        kind: Any = gemini.ModelResponseIterator
-        parse = kind.chunk_parser
-
-        def parse_and_note(self: Any, chunk: Any) -> Any:
-            setattr(
-                self, FINISH_REASON_ATTRIBUTE, getattr(self, FINISH_REASON_ATTRIBUTE, False) or has_finish_reason(chunk)
-            )
-            return parse(self, chunk)
-
-        kind.chunk_parser = parse_and_note
-
-
-def patch_openai_streams() -> None:
-    """Patch litellm to pass on refusals in Chat Completions and error messages in the Responses API."""
-    with suppress(ImportError, AttributeError):
-        from litellm.litellm_core_utils import streaming_handler
-        from litellm.responses import streaming_iterator
-
-        patch_refusals(streaming_handler.CustomStreamWrapper)
-        patch_stream_errors(streaming_iterator.BaseResponsesAPIStreamingIterator)
-
-
-def patch_ollama_requests() -> None:
-    """Patch litellm to include the tool's name in each tool result that it sends to Ollama."""
-    with suppress(ImportError, AttributeError):
-        from litellm.llms.ollama.chat.transformation import OllamaChatConfig
-
-        patch_tool_names(OllamaChatConfig)
-
-
-def has_finish_reason(chunk: Any) -> bool:
-    """Return whether a raw Gemini chunk has a `finishReason`, or reports that the prompt was blocked."""
-    if not isinstance(chunk, dict):
-        return False
-    members = cast("dict[str, Any]", chunk)
-    candidates, feedback = members.get("candidates"), members.get("promptFeedback")
-    items: list[Any] = cast("list[Any]", candidates) if isinstance(candidates, list) else []
-    ended = any(isinstance(item, dict) and bool(cast("dict[str, Any]", item).get("finishReason")) for item in items)
-    return ended or (isinstance(feedback, dict) and "blockReason" in feedback)
-
-
-def sanitize_usage(name: str, value: Any) -> Any:
-    """Return *value* with invalid counts, costs and objects replaced; *name* is its key in the usage report."""
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {
-            key: sanitize_usage("_tokens", member)
-            for key, member in members.items()
-            if isinstance(member, int | float | dict)
-        }
-    if name == "cost":
-        return value if is_number(value) and value >= 0 else None
-    if name.endswith("_details") or name == "server_tool_use":
-        return value if hasattr(value, "model_dump") else None
-    return parse_token_count(value) if name.endswith("_tokens") and value is not None else value
 
 
 async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> None:
