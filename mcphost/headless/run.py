@@ -1,6 +1,5 @@
 """One turn without a screen (`mcphost run`), in which rules decide which tools may be called; prints text or JSON."""
 
-import shlex
 import sys
 from collections.abc import Callable, Container, Sequence
 from shlex import quote
@@ -9,14 +8,13 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 import anyio
 
 from mcphost.client.capabilities import NO_USER_HINT
-from mcphost.config.rules import format_rule
 from mcphost.config.schema import find_unread_settings
 from mcphost.errors import ConfigError, ConsentDenied, LockFileError, McpHostError
 from mcphost.headless.run_input import AnswerSchema, RunInput, read_files, retry_prompt
 from mcphost.headless.run_rules import (
     can_run_any_tool,
-    find_rules_without_tool,
     print_quarantined_tools,
+    print_rules_without_tool,
     quote_rule,
 )
 from mcphost.host.events import (
@@ -241,9 +239,7 @@ async def run_turn(
             tasks.cancel_scope.cancel()
             raise problem
         host.conversation.set_title_prefix(RUN_PREFIX)
-        for flag, rule in find_rules_without_tool(host):
-            text = _("{flag} {rule}: the server has no such tool")
-            printer.print_message(text.format(flag=flag, rule=shlex.quote(format_rule(rule))), always=True)
+        print_rules_without_tool(host, printer.print_message)
         is_missing_tool = print_quarantined_tools(host, printer.print_message, yes=yes)
         result = await host.conversation.send(prompt, attachments)
         if schema is not None:

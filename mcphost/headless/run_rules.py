@@ -60,20 +60,19 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
     return any(one.state == "counts" for one in await host.grants.list_grants(server=view.name))
 
 
-def find_rules_without_tool(host: Host) -> list[tuple[str, Rule]]:
-    """Return the `--allow` and `--pass-results` rules that cover no tool of their server, each with its option.
+def print_rules_without_tool(host: Host, print_message: Callable[..., None]) -> None:
+    """Print the `--allow` and `--pass-results` rules that cover no tool of their server, each with its option.
 
     Rules for servers that are not ready are left out.
     """
     flagged = [("--allow", rule) for rule in host.config.allow_rules]
     flagged += [("--pass-results", rule) for rule in host.config.pass_rules]
-    found: list[tuple[str, Rule]] = []
     for flag, rule in flagged:
         view = host.servers.view(rule.server)
         names = (*(tool.name for tool in view.catalog.tools), LOAD_SKILL)
         if view.state == "ready" and not any(rule.covers(rule.server, name) for name in names):
-            found.append((flag, rule))
-    return found
+            text = _("{flag} {rule}: the server has no such tool")
+            print_message(text.format(flag=flag, rule=shlex.quote(format_rule(rule))), always=True)
 
 
 def print_quarantined_tools(host: Host, print_message: Callable[..., None], *, yes: bool) -> bool:
