@@ -81,7 +81,7 @@ class LiteLlmModel:
         self._environ = environ
         self._keyring = keyring
         self._deadlines = deadlines or ModelDeadlines()
-        self._facts = ModelFacts(context_window=config.context_window, **self._configured_prices())
+        self._facts = replace(ModelFacts(context_window=config.context_window), **self._configured_prices())
         self._has_loaded_facts = self._has_served_facts = self._supports_answer_schema = False
         self._has_reported_tools = False
         self._refusals = refusals
