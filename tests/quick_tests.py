@@ -11,7 +11,7 @@ PROCESS_TESTS = frozenset(
             " tracked_files"
         ),
         "spec": "mutations",
-        "unit": "child_watcher log_and_paths processes redact",
+        "unit": "external_editor child_watcher log_and_paths processes redact",
         "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",
         "unit/cli": "output_files",
         "unit/client": (
@@ -33,7 +33,7 @@ PROCESS_TESTS = frozenset(
         "unit/sandbox": "images pdf_reader schema_validator",
         "unit/store": "audit_store audit_verification store",
         "unit/transport": "amplification watchdog stale_processes throttle write_batching",
-        "unit/tui": "editor long_text terminal_notifications",
+        "unit/tui": "long_text terminal_notifications",
     }.items()
     for name in names.split()
 )

@@ -258,7 +258,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
             entry = _unset({**kept, **_make_entry(target, args.cwd)} if target else before, args)
             entry = await _apply_flags(entry, args, TerminalInput())
         else:
-            entry = _edit_in_editor(args.name, before)
+            entry = await _edit_in_editor(args.name, before)
         if entry == before:
             print_text(_("Nothing was changed."))
             return 0
@@ -345,41 +345,21 @@ async def _ask_approval(editor: "ServerFileEditor", saved: "SavedServer") -> "Sa
     return replace(saved, is_approved=True)
 
 
-def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
+async def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     """Open a server's entry in the user's editor; return the saved entry. Raises UsageError, ConfigError."""
     import json
-    import shlex
-    import subprocess
-    import tempfile
+    from contextlib import nullcontext
 
-    from mcphost.config.json_files import parse_json
-    from mcphost.errors import ConfigError
-    from mcphost.paths import find_program
+    from mcphost.external_editor import edit_text, editor_command
+    from mcphost.host.servers.server_editor import parse_entry
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "There is no terminal for an editor.", "Pass the changes as flags, for example --env NAME=VALUE."
         )
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    program = find_program(command[0])
-    if program is None:
-        raise UsageError(f"The editor {command[0]!r} was not found.", "Set EDITOR.")
-    with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="mcphost-", encoding="utf-8") as file:
-        file.write(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
-        file.flush()
-        try:
-            result = subprocess.run([program, *command[1:], file.name], check=False)
-        except OSError as error:
-            raise UsageError(
-                f"The editor {command[0]!r} cannot be started: {error.strerror}.", "Set EDITOR."
-            ) from error
-        if result.returncode != 0:
-            raise UsageError(f"{command[0]} ended with {result.returncode}; nothing was changed.")
-        text = Path(file.name).read_text("utf-8")
-    edited = parse_json(text, f"the entry of {name}")
-    if not isinstance(edited, dict):
-        raise ConfigError(f"The entry of {name} is not an object; nothing was changed.")
-    return dict(cast("dict[str, Any]", edited))
+    text = json.dumps(entry, indent=2, ensure_ascii=False) + "\n"
+    command = editor_command() or ("vi",)
+    return parse_entry(await edit_text(text, command, nullcontext, name="server.json", keeps_interrupts=False), name)
 
 
 async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) -> int:

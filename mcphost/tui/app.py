@@ -487,11 +487,11 @@ class McpHostApp(NoticeApp):
         No editor can be used if neither $VISUAL nor $EDITOR is set, or if the app cannot hand over the terminal to
         another program.
         """
-        from mcphost.tui import editor
+        from mcphost.external_editor import editor_command
 
-        if self._driver is None or not self._driver.can_suspend or not editor.editor_command():
+        if self._driver is None or not self._driver.can_suspend or not editor_command():
             return ""
-        return clean_line(editor.editor_command()[0].rpartition("/")[2], 20)
+        return clean_line(editor_command()[0].rpartition("/")[2], 20)
 
     def on_editor_requested(self, message: EditorRequested) -> None:
         """Open the text in the user's editor; ignore the request if the editor is already open."""
@@ -501,10 +501,11 @@ class McpHostApp(NoticeApp):
             self.run_worker(partial(self._run_editor, message), group="editor")
 
     async def _run_editor(self, message: EditorRequested) -> None:
-        from mcphost.tui import editor
+        from mcphost.external_editor import edit_text, editor_command
+        from mcphost.tui.suspension import suspend_terminal
 
         try:
-            text = await editor.edit_text(message.text, editor.editor_command(), partial(editor.suspend_terminal, self))
+            text = await edit_text(message.text, editor_command(), partial(suspend_terminal, self))
         except McpHostError as error:
             message.on_edited(None, str(error))
         else:

@@ -1,6 +1,7 @@
 """Tests for `mcphost servers add`, `edit`, `remove`, `enable` and `disable` on the command line."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -484,3 +485,40 @@ def test_a_secret_in_an_argument_is_pointed_out_without_quoting_it(program: Prog
     assert "--env NAME" in words
     assert "${env:NAME}" in words
     assert "sk-abc" not in words
+
+
+def test_an_editor_that_is_not_complete_is_named_and_an_empty_one_is_vi(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    program.env["EDITOR"] = 'vim "'
+    code, shown = answer_prompts(program, [], "servers", "edit", "demo")
+    assert code == 2, shown
+    assert "The editor 'vim \"' was not found." in shown
+    use_editor(program, timeout=90_000)
+    folder = program.home / "programs"
+    folder.mkdir()
+    editor = folder / "vi"
+    editor.write_text(f'#!/bin/sh\nexec {program.env.pop("VISUAL")} "$@"\n')
+    editor.chmod(0o755)
+    program.env |= {"EDITOR": " ", "PATH": f"{folder}:{os.environ['PATH']}"}
+    code, shown = answer_prompts(program, [], "servers", "edit", "demo")
+    assert code == 0, shown
+    assert json.loads(config_file(program).read_text())["mcpServers"]["demo"]["timeout"] == 90_000
+
+
+def test_an_interrupt_belongs_to_the_editor_and_its_file_is_private(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    use_editor(program, timeout=90_000)
+    script, note = program.home / "change_entry.py", program.home / "note"
+    runtime = program.home / "runtime"
+    runtime.mkdir(mode=0o700)
+    program.env["XDG_RUNTIME_DIR"] = str(runtime)
+    script.write_text(
+        f"{script.read_text()}import os, signal\n"
+        "os.kill(os.getppid(), signal.SIGINT)\n"
+        f"note = pathlib.Path({str(note)!r})\n"
+        "note.write_text(f'{path.parent.parent} {path.parent.stat().st_mode & 0o777:o}')\n"
+    )
+    code, shown = answer_prompts(program, [], "servers", "edit", "demo")
+    assert code == 0, shown
+    assert note.read_text() == f"{runtime} 700"
+    assert json.loads(config_file(program).read_text())["mcpServers"]["demo"]["timeout"] == 90_000

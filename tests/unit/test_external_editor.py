@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcphost import external_editor as editor
 from mcphost.errors import UsageError
-from mcphost.tui import editor
 
 pytestmark = pytest.mark.anyio
 

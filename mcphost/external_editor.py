@@ -1,4 +1,4 @@
-"""Text editing in the user's external editor, which runs without a shell while the TUI is suspended."""
+"""Text editing in the user's external editor, which runs without a shell."""
 
 import os
 import shlex
@@ -8,18 +8,14 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
 from mcphost.errors import UsageError
 from mcphost.paths import find_program
 from mcphost.translation import _
-
-if TYPE_CHECKING:
-    from textual.app import App
 
 MAX_BYTES = 4_000_000
 """Maximum size in bytes of the edited text."""
@@ -38,40 +34,21 @@ def editor_command() -> tuple[str, ...]:
         return (text,)  # no program has this name, so edit_text reports the error
 
 
-@contextmanager
-def suspend_terminal(app: "App[None]") -> Generator[None]:
-    """Suspend the app, so that another program can use the terminal inside the `with` block.
-
-    An exception raised in the block propagates once the screen has been restored. SIGQUIT is ignored inside the block.
-    Raises UsageError if the app quits in the block.
-    """
-
-    def ignored(*_unused: object) -> None:
-        """Do nothing; unlike SIG_IGN, this handler is not inherited by child processes."""
-
-    failure: BaseException | None = None
-    before = signal.signal(signal.SIGQUIT, ignored)
-    try:
-        with app.suspend(), app.batch_update():
-            try:
-                yield
-            except BaseException as error:  # noqa: BLE001 - Textual does not resume after any
-                failure = error
-            if not app.is_running or cast("Any", app)._exit:
-                # The app is exiting: raise, so that Textual does not take over the terminal again.
-                raise failure or UsageError(_("mcphost is quitting."))
-    finally:
-        signal.signal(signal.SIGQUIT, before)
-    if failure is not None:
-        raise failure
-
-
-async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspender) -> str:
+async def edit_text(
+    text: str,
+    command: tuple[str, ...],
+    suspend: TerminalSuspender,
+    *,
+    name: str = "arguments.json",
+    keeps_interrupts: bool = True,
+) -> str:
     """Open *text* in the editor *command*, wait until the editor exits, and return the saved text.
 
-    *suspend* returns a context manager that hands the terminal over to the editor. The text is written to a file in a
-    directory with mode 0700, which is deleted afterwards. Cancellation terminates the editor. Raises UsageError if the
-    editor is missing, fails, exits immediately without a change, or leaves a file that cannot be read.
+    *suspend* returns a context manager that hands the terminal over to the editor. The text is written to a file called
+    *name* in a directory with mode 0700, which is deleted afterwards. Without *keeps_interrupts*, this process ignores
+    SIGINT while the editor runs, because Ctrl+C in the terminal is meant for the editor. Cancellation terminates the
+    editor. Raises UsageError if the editor is missing, fails, exits immediately without a change, or leaves a file that
+    cannot be read.
     """
     program = find_program(command[0]) if command else None
     if program is None:
@@ -80,13 +57,13 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
             _("Set $VISUAL or $EDITOR to an installed editor."),
         )
     folder = Path(tempfile.mkdtemp(prefix="mcphost-", dir=_temporary_directory()))  # mkdtemp sets mode 0700
-    path = folder / "arguments.json"
+    path = folder / name
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(text.encode("utf-8", "replace"))
         began = time.monotonic()
         with suspend():
-            status = await _run_editor((program, *command[1:], str(path)))
+            status = await _run_editor((program, *command[1:], str(path)), keeps_interrupts=keeps_interrupts)
         took = time.monotonic() - began
         if status != 0:
             how = (
@@ -108,7 +85,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
     except OSError as error:
         raise UsageError(
             _("The editor could not be used: {strerror}.").format(strerror=error.strerror or error),
-            _("Edit it here instead."),
+            _("Set $VISUAL or $EDITOR to an installed editor."),
         ) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -120,10 +97,21 @@ def _temporary_directory() -> str | None:
     return folder if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) else None
 
 
-async def _run_editor(command: tuple[str, ...]) -> int:
+@contextmanager
+def _ignore_interrupts() -> Generator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def _run_editor(command: tuple[str, ...], *, keeps_interrupts: bool) -> int:
     process = await anyio.open_process(command, stdin=None, stdout=None, stderr=None)
     try:
-        return await process.wait()
+        # Only now, because the editor would inherit it.
+        with nullcontext() if keeps_interrupts else _ignore_interrupts():
+            return await process.wait()
     except BaseException:
         with anyio.CancelScope(shield=True):
             with suppress(ProcessLookupError):
