@@ -295,7 +295,7 @@ def create_oauth_registry(
     can_ask = ChooseSecretStorage.KIND in frontend.kinds
 
     async def save_choice(place: SecretStore) -> str:
-        from mcphost.config.file_edits import save_secret_store
+        from mcphost.config.settings_edits import save_secret_store
 
         path = paths.config_dir(options.config_dir) / SETTINGS_FILE
         try:

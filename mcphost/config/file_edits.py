@@ -1,12 +1,10 @@
-"""Safe changes to files: inter-process locks, atomic replacement, and an edit that sets `secrets.store`."""
+"""Safe changes to files: inter-process locks and atomic replacement."""
 
 import errno
 import fcntl
 import os
-import re
 import secrets
 import stat
-import tomllib
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -14,8 +12,7 @@ from typing import BinaryIO
 
 import anyio
 
-from mcphost.config.json_files import MAX_FILE_BYTES, decode_text, read_regular_file
-from mcphost.config.schema import SecretStore
+from mcphost.config.json_files import MAX_FILE_BYTES, read_regular_file
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct
@@ -144,51 +141,6 @@ def _check_unchanged(path: Path, before: FileSnapshot | None) -> None:
         current = None
     if (current and current.content) != (before and before.content):
         raise ConfigError(f"{path} was changed by another program; nothing was written.", "Try again.")
-
-
-_SECRETS_TABLE = re.compile(r"(?m)^[ \t]*\[[ \t]*secrets[ \t]*\][ \t]*(?:#[^\n]*)?$")
-
-
-def save_secret_store(path: Path, store: SecretStore) -> None:
-    """Set `secrets.store` in the config.toml at *path*; create the file if it is missing.
-
-    Raises ConfigError if this fails; the hint tells the user which line to add.
-    """
-    hint = f'Add it yourself: [secrets] store = "{store}"'
-    try:
-        try:
-            before = read_snapshot(path)
-        except FileNotFoundError:
-            before = None
-            make_private_directory(path.parent)
-        raw = before.content if before else b""
-        replace_if_unchanged(path, before, add_secret_store(decode_text(raw, str(path)), store).encode())
-    except (ConfigError, ValueError, OSError) as error:
-        reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
-        raise ConfigError(reason, hint) from error
-
-
-def add_secret_store(text: str, store: SecretStore) -> str:
-    """Return the text of a config.toml with the setting `secrets.store` added.
-
-    Raises ValueError if `secrets.store` is already set or the edit would change another value.
-    """
-    before = tomllib.loads(text)
-    table = before.get("secrets", {})
-    if not isinstance(table, dict) or "store" in table:
-        raise ValueError("secrets.store is already set")
-    newline = "\r\n" if "\r\n" in text else "\n"
-    header = _SECRETS_TABLE.search(text)
-    line = f'store = "{store}"{newline}'
-    if header:
-        at = text.find("\n", header.end())
-        edited = f"{text[: at + 1]}{line}{text[at + 1 :]}" if at >= 0 else f"{text}{newline}{line}"
-    else:
-        joint = "" if not text or text.endswith("\n") else newline
-        edited = f"{text}{joint}{newline if text else ''}[secrets]{newline}{line}"
-    if tomllib.loads(edited) != {**before, "secrets": {**table, "store": store}}:
-        raise ValueError("another value would change")
-    return edited
 
 
 LOCK_TIMEOUT = 30.0

@@ -1,4 +1,4 @@
-"""Edits of JSON with comments: set or remove one member without changing the rest of the text."""
+"""Edits of JSON with comments: set, replace or remove one member without changing the rest of the text."""
 
 import json
 import re
@@ -65,6 +65,30 @@ def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
         parent = parent.setdefault(key, {})
     parent[path[-1]] = value
     return _checked(edited, file, expected)
+
+
+def replace_value(text: str, file: str, path: Sequence[str], before: str, value: str) -> str:
+    """Return *text* with the value at *path*, which must be *before* or a number written so, replaced by *value*.
+
+    If a key is repeated in an object, the first member counts, as it does when a configuration is read. Raises
+    ConfigError if the member is missing or has another value.
+    """
+    document = _parse(text, file)
+    plain = _blank(text)
+    at, end = _skip_whitespace(plain, 0), len(plain)
+    for key in path:
+        member = _scan_object(plain, at).find(key) if plain[at] == "{" else None
+        if member is None:
+            raise ConfigError(f"The key {key!r} is no longer in the file; nothing was written.", "Try again.")
+        at, end = member.value_start, member.value_end
+    if str(json.loads(plain[at:end])) != before:
+        raise ConfigError(f"{file} was changed by another program; nothing was written.", "Try again.")
+    expected = json.loads(json.dumps(document))
+    parent = expected
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = value
+    return _checked(f"{text[:at]}{json.dumps(value, ensure_ascii=False)}{text[end:]}", file, expected)
 
 
 def remove_member(text: str, file: str, path: Sequence[str]) -> str:

@@ -1,16 +1,16 @@
 """Secrets in a server's entry: expansion of references, masking, and moving secrets to the keyring."""
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import log2
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
-from mcphost.config.json_files import parse_json, strip_comments
+from mcphost.config.json_edits import replace_value
+from mcphost.config.json_files import parse_json
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
@@ -27,7 +27,6 @@ from mcphost.redact import PLACEHOLDER, is_probable_secret, is_secret_name, reda
 from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
-_WHITESPACE = re.compile(r"\s*")
 
 
 class PlaintextSecret(Struct, frozen=True):
@@ -145,22 +144,10 @@ def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecre
     Nothing else is changed. Raises ConfigError if the file no longer contains the secret, or if the edit would change
     another value.
     """
-    before = parse_json(text, file)
-    root = next((key for key in ("mcpServers", "servers") if key in before), "")
-    path = (root, server, *plaintext.keys)
+    document = parse_json(text, file)
+    root = next((key for key in ("mcpServers", "servers") if key in document), "")
     new = plaintext.with_reference(plaintext.value, name)
-    start, end = _find_value(strip_comments(text), path)
-    if str(json.loads(text[start:end])) != plaintext.value:
-        raise ConfigError(f"{file} was changed by another program; nothing was written.", "Try again.")
-    edited = f"{text[:start]}{json.dumps(new, ensure_ascii=False)}{text[end:]}"
-    expected = json.loads(json.dumps(before))
-    parent: Any = expected
-    for key in path[:-1]:
-        parent = parent[key]
-    parent[path[-1]] = new
-    if parse_json(edited, file) != expected:
-        raise ConfigError(f"{file} cannot be changed at this place alone.", f"Write {new!r} there yourself.")
-    return edited
+    return replace_value(text, file, (root, server, *plaintext.keys), plaintext.value, new)
 
 
 def make_secret(keys: tuple[str, ...], value: str, start: int = 0, end: int | None = None) -> PlaintextSecret:
@@ -169,38 +156,6 @@ def make_secret(keys: tuple[str, ...], value: str, start: int = 0, end: int | No
     if keys[0] == "headers" and start == 0 and (match := _SCHEME.fullmatch(value[:end])):
         start = len(match[1])
     return PlaintextSecret(keys, value, value[:start], value[start:end])
-
-
-def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
-    """Return the start and end of the value at *path* in JSON without comments. Raises ConfigError if it is missing."""
-    decoder = json.JSONDecoder()
-    at = _skip_whitespace(plain, 0)
-    for key in path:
-        at = _find_member(decoder, plain, at, key)
-    return at, decoder.raw_decode(plain, at)[1]
-
-
-def _find_member(decoder: json.JSONDecoder, plain: str, at: int, key: str) -> int:
-    """Return the position of the value of *key* in the object that starts at *at*.
-
-    If *key* is repeated, the first value counts. Raises ConfigError if there is no such member.
-    """
-    at = _skip_whitespace(plain, at + 1)
-    while plain[at] == '"':
-        name, at = decoder.raw_decode(plain, at)
-        at = _skip_whitespace(plain, _skip_whitespace(plain, at) + 1)
-        if name == key:
-            return at
-        at = _skip_whitespace(plain, decoder.raw_decode(plain, at)[1])
-        if plain[at] != ",":
-            break
-        at = _skip_whitespace(plain, at + 1)
-    raise ConfigError(f"The key {key!r} is no longer in the file; nothing was written.", "Try again.")
-
-
-def _skip_whitespace(plain: str, at: int) -> int:
-    match = _WHITESPACE.match(plain, at)
-    return match.end() if match else at
 
 
 HIDDEN = "[hidden]"

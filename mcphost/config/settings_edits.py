@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.json_files import decode_text
-from mcphost.config.schema import ModelConfig, Profile, settable_fields
+from mcphost.config.schema import ModelConfig, Profile, SecretStore, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
 
@@ -61,6 +61,18 @@ def save_profile(path: Path, profile: Profile) -> None:
         _edit_file(path, lambda text: add_profile(text, profile.name, values))
     except (ConfigError, ValueError, OSError) as error:
         raise _edit_error(path, error, f"under [profiles.{profile.name}]", values) from error
+
+
+def save_secret_store(path: Path, store: SecretStore) -> None:
+    """Set `secrets.store` in the config.toml at *path*; create the file if it is missing.
+
+    Raises ConfigError if this fails; the hint tells the user which line to add.
+    """
+    try:
+        _edit_file(path, lambda text: add_secret_store(text, store))
+    except (ConfigError, ValueError, OSError) as error:
+        reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
+        raise ConfigError(reason, f'Add it yourself: [secrets] store = "{store}"') from error
 
 
 def _model_values(model: ModelConfig) -> dict[str, Any]:
@@ -164,6 +176,25 @@ def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
         document["profiles"] = parent
     edited = tomlkit.dumps(cast("Any", document))
     if tomllib.loads(edited) != {**before, "profiles": {**profiles, name: dict(values)}}:
+        raise ValueError("another value would change")
+    return edited
+
+
+def add_secret_store(text: str, store: SecretStore) -> str:
+    """Return the text of a config.toml with the setting `secrets.store` added.
+
+    Raises ValueError if the text is invalid, `secrets.store` is already set, or anything else would change.
+    """
+    import tomlkit
+
+    before = tomllib.loads(text)
+    table = before.get("secrets", {})
+    if not isinstance(table, dict) or "store" in table:
+        raise ValueError("secrets.store is already set")
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    document.setdefault("secrets", tomlkit.table())["store"] = store
+    edited = tomlkit.dumps(cast("Any", document))
+    if tomllib.loads(edited) != {**before, "secrets": {**table, "store": store}}:
         raise ValueError("another value would change")
     return edited
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.file_edits import add_secret_store, save_secret_store
 from mcphost.config.loader import load_config
 from mcphost.config.rules import format_rule
 from mcphost.config.schema import BudgetConfig, HostConfig, Limits, ModelConfig
 from mcphost.config.settings import Overrides, parse_settings
-from mcphost.config.settings_edits import save_model
+from mcphost.config.settings_edits import add_secret_store, save_model, save_secret_store
 from mcphost.errors import ConfigError
 
 
@@ -217,16 +216,28 @@ def test_a_choice_is_saved_in_the_settings_and_nothing_else_changes(before: str)
     "before",
     [
         '[secrets]\nstore = "keyring"',
-        "secrets.a = 1\n",
-        "secrets = {}\n",
         "secrets = 1\n",
-        '[model]\nname = """\n[secrets]\n"""\n',
         "not toml",
     ],
 )
 def test_a_choice_is_not_written_where_that_could_change_more(before: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         add_secret_store(before, "file")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("secrets.a = 1\nb = 2\n", 'secrets.a = 1\nsecrets.store = "file"\nb = 2\n'),
+        ("secrets = {}\n", 'secrets = {store = "file"}\n'),
+        (
+            '[model]\nname = """\n[secrets]\n"""\n',
+            '[model]\nname = """\n[secrets]\n"""\n\n[secrets]\nstore = "file"\n',
+        ),
+    ],
+)
+def test_a_choice_is_saved_however_the_table_is_written(before: str, after: str) -> None:
+    assert add_secret_store(before, "file") == after
 
 
 def test_the_settings_file_is_private_and_never_written_through_a_link(tmp_path: Path) -> None:
