@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -30,9 +29,6 @@ SAVED = {
 }
 """Messages about saved changes, keyed by what was done."""
 _RELOAD_NOTE = N_("A running chat reports the change; /reload there applies it.")
-_HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/")
-"""Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
-
 _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"
 
 
@@ -154,12 +150,13 @@ async def _restart(options: "Options", name: str) -> int:
 async def _add(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     from mcphost.cli.printing import print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.config.typed_servers import make_entry
 
     if args.pasted is not None:
         return await _add_pasted(options, args, target)
     if not args.name or not target:
         raise UsageError("What should be added?", _ADD_HINT)
-    entry = await _apply_flags(_make_entry(target, args.cwd), args, TerminalInput())
+    entry = await _apply_flags(make_entry(target, args.cwd), args, TerminalInput())
     async with open_server_editor(options) as (editor, config):
         entry, notes = _keep_restrictions(editor, config, args, args.name, entry)
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
@@ -244,6 +241,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
     """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
     from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.config.typed_servers import make_entry
 
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
@@ -255,7 +253,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         has_flags = bool(given or args.cwd is not None or args.transport != "auto" or _own_settings(args))
         if has_flags:
             kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
-            entry = _unset({**kept, **_make_entry(target, args.cwd)} if target else before, args)
+            entry = _unset({**kept, **make_entry(target, args.cwd)} if target else before, args)
             entry = await _apply_flags(entry, args, TerminalInput())
         else:
             entry = await _edit_in_editor(args.name, before)
@@ -350,8 +348,8 @@ async def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     import json
     from contextlib import nullcontext
 
+    from mcphost.config.typed_servers import parse_entry
     from mcphost.external_editor import edit_text, editor_command
-    from mcphost.host.servers.server_editor import parse_entry
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
@@ -427,22 +425,6 @@ def _print_warnings(edit: "ServerEdit") -> None:
 
     for warning in _find_warnings(edit):
         print_note(translate_sentence(warning))
-
-
-def _make_entry(target: list[str], cwd: str | None) -> dict[str, Any]:
-    """Create an mcp.json entry from a URL, or from a program and its arguments.
-
-    *cwd* is the program's working directory if it is given. Raises UsageError for a URL without its scheme.
-    """
-    from mcphost.paths import find_program
-
-    if len(target) == 1 and "://" in target[0]:
-        return {"url": target[0]}
-    if len(target) == 1 and _HOST_AND_PATH.match(target[0]):
-        is_file = any(os.path.exists(os.path.join(folder, target[0])) for folder in (os.getcwd(), cwd or ""))
-        if not is_file and find_program(target[0]) is None:
-            raise UsageError(f"There is no program {target[0]!r}.", f"Did you mean https://{target[0]}?")
-    return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 
 def _unset(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:

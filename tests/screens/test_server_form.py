@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from textual.widgets import TextArea
 
+from mcphost.config.typed_servers import parse_entry
 from mcphost.errors import ConfigError
-from mcphost.host.servers.server_editor import parse_entry
 from mcphost.host.servers.server_file_editor import ServerData
 from mcphost.serialization import replace
 from mcphost.tui.screens.servers import ServersScreen

@@ -1,6 +1,5 @@
 """Editor that changes configured servers in their files and in the running program."""
 
-import shlex
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,12 +10,10 @@ import anyio.to_thread
 
 from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, show_foreign_values
 from mcphost.config.foreign_entries import drop_reserved_settings
-from mcphost.config.json_files import parse_json
-from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, NOTHING_KNOWN, KnownSecrets
 from mcphost.config.server_files import Scope
-from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.errors import McpHostError, UsageError
 from mcphost.host.servers.server_file_editor import (
     SavedServer,
     SecretDeletionError,
@@ -26,14 +23,9 @@ from mcphost.host.servers.server_file_editor import (
     find_bundle_folder,
 )
 from mcphost.host.servers.servers import Servers
-from mcphost.paths import find_program
 from mcphost.serialization import replace
-from mcphost.unicode_forms import split_url
 
 _MAX_UNDO = 20
-_LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
-"""Programs whose first argument identifies the server better than the program's name."""
-_ADD_COMMANDS = frozenset({("mcphost", "servers", "add"), ("claude", "mcp", "add")})
 
 
 class _Change:
@@ -240,77 +232,3 @@ def _find_shown_values(entry: Mapping[str, Any], server: ServerConfig | None) ->
         return ONLY_MASKED
     pasted = {name: str(text) for name, text in cast("dict[str, object]", entry.get("env") or {}).items()}
     return {key: text for key, text in show_foreign_values(replace(server, env=pasted)).items() if text != HIDDEN}
-
-
-def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Parse text that a user typed or pasted; return the configuration entries, keyed by server name.
-
-    *text* is a command line, a URL, or JSON as shown in READMEs. The form `NAME -- COMMAND`, used on the command
-    line of mcphost and of other hosts, is also accepted. Without *name*, use the name in the text, or derive one
-    from the host or the program. Raises ConfigError or UsageError.
-    """
-    text, name = text.strip(), name.strip()
-    if not text:
-        raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
-    if text.startswith(("{", '"', "```")):
-        entries = parse_pasted_servers(text, name)
-        return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
-    if text.startswith(("http://", "https://")):
-        return {name or _name_of_url(text): {"url": text}}
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
-    own_name, words = _split_name(words)
-    name = name or own_name
-    if len(words) == 1 and words[0].startswith(("http://", "https://")):
-        return {name or _name_of_url(words[0]): {"url": words[0]}}
-    return {name or _name_of_command(words): {"command": words[0], **({"args": words[1:]} if words[1:] else {})}}
-
-
-def _split_name(words: list[str]) -> tuple[str, list[str]]:
-    """Split `NAME -- COMMAND` into the name ("" if none) and the command, which may be a URL.
-
-    After "mcphost servers add", "--" is optional. Otherwise, NAME must not be a program, because a program may have
-    "--" as its first argument. Raises UsageError if options follow "mcphost servers add".
-    """
-    if tuple(words[:3]) in _ADD_COMMANDS:
-        name, *command = words[3:] or [""]
-        command = command[1:] if command[:1] == ["--"] else command
-        if not command or name.startswith("-") or command[0].startswith("-"):
-            raise UsageError(
-                f"Options of {' '.join(words[:3])!r} are not read here.", "Type NAME -- COMMAND, or a command or a URL."
-            )
-        return name, command
-    is_named = len(words) > 2 and words[1] == "--" and not words[2].startswith("-") and find_program(words[0]) is None
-    return (words[0], words[2:]) if is_named else ("", words)
-
-
-def parse_entry(text: str, name: str) -> dict[str, Any]:
-    """Parse *text* as the entry of the server *name*. Raises ConfigError if it is not a JSON object."""
-    entry = parse_json(text, f"the entry of {name}")
-    if not isinstance(entry, dict):
-        raise ConfigError(f"The entry of {name} is not an object.", "Write it in braces.")
-    return dict(cast("dict[str, Any]", entry))
-
-
-def _name_of_url(url: str) -> str:
-    try:
-        host = split_url(url).hostname or ""
-    except ValueError as error:
-        raise UsageError(f"The URL is not valid: {error}.", "Write it in full.") from error
-    parts = [part for part in host.split(".") if part not in ("www", "mcp", "api")]
-    return parts[0] if parts else host
-
-
-def _name_of_command(words: list[str]) -> str:
-    """Derive a short name from a command: `npx @scope/server-files` and `mcp-server-files` become `files`."""
-    plain = [word for word in words if not word.startswith("-")]
-    program = plain[0].rpartition("/")[2] if plain else words[0]
-    if program.startswith(_LAUNCHERS):
-        plain = [word for word in plain[1:] if word not in ("run", "exec", "x")] or plain
-    word = plain[0] if plain else program
-    base = word.rstrip("/").rpartition("/")[2].partition("@")[0] or word
-    for prefix in ("mcp-server-", "server-", "mcp-"):
-        base = base.removeprefix(prefix)
-    return "".join(char if char.isalnum() or char in "-_." else "-" for char in base)[:60] or "server"

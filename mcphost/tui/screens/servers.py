@@ -541,7 +541,7 @@ class ServersScreen(TypeAheadListScreen):
 
 
 async def _add_server(editor: "ServerEditor", name: str, text: str, scope: "Scope") -> str:
-    from mcphost.host.servers.server_editor import parse_server_text
+    from mcphost.config.typed_servers import parse_server_text
 
     saved = await editor.add(parse_server_text(text, name), scope)
     done = _("Added {name} to {path}. Press u to undo.").format(
@@ -554,7 +554,7 @@ async def _add_server(editor: "ServerEditor", name: str, text: str, scope: "Scop
 
 
 async def _change_server(editor: "ServerEditor", name: str, text: str, _scope: "Scope") -> str:
-    from mcphost.host.servers.server_editor import parse_entry
+    from mcphost.config.typed_servers import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))
     done = _("Changed {name} in {path}. Press u to undo.").format(name=name, path=saved.edit.file.path)

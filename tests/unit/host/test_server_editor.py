@@ -14,13 +14,13 @@ from mcphost.config.loader import load_config
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerEdit, plan_set, scope_file
 from mcphost.config.server_inputs import save_input_value
+from mcphost.config.typed_servers import parse_entry, parse_server_text
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, ServerError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.events import ServerState, ToolFinished, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import DoNotTrust, TrustOnce, TrustServer
 from mcphost.host.servers.server_approval import load_approved_project
-from mcphost.host.servers.server_editor import parse_entry, parse_server_text
 from mcphost.host.servers.server_file_editor import SecretDeletionError, ServerFileEditor
 from mcphost.host.setup import Setup
 from mcphost.store.database import Database
@@ -80,6 +80,18 @@ def test_a_command_line_a_url_or_json_becomes_entries(text: str, name: str, entr
 )
 def test_a_name_before_two_hyphens_is_no_program(text: str, name: str, entries: dict[str, Any]) -> None:
     assert parse_server_text(text, name) == entries
+
+
+@pytest.mark.parametrize("text", ["example.com/mcp", "mcphost servers add web example.com/mcp"])
+def test_a_url_without_its_scheme_is_no_program(text: str) -> None:
+    with pytest.raises(UsageError) as exc_info:
+        parse_server_text(text)
+    assert exc_info.value.hint == "Did you mean https://example.com/mcp?"
+
+
+def test_an_address_with_any_scheme_is_a_url() -> None:
+    assert parse_server_text("HTTPS://mcp.example.com/mcp") == {"example": {"url": "HTTPS://mcp.example.com/mcp"}}
+    assert parse_server_text("web -- HTTPS://a.example/mcp") == {"web": {"url": "HTTPS://a.example/mcp"}}
 
 
 @pytest.mark.parametrize("text", ["", "  ", "uvx 'open", '{"a": 1}', "{", "https://[bad"])

@@ -1,0 +1,105 @@
+"""Parser for servers that users type: a command line, a URL or JSON, on the command line, in the chat or an editor."""
+
+import os
+import re
+import shlex
+from typing import Any, cast
+
+from mcphost.config.json_files import parse_json
+from mcphost.config.pasted_servers import parse_pasted_servers
+from mcphost.errors import ConfigError, UsageError
+from mcphost.paths import find_program
+from mcphost.unicode_forms import split_url
+
+_LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
+"""Programs whose first argument identifies the server better than the program's name."""
+_ADD_COMMANDS = frozenset({("mcphost", "servers", "add"), ("claude", "mcp", "add")})
+_HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/")
+"""Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
+
+
+def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
+    """Parse text that a user typed or pasted; return the configuration entries, keyed by server name.
+
+    *text* is a command line, a URL, or JSON as shown in READMEs. The form `NAME -- COMMAND`, used on the command
+    line of mcphost and of other hosts, is also accepted. Without *name*, use the name in the text, or derive one
+    from the host or the program. Raises ConfigError or UsageError.
+    """
+    text, name = text.strip(), name.strip()
+    if not text:
+        raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
+    if text.startswith(("{", '"', "```")):
+        entries = parse_pasted_servers(text, name)
+        return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
+    if text.startswith(("http://", "https://")):
+        return {name or _name_of_url(text): {"url": text}}
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
+    own_name, words = _split_name(words)
+    name = name or own_name
+    entry = make_entry(words)
+    return {name or (_name_of_url(entry["url"]) if "url" in entry else _name_of_command(words)): entry}
+
+
+def make_entry(words: list[str], cwd: str | None = None) -> dict[str, Any]:
+    """Create an mcp.json entry from a URL, or from a program and its arguments.
+
+    *cwd* is the program's working directory if it is given. Raises UsageError for a URL without its scheme.
+    """
+    if len(words) == 1 and "://" in words[0]:
+        return {"url": words[0]}
+    if len(words) == 1 and _HOST_AND_PATH.match(words[0]):
+        is_file = any(os.path.exists(os.path.join(folder, words[0])) for folder in (os.getcwd(), cwd or ""))
+        if not is_file and find_program(words[0]) is None:
+            raise UsageError(f"There is no program {words[0]!r}.", f"Did you mean https://{words[0]}?")
+    return {"command": words[0], "args": words[1:]} if len(words) > 1 else {"command": words[0]}
+
+
+def _split_name(words: list[str]) -> tuple[str, list[str]]:
+    """Split `NAME -- COMMAND` into the name ("" if none) and the command, which may be a URL.
+
+    After "mcphost servers add", "--" is optional. Otherwise, NAME must not be a program, because a program may have
+    "--" as its first argument. Raises UsageError if options follow "mcphost servers add".
+    """
+    if tuple(words[:3]) in _ADD_COMMANDS:
+        name, *command = words[3:] or [""]
+        command = command[1:] if command[:1] == ["--"] else command
+        if not command or name.startswith("-") or command[0].startswith("-"):
+            raise UsageError(
+                f"Options of {' '.join(words[:3])!r} are not read here.", "Type NAME -- COMMAND, or a command or a URL."
+            )
+        return name, command
+    is_named = len(words) > 2 and words[1] == "--" and not words[2].startswith("-") and find_program(words[0]) is None
+    return (words[0], words[2:]) if is_named else ("", words)
+
+
+def parse_entry(text: str, name: str) -> dict[str, Any]:
+    """Parse *text* as the entry of the server *name*. Raises ConfigError if it is not a JSON object."""
+    entry = parse_json(text, f"the entry of {name}")
+    if not isinstance(entry, dict):
+        raise ConfigError(f"The entry of {name} is not an object.", "Write it in braces.")
+    return dict(cast("dict[str, Any]", entry))
+
+
+def _name_of_url(url: str) -> str:
+    try:
+        host = split_url(url).hostname or ""
+    except ValueError as error:
+        raise UsageError(f"The URL is not valid: {error}.", "Write it in full.") from error
+    parts = [part for part in host.split(".") if part not in ("www", "mcp", "api")]
+    return parts[0] if parts else host
+
+
+def _name_of_command(words: list[str]) -> str:
+    """Derive a short name from a command: `npx @scope/server-files` and `mcp-server-files` become `files`."""
+    plain = [word for word in words if not word.startswith("-")]
+    program = plain[0].rpartition("/")[2] if plain else words[0]
+    if program.startswith(_LAUNCHERS):
+        plain = [word for word in plain[1:] if word not in ("run", "exec", "x")] or plain
+    word = plain[0] if plain else program
+    base = word.rstrip("/").rpartition("/")[2].partition("@")[0] or word
+    for prefix in ("mcp-server-", "server-", "mcp-"):
+        base = base.removeprefix(prefix)
+    return "".join(char if char.isalnum() or char in "-_." else "-" for char in base)[:60] or "server"
