@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from mcphost.config.json_files import DuplicateKeyDict, parse_json, strip_comments
@@ -38,9 +38,11 @@ class _Object(NamedTuple):
 def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     """Return *text* with the member at *path* set to *value*; missing parent objects are added.
 
+    In a list, a key is the index of an existing item, such as "0".
+
     A new member is added at the end of the object and indented like the other members. Empty text counts as an empty
-    object. Error messages name *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an object,
-    or if a key of *path* occurs twice.
+    object. Error messages name *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an
+    object, or if a key of *path* occurs twice.
     """
     if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
         text = "{}\n"
@@ -49,7 +51,7 @@ def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     plain = _blank(text)
     at, depth = _skip_whitespace(plain, 0), 0
     while True:
-        span = _scan_object(plain, at)
+        span = _scan(plain, at)
         member = span.find(path[depth])
         if member is None:
             edited = _insert(text, plain, span, path[depth], _nest(path[depth + 1 :], value))
@@ -62,8 +64,8 @@ def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     expected = json.loads(json.dumps(document))
     parent = expected
     for key in path[:-1]:
-        parent = parent.setdefault(key, {})
-    parent[path[-1]] = value
+        parent = parent[int(key)] if isinstance(parent, list) else parent.setdefault(key, {})
+    parent[int(path[-1]) if isinstance(parent, list) else path[-1]] = value
     return _checked(edited, file, expected)
 
 
@@ -91,6 +93,42 @@ def replace_value(text: str, file: str, path: Sequence[str], before: str, value:
     return _checked(f"{text[:at]}{json.dumps(value, ensure_ascii=False)}{text[end:]}", file, expected)
 
 
+def update_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
+    """Return *text* with the member at *path* changed to *value*; only the parts of it that differ are written.
+
+    Comments and the layout of everything else stay, also inside the member. Raises ConfigError like `set_member`.
+    """
+    current: Any = _parse(text, file) if text.strip(_BYTE_ORDER_MARK + " \t\r\n") else {}
+    for key in path:
+        current = cast("dict[str, Any]", current).get(key) if isinstance(current, dict) else None
+    try:
+        edited = text
+        for is_set, keys, new in _list_differences(tuple(path), current, value):
+            edited = set_member(edited, file, keys, new) if is_set else remove_member(edited, file, keys)
+    except ConfigError:  # such as a key that occurs twice in the member
+        return set_member(text, file, path, value)
+    return edited
+
+
+def _list_differences(path: tuple[str, ...], old: Any, new: Any) -> Iterator[tuple[bool, tuple[str, ...], Any]]:
+    """Yield the members to set (True) and to remove (False) so that *old* becomes *new*, with paths and values."""
+    if isinstance(old, dict) and isinstance(new, dict) and old:
+        before, after = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
+        for key in before:
+            if key not in after:
+                yield False, (*path, key), None
+        for key, member in after.items():
+            if key in before:
+                yield from _list_differences((*path, key), before[key], member)
+            else:
+                yield True, (*path, key), member
+    elif isinstance(old, list) and isinstance(new, list) and len(cast("list[Any]", old)) == len(cast("list[Any]", new)):
+        for number, (one, other) in enumerate(zip(cast("list[Any]", old), cast("list[Any]", new), strict=True)):
+            yield from _list_differences((*path, str(number)), one, other)
+    elif json.dumps(old) != json.dumps(new) or old is None:
+        yield True, path, new
+
+
 def remove_member(text: str, file: str, path: Sequence[str]) -> str:
     """Return *text* without the member at *path*; comments are preserved.
 
@@ -101,7 +139,7 @@ def remove_member(text: str, file: str, path: Sequence[str]) -> str:
     plain = _blank(text)
     at = _skip_whitespace(plain, 0)
     for key in path[:-1]:
-        parent = _scan_object(plain, at).find(key)
+        parent = _scan(plain, at).find(key)
         if parent is None:
             raise _missing_member(path, file)
         at = parent.value_start
@@ -123,7 +161,7 @@ def remove_member(text: str, file: str, path: Sequence[str]) -> str:
     expected = json.loads(json.dumps(document))
     parent_object = expected
     for key in path[:-1]:
-        parent_object = parent_object[key]
+        parent_object = parent_object[int(key)] if isinstance(parent_object, list) else parent_object[key]
     del parent_object[path[-1]]
     return _checked(edited, file, expected)
 
@@ -139,6 +177,11 @@ def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> Non
     """Raise ConfigError if a parent on *path* is not an object, or if a key in *path* occurs twice in an object."""
     value: Any = document
     for depth, key in enumerate(path):
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            if key.isascii() and key.isdecimal() and len(key) < 10 and int(key) < len(items):
+                value = items[int(key)]
+                continue
         if not isinstance(value, dict):
             raise ConfigError(f'{file}: "{".".join(path[:depth])}" is not an object.', "Correct the file there.")
         if isinstance(value, DuplicateKeyDict) and key in value.duplicate_keys:
@@ -168,6 +211,21 @@ def _blank(text: str) -> str:
     """Replace comments, trailing commas and the byte order mark with spaces, so that all positions stay the same."""
     plain = strip_comments(text)
     return f" {plain[1:]}" if plain.startswith(_BYTE_ORDER_MARK) else plain
+
+
+def _scan(plain: str, start: int) -> _Object:
+    """Return the positions of the object or list at *start*; the items of a list have their indices as keys."""
+    if plain[start] != "[":
+        return _scan_object(plain, start)
+    items: list[_Member] = []
+    at = _skip_whitespace(plain, start + 1)
+    while plain[at] != "]":
+        end = _DECODER.raw_decode(plain, at)[1]
+        items.append(_Member(str(len(items)), at, at, end))
+        at = _skip_whitespace(plain, end)
+        if plain[at] == ",":
+            at = _skip_whitespace(plain, at + 1)
+    return _Object(start, at, tuple(items))
 
 
 def _scan_object(plain: str, start: int) -> _Object:

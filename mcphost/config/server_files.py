@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_unchanged
-from mcphost.config.json_edits import remove_member, set_member
+from mcphost.config.json_edits import remove_member, set_member, update_member
 from mcphost.config.json_files import decode_text, parse_json
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE
 from mcphost.config.mcp_json import parse_servers
@@ -111,7 +111,7 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
         raise UsageError(
             f"{file.path} already has a server named {name!r}.", "Choose another name, or replace it with --replace."
         )
-    return _plan(file, name, before, set_member(text, str(file.path), path, entry))
+    return _plan(file, name, before, update_member(text, str(file.path), path, entry))
 
 
 def plan_remove(file: ServerFile, name: str) -> ServerEdit:

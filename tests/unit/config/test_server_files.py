@@ -153,3 +153,43 @@ def test_the_folder_of_a_local_server_is_known_by_its_real_path(folder: Path, mo
     monkeypatch.chdir(link)
     assert [server.name for server in load_config(folder.parent / "config").servers] == ["time"]
     assert os.path.realpath(folder) in (folder.parent / "config" / "local.json").read_text()
+
+
+COMMENTED = """{
+  "mcpServers": {
+    // The clock.
+    "time": {
+      "command": "uvx", // installed with uv
+      "args": [ "mcp-server-time", /* where */ "--tz", "UTC" ],
+      "env": {
+        // needed at work
+        "PROXY": "a", "KEEP": 1,
+      },
+    },
+  },
+}
+"""
+
+
+def test_only_the_members_that_change_are_written_and_comments_inside_the_entry_stay(folder: Path) -> None:
+    file = server_file("user", folder)
+    file.path.parent.mkdir()
+    file.path.write_text(COMMENTED)
+    entry = read_entry(file, "time")
+    changed = {**entry, "args": ["mcp-server-time", "--tz", "CET"], "env": {"PROXY": "b", "KEEP": 1}, "cwd": "/"}
+    edit = plan_set(file, "time", changed, replace=True)
+    expected = COMMENTED.replace('"UTC"', '"CET"').replace('"PROXY": "a"', '"PROXY": "b"')
+    assert edit.content.decode() == expected.replace("      },\n    },", '      },\n      "cwd": "/",\n    },')
+    edit.apply()
+    assert read_entry(file, "time") == changed
+    without = {key: value for key, value in entry.items() if key != "env"}
+    assert "// installed with uv" in plan_set(file, "time", without, replace=True).content.decode()
+    longer = {**entry, "args": ["mcp-server-time"]}
+    assert plan_set(file, "time", longer, replace=True).entry == longer
+
+
+def test_a_member_that_occurs_twice_in_an_entry_does_not_prevent_its_change(folder: Path) -> None:
+    file = server_file("user", folder)
+    file.path.parent.mkdir()
+    file.path.write_text('{"mcpServers": {"a": {"command": "x", "command": "y"}}}')
+    assert plan_set(file, "a", {"command": "z"}, replace=True).entry == {"command": "z"}
